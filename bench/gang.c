@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "model/gang-plan.h"
-#include "model/gang.h"
-#include "model/nomination.h"
+#include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
+#include "core/registry/nomination.h"
 
 #define ROUNDS 101
 #define GPU_UNITS 16

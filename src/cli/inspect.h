@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/table.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct inspect_gpu {
 	int column;		  /* in the table: the GPU's index */

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "model/gang-plan.h"
-#include "model/ledger.h"
+#include "core/gang/gang-plan.h"
+#include "model/facts.h"
 
 struct error;
 struct json_object;

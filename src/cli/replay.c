@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kube/history.h"
 #include "kube/json.h"
-#include "model/rank.h"
+#include "core/placement/rank.h"
 
 #define HISTORY_VERSION 1
 #define DIFFERS 1

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "cli/replay-plan.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 #define REPLAY_BEST_MAX 16
 

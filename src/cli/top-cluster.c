@@ -16,7 +16,7 @@
 #include "cli/top-page.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 #define AGENTS_MAX 32 /* a kubectl each */
 #define LIST_MAX (256u << 20)

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "kube/json.h"
 #include "kube/selector.h"
-#include "model/budget.h"
+#include "core/preemption/budget.h"
 
 static void budget_free_ptr(struct budget **budget)
 {

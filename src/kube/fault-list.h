@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct error;
 

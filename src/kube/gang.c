@@ -13,7 +13,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
-#include "model/gang.h"
+#include "core/gang/gang.h"
 #include "model/selector.h"
 
 #define LABEL_VALUE_MAX 63

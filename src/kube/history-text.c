@@ -8,10 +8,10 @@
 #include "kube/history-internal.h"
 #include "kube/json.h"
 #include "kube/node.h"
-#include "model/gang-plan.h"
-#include "model/gang.h"
-#include "model/nomination.h"
-#include "model/resize.h"
+#include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
+#include "core/registry/nomination.h"
+#include "core/registry/resize.h"
 #include "model/units.h"
 
 const char *const history_verb_texts[LEDGER_VERB_MAX] = {

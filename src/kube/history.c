@@ -15,9 +15,9 @@
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "model/node-ledger.h"
-#include "model/nomination.h"
-#include "model/resize.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
+#include "core/registry/resize.h"
 #include "model/units.h"
 
 /* Nothing in a history ends by itself: every end is an event of its own. */

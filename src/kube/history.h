@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 struct error;
 struct gang_event;

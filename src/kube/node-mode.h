@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 /* The values of the labels; NULL for a label that is not there. */
 struct mode_labels {

@@ -1,7 +1,7 @@
 /* node.h - Node objects to and from the model. */
 #pragma once
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct error;
 struct json_object;

@@ -15,7 +15,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
-#include "model/resize.h"
+#include "core/registry/resize.h"
 #include "model/units.h"
 
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */

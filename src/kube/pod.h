@@ -1,10 +1,11 @@
 /* pod.h - Pod objects to and from the model. */
 #pragma once
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct error;
 struct json_object;
+struct node_ledger;
 
 /* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
  * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct error;
 

@@ -2,7 +2,7 @@
  * them, to and from the model. */
 #pragma once
 
-#include "model/level-book.h"
+#include "core/policy/level-book.h"
 
 struct error;
 struct json_object;

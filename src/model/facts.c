@@ -1,4 +1,4 @@
-#include "model/ledger.h"
+#include "model/facts.h"
 
 #include <errno.h>
 #include <stdlib.h>

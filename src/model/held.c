@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 void held_init(struct held *held)
 {

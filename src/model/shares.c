@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/parse.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 #define PER_PERCENT (SHARE_WHOLE / 100)
 

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "kube/json.h"
-#include "model/node-ledger.h"
+#include "core/registry/node-ledger.h"
 
 /* Every node at its longest name and reason, in the largest request that is read. */
 #define ANSWER_MAX (64u << 20)

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 /* answer_names(), answer_nodes() - filter: these nodes pass. */
 char *answer_names(const char *const *names, size_t n);

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 #include "net/http-server.h"
 #include "scheduler/bind-internal.h"
 #include "scheduler/bind.h"

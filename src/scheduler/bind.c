@@ -14,7 +14,7 @@
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/pod.h"
-#include "model/decide.h"
+#include "core/placement/decide.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind-internal.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/table.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 #include "scheduler/metrics.h"
 
 struct loop_timer;

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 #define TIMEOUT_MS 5000
 

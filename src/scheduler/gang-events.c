@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-#include "model/gang-plan.h"
-#include "model/gang.h"
-#include "model/node-ledger.h"
+#include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
+#include "core/registry/node-ledger.h"
 #include "scheduler/journal.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"

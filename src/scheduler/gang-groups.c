@@ -14,7 +14,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
-#include "model/gang.h"
+#include "core/gang/gang.h"
 #include "scheduler/scheduler.h"
 
 /* A CRD may be installed at any time. */

@@ -19,7 +19,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
-#include "model/gang.h"
+#include "core/gang/gang.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/gang-groups.h"

@@ -1,7 +1,7 @@
 /* inspect.h - the ledger as JSON, for people and tools: the shape of gpushare's /inspect, with more keys. */
 #pragma once
 
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 struct scheduler;
 

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 #include "scheduler/gangs.h"
 #include "scheduler/levels-internal.h"
 #include "scheduler/scheduler.h"

@@ -4,7 +4,7 @@
 
 #include "base/list.h"
 #include "base/table.h"
-#include "model/level-book.h"
+#include "core/policy/level-book.h"
 #include "scheduler/levels.h"
 
 struct kube_response;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/levels.h"
+#include "core/policy/levels.h"
 
 struct error;
 struct http_call;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/metrics.h"
-#include "model/placement.h"
+#include "core/placement/choose.h"
 
 struct scheduler;
 

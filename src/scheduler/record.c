@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "model/explain.h"
-#include "model/preemption.h"
+#include "core/placement/explain.h"
+#include "core/preemption/preemption.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/placement.h"
+#include "core/placement/choose.h"
 #include "scheduler/recorder.h"
 
 struct node_ledger;

@@ -15,8 +15,8 @@
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "kube/resize.h"
-#include "model/node-ledger.h"
-#include "model/resize.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/resize.h"
 #include "scheduler/scheduler.h"
 
 #define SENTENCE_MAX 4096

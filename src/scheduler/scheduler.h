@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/budget.h"
-#include "model/ledger.h"
+#include "core/preemption/budget.h"
+#include "core/registry/ledger.h"
 #include "scheduler/metrics.h"
 #include "scheduler/takeover.h"
 

@@ -14,7 +14,7 @@
 #include "kube/node-mode.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "model/node-ledger.h"
+#include "core/registry/node-ledger.h"
 #include "model/quantity.h"
 #include "model/units.h"
 #include "scheduler/extender.h"

@@ -118,7 +118,8 @@ static void count_failed_pod(struct ledger *ledger, struct pod_facts *facts)
 	ledger_delete_pod(ledger, facts->uid, monotonic_ns() + ORPHAN_NS);
 }
 
-/* The first LISTs have told all: what failed before we started stays as an orphan, until its node is heard. */
+/* The first LISTs have told all: what failed before we started stays as an orphan, until its node is heard.
+ */
 static void count_failed_pods(struct sync *sync)
 {
 	void *facts;

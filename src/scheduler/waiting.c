@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/names.h"
-#include "model/wakeup.h"
+#include "core/wakeup.h"
 #include "net/loop.h"
 #include "scheduler/gangs.h"
 #include "scheduler/levels.h"

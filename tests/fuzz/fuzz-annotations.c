@@ -8,7 +8,7 @@
 #include "kube/pod.h"
 #include "kube/resize.h"
 #include "model/held.h"
-#include "model/resize.h"
+#include "core/registry/resize.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",

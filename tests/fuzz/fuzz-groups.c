@@ -13,7 +13,7 @@
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "kube/watch.h"
-#include "model/gang.h"
+#include "core/gang/gang.h"
 #include "net/loop.h"
 #include "scheduler/gang-groups.h"
 #include "scheduler/scheduler.h"

@@ -9,7 +9,7 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/resource-policy.h"
-#include "model/budget.h"
+#include "core/preemption/budget.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",

@@ -13,16 +13,17 @@ SOURCES = sorted(p for top in ("src", "sim", "tests", "bench") for p in (ROOT / 
 MAY_USE = {
     "base": {"base"},
     "model": {"base", "model"},
+    "core": {"base", "model", "core"},
     "net": {"base", "net"},
-    "kube": {"base", "model", "net", "kube"},
+    "kube": {"base", "model", "core", "net", "kube"},
     "nvml": {"base", "nvml"},
     "cuda": {"cuda"},
     "shim": {"cuda", "grant", "shim"},
     "run": {"base", "grant", "model", "nvml", "run"},
     "grant": {"grant"},
-    "scheduler": {"base", "model", "net", "kube", "scheduler"},
+    "scheduler": {"base", "model", "core", "net", "kube", "scheduler"},
     "agent": {"base", "model", "net", "kube", "nvml", "grant", "agent"},
-    "cli": {"base", "model", "net", "kube", "nvml", "grant", "cli"},
+    "cli": {"base", "model", "core", "net", "kube", "nvml", "grant", "cli"},
 }
 # The longest that were left after a look; new ones need a reason too.
 LONG_FUNCTIONS_ALLOWED = 80
@@ -45,10 +46,10 @@ def test_includes_follow_the_direction_of_dependency():
     assert not wrong, wrong
 
 
-def test_the_model_is_pure():
-    """No I/O, no clock: what model/ may not call."""
+def test_what_decides_is_pure():
+    """No I/O, no clock: what model/ and core/ may not call."""
     forbidden = re.compile(r"\b(open|fopen|read|write|socket|time|clock_gettime|getenv|rand|random|printf|log_\w+)\(")
-    wrong = [f"{p.name}: {m.group(0)}" for p in (ROOT / "src/model").glob("*.c")
+    wrong = [f"{p.name}: {m.group(0)}" for top in ("model", "core") for p in (ROOT / "src" / top).rglob("*.c")
              for m in forbidden.finditer(re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S))]
     assert not wrong, wrong
 

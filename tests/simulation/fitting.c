@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/nomination.h"
+#include "core/registry/nomination.h"
 #include "sim.h"
 
 bool fitting_occupies(const struct pod *pod)

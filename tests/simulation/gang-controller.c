@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/decide.h"
-#include "model/gang.h"
-#include "model/nomination.h"
+#include "core/placement/decide.h"
+#include "core/gang/gang.h"
+#include "core/registry/nomination.h"
 #include "sim.h"
 
 #define LOOK_DELAY_NS (50 * MS)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/nomination.h"
+#include "core/registry/nomination.h"
 #include "sim.h"
 
 static int size_of(unsigned int set)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model/links.h"
+#include "core/placement/links.h"
 #include "model/request.h"
 
 #define NODES_MAX 3

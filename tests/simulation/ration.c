@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/decide.h"
-#include "model/node-ledger.h"
-#include "model/rank.h"
+#include "core/placement/decide.h"
+#include "core/registry/node-ledger.h"
+#include "core/placement/rank.h"
 #include "sim.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)

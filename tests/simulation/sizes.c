@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/decide.h"
-#include "model/resize.h"
+#include "core/placement/decide.h"
+#include "core/registry/resize.h"
 #include "sim.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)

@@ -1,7 +1,7 @@
 /* agent-fixture.h - pods as the agent knows them, without JSON. */
 #pragma once
 
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 #define UUID_0 "GPU-00000000-0000-0000-0000-000000000000"
 #define UUID_1 "GPU-11111111-1111-1111-1111-111111111111"

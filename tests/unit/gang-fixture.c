@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/decide.h"
+#include "core/placement/decide.h"
 
 #define PODS_MAX 64
 

@@ -1,8 +1,8 @@
 /* gang-fixture.h - a ledger, its gangs and a clock, and what kube-scheduler does in one line each. */
 #pragma once
 
-#include "model/gang.h"
-#include "model/ledger.h"
+#include "core/gang/gang.h"
+#include "core/registry/ledger.h"
 
 #define SECOND INT64_C(1000000000)
 

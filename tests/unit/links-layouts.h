@@ -1,7 +1,7 @@
 /* links-layouts.h - how the GPUs of published machines are connected, as nvidia-smi topo -m shows it. */
 #pragma once
 
-#include "model/links.h"
+#include "core/placement/links.h"
 
 /* DGX-1 with V100 (also p3.16xlarge): the hybrid cube mesh; six NVLinks for each GPU, at most two between a
  * pair. */

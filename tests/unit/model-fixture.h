@@ -1,7 +1,7 @@
 /* model-fixture.h - nodes and pods in one line each, for the tests of model/. */
 #pragma once
 
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 /* fixture_node() - a share node with n GPUs of the given units of 1 GiB, UUIDs "GPU-<name>-<index>". */
 void fixture_node(struct node_facts *ret_facts, const char *name, enum gpu_policy policy, size_t n_gpus,

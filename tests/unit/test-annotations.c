@@ -13,8 +13,8 @@
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "model-fixture.h"
-#include "model/ledger.h"
-#include "model/node-ledger.h"
+#include "core/registry/ledger.h"
+#include "core/registry/node-ledger.h"
 
 static void the_size_is_that_of_keys_and_values(void **state)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "model/budget.h"
+#include "core/preemption/budget.h"
 
 static struct budget *budget_new(const char *uid, const char *namespace_)
 {

@@ -12,11 +12,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "model-fixture.h"
-#include "model/budget.h"
-#include "model/explain.h"
-#include "model/nomination.h"
-#include "model/preemption.h"
-#include "model/wakeup.h"
+#include "core/preemption/budget.h"
+#include "core/placement/explain.h"
+#include "core/registry/nomination.h"
+#include "core/preemption/preemption.h"
+#include "core/wakeup.h"
 
 struct world {
 	struct ledger ledger;

@@ -12,8 +12,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "model-fixture.h"
-#include "model/decide.h"
-#include "model/wakeup.h"
+#include "core/placement/decide.h"
+#include "core/wakeup.h"
 
 static void open_ledger(struct ledger *ledger)
 {

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/explain.h"
+#include "core/placement/explain.h"
 
 /* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {

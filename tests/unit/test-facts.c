@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 /* Members that own memory. They differ between a pod's facts and a copy of them. */
 static void clear_owned(struct pod_facts *facts)

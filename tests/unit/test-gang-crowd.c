@@ -12,9 +12,9 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/decide.h"
-#include "model/gang-plan.h"
-#include "model/gang.h"
+#include "core/placement/decide.h"
+#include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
 
 #define GANGS 50
 #define MEMBERS_MAX 16

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "gang-fixture.h"
 #include "model-fixture.h"
-#include "model/nomination.h"
+#include "core/registry/nomination.h"
 
 static bool fits(struct scene *scene, const char *uid)
 {

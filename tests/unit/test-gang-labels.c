@@ -16,7 +16,7 @@
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/pod.h"
-#include "model/gang.h"
+#include "core/gang/gang.h"
 
 static int read_pod(const char *labels, const char *annotations, const char *node,
 	struct pod_facts *ret_facts, struct error *err)

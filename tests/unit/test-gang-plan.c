@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/gang-plan.h"
+#include "core/gang/gang-plan.h"
 
 #define SLOTS 12
 

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "gang-fixture.h"
-#include "model/decide.h"
+#include "core/placement/decide.h"
 
 static const char *const four[] = {"u0", "u1", "u2", "u3"};
 

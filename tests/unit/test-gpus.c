@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "model-fixture.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 /* ---- the request ---- */
 

@@ -18,7 +18,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/resize.h"
+#include "core/registry/resize.h"
 
 #define N_NODES 3
 #define N_GPUS 3

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "model/level-book.h"
+#include "core/policy/level-book.h"
 
 #define NOW (1000 * NS_PER_S)
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model/level-book-internal.h"
+#include "core/policy/level-book-internal.h"
 
 static struct level_nodes nodes;
 static struct level_book book;

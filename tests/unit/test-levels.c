@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "model/levels.h"
+#include "core/policy/levels.h"
 
 /* Three levels: ecs with at most 2 pods, ecs without a limit, eci. */
 struct fixture {

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "links-layouts.h"
-#include "model/links.h"
+#include "core/placement/links.h"
 
 typedef const char *const (*matrix)[8];
 

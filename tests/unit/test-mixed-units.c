@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/decide.h"
-#include "model/node-ledger.h"
+#include "core/placement/decide.h"
+#include "core/registry/node-ledger.h"
 
 struct world {
 	struct ledger ledger;

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/nomination.h"
+#include "core/registry/nomination.h"
 
 struct world {
 	struct ledger ledger;

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/ledger.h"
+#include "core/registry/ledger.h"
 
 /* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {

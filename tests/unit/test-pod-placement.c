@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/ledger.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 

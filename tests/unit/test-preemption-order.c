@@ -12,8 +12,8 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/budget.h"
-#include "model/preemption.h"
+#include "core/preemption/budget.h"
+#include "core/preemption/preemption.h"
 
 static struct ledger ledger;
 static struct budgets budgets;

@@ -8,9 +8,9 @@
 
 #include <errno.h>
 
-#include "model/budget.h"
-#include "model/preemption-pick.h"
-#include "model/preemption-work.h"
+#include "core/preemption/budget.h"
+#include "core/preemption/preemption-pick.h"
+#include "core/preemption/preemption-work.h"
 
 #define BUDGETS 3
 #define CANDIDATES 9

@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/budget.h"
-#include "model/preemption.h"
+#include "core/preemption/budget.h"
+#include "core/preemption/preemption.h"
 
 struct world {
 	struct ledger ledger;

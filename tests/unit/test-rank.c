@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
-#include "model/rank.h"
+#include "core/placement/rank.h"
 
 static void open_nodes(struct ledger *ledger, enum gpu_policy policy, size_t n, const char *const *names)
 {

@@ -116,7 +116,8 @@ static void an_answer_is_compared_although_its_node_is_gone(void **state)
 		0);
 }
 
-/* What the agent lists became an orphan when the ledger was told, but has ended by the time of the picture. */
+/* What the agent lists became an orphan when the ledger was told, but has ended by the time of the picture.
+ */
 static void a_picture_of_a_node_brings_no_orphans(void **state)
 {
 	_cleanup_replay_ struct replay replay;

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "model-fixture.h"
-#include "model/resize.h"
+#include "core/registry/resize.h"
 
 static struct ledger ledger;
 

@@ -13,13 +13,13 @@
 #include "base/error.h"
 #include "links-layouts.h"
 #include "model-fixture.h"
-#include "model/budget.h"
-#include "model/decide.h"
-#include "model/explain.h"
-#include "model/node-ledger.h"
-#include "model/preemption.h"
-#include "model/rank.h"
-#include "model/wakeup.h"
+#include "core/preemption/budget.h"
+#include "core/placement/decide.h"
+#include "core/placement/explain.h"
+#include "core/registry/node-ledger.h"
+#include "core/preemption/preemption.h"
+#include "core/placement/rank.h"
+#include "core/wakeup.h"
 
 typedef const char *const (*matrix)[8];
 

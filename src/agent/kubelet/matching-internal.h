@@ -3,7 +3,7 @@
 
 #include "agent/kubelet/matching.h"
 #include "agent/kubelet/served.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 static inline bool asks_for_gpu(const struct matching_pod *pod)
 {

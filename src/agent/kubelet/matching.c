@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/kubelet/matching-internal.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 static const struct served nothing = {
 	.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};

@@ -7,7 +7,7 @@
 #include "agent/agent.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 #include "model/units.h"
 
 uint32_t room_units(const struct pod_facts *pod, const char *uuid, uint32_t unit_mib)

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "grant/usage.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 #include "net/loop.h"
 
 /* A container that opens its usage file without end gets ROUNDS_AT_ONCE samples at once, and then one each

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/ledger.h"
+#include "model/facts.h"
 
 /* Who declares GPUs faulty from outside (faults.h). */
 enum fault_source { FAULTS_DEVICE_STATUS, FAULTS_UNHEALTHY_GPU, FAULT_SOURCES };

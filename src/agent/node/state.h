@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "agent/node/inventory.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct error;
 

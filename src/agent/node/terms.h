@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 /* A Binding has 3 s (ration-scheduler's bind.c), and the word that the node is closed some time to get there.
  */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/table.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct json_object;
 struct power_facts;

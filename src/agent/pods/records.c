@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "kube/held.h"
 #include "kube/micro-time.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 #define FILE_MAX ((size_t)64 << 10)
 #define SUFFIX ".json"

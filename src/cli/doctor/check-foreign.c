@@ -12,7 +12,7 @@
 #include "cli/fields.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 #include "model/quantity.h"
 
 #define WHERE_SIZE 300

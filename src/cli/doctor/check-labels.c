@@ -13,7 +13,7 @@
 #include "cli/fields.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 #include "model/shares.h"
 
 #define PREFIX "ack.node.gpu."

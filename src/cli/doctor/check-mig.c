@@ -14,7 +14,7 @@
 #include "kube/gpu-name.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 static void tell(struct cluster *cluster, const char *node, struct json_object *gpu)
 {

@@ -15,7 +15,7 @@
 #include "cli/doctor/report.h"
 #include "cli/fields.h"
 #include "kube/json.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 static struct json_object *gpus_of(const struct placement *placement)
 {

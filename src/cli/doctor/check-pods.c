@@ -9,7 +9,7 @@
 #include "cli/leader.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "model/ledger.h"
+#include "model/facts.h"
 
 struct place {
 	char where[600], mend[700];

@@ -1,0 +1,467 @@
+#include "core/gang/gang.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/gang/gang-internal.h"
+#include "core/gang/gang-plan.h"
+
+/* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
+#define HOLD_NS (600 * NS_PER_S)
+/* A member that waits in kube-scheduler's queue asks by itself. */
+#define NUDGE_AFTER_NS NS_PER_S
+#define BACKOFF_FIRST_NS NS_PER_S
+#define BACKOFF_DOUBLINGS 5 /* 32 s at most */
+
+static const char not_read[] = "the cluster's PodGroups are not read yet";
+static const char no_min[] = "its gang has no PodGroup and no min-available";
+static const char bad_group[] = "its PodGroup's minMember is no number from 1 to 1000";
+static const char too_few[] = "waits for the other pods of its gang";
+const char gang_no_room[] = "no room for its whole gang";
+static const char not_yet[] = "its gang is tried again in a moment";
+static const char not_needed[] = "no room beside the others of its gang";
+
+void gang_refresh(struct gang *gang, const struct ledger *ledger)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+		const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+		enum occupancy has = known ? known->occupancy : OCCUPANCY_WAITING;
+
+		if ((member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED) &&
+			has != OCCUPANCY_TENTATIVE)
+			member->stage = GANG_WAITING;
+		else if (member->stage == GANG_SENT && has != OCCUPANCY_RESERVED)
+			member->stage = has == OCCUPANCY_BOUND ? GANG_PLACED : GANG_WAITING;
+	}
+}
+
+static bool is_free(const struct gang_member *member)
+{
+	return (member->stage == GANG_WAITING || member->stage == GANG_PLANNED) &&
+	       gang_member_needs_gpu(member);
+}
+
+size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
+{
+	size_t n = 0;
+
+	*ret_fixed = 0;
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (is_free(member) && n < GANG_SLOTS_MAX)
+			members[n++] = member;
+		else if (member->stage != GANG_WAITING)
+			++*ret_fixed;
+	}
+	return n;
+}
+
+static bool holds_already(const struct ledger *ledger, const struct gang_slot *slot)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, slot->pod->uid);
+
+	return known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement && slot->node &&
+	       strcmp(known->node, slot->node->facts.name) == 0 &&
+	       placement_equal(&known->placement, &slot->placement);
+}
+
+/* First everybody lets go, since they may change places. */
+static int hold_all(struct ledger *ledger, const struct gang_slot *slots, size_t n, int64_t now_ns)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!holds_already(ledger, &slots[i]))
+			ledger_drop_hold(ledger, slots[i].pod->uid);
+	for (size_t i = 0; i < n; i++) {
+		int r;
+
+		if (!slots[i].node || holds_already(ledger, &slots[i]))
+			continue;
+		r = ledger_hold(ledger, slots[i].pod, slots[i].node->facts.name, &slots[i].placement,
+			now_ns + HOLD_NS);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void mark_planned(
+	struct gang_member **members, const struct gang_slot *slots, size_t n, int64_t now_ns)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gang_member *member = members[i];
+
+		if (!slots[i].node) {
+			member->stage = GANG_WAITING;
+			continue;
+		}
+		if (member->stage == GANG_WAITING)
+			member->nudge_ns = now_ns + (member->turned_away ? 0 : NUDGE_AFTER_NS);
+		member->stage = GANG_PLANNED;
+	}
+}
+
+static int plan_members(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
+	struct gang_member **members, size_t n, size_t needed, int64_t now_ns)
+{
+	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
+	int r;
+
+	if (!slots)
+		return -ENOMEM;
+	r = gang_plan(ledger, slots, n, needed);
+	if (r >= 0)
+		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_PLAN,
+					 .gang = gang,
+					 .asked = gangs->asking,
+					 .slots = slots,
+					 .n_slots = n,
+					 .needed = needed,
+					 .placed = (size_t)r});
+	if (r > 0 && hold_all(ledger, slots, n, now_ns) < 0)
+		r = -ENOMEM;
+	if (r > 0)
+		mark_planned(members, slots, n, now_ns);
+	gang_slots_release(slots, n);
+	return r;
+}
+
+static void forget_plan(struct ledger *ledger, struct gang_member **members, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		ledger_drop_hold(ledger, members[i]->facts.uid);
+		members[i]->stage = GANG_WAITING;
+	}
+}
+
+static void nudge_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage != GANG_PLANNED || !member->nudge_ns || member->nudge_ns > now_ns)
+			continue;
+		gangs_order(gangs, GANG_NUDGE, member);
+		member->nudge_ns = now_ns + GANG_BARRIER_NS;
+	}
+}
+
+static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	gang->looked_at = true;
+	gang->looked_generation = ledger->generation;
+	gang->looked_until_ns = now_ns + GANG_NODES_VALID_NS;
+}
+
+bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_member *members[GANG_SLOTS_MAX];
+	uint32_t min = gang_min(gang);
+	size_t fixed, n = gang_free_members(gang, members, &fixed);
+	size_t needed = min > fixed ? min - fixed : 1;
+	int r = plan_members(gangs, gang, ledger, members, n, needed, now_ns);
+
+	if (r <= 0) {
+		forget_plan(ledger, members, n);
+		note_no_room(gang, ledger, now_ns);
+		return false;
+	}
+	if (!gang->trying)
+		gang->barrier_ns = 0;
+	gang->trying = true;
+	gang->idle_ns = now_ns + GANG_IDLE_NS;
+	gang_let_go(gang, ledger);
+	nudge_planned(gangs, gang, now_ns);
+	return true;
+}
+
+/* Everybody waits again. */
+static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why)
+{
+	gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_GIVEN_UP, .gang = gang, .text = why});
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage == GANG_AT_BIND)
+			gangs_order(gangs, GANG_TURN_AWAY, member);
+		if (member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED &&
+			member->stage != GANG_AT_BIND)
+			continue;
+		ledger_drop_hold(ledger, member->facts.uid);
+		member->stage = GANG_WAITING;
+	}
+	gang->trying = false;
+	gang->barrier_ns = 0;
+	gang_changed(gang);
+}
+
+/* Whom those at bind wait for. */
+static void look_who_is_missing(struct gang *gang)
+{
+	const struct gang_member *missing = NULL;
+
+	if (gang_count(gang).at_bind)
+		list_for_each (item, &gang->members)
+			if (!missing && (member_of(item)->stage == GANG_PLANNED ||
+						member_of(item)->stage == GANG_ANSWERED))
+				missing = member_of(item);
+	gang_set_missing(gang, missing);
+}
+
+void gang_give_up(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
+{
+	uint32_t doublings = gang->failures < BACKOFF_DOUBLINGS ? gang->failures : BACKOFF_DOUBLINGS;
+
+	look_who_is_missing(gang);
+	disperse(gangs, gang, ledger, why);
+	if (gang->came_about)
+		return;
+	gang->not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
+	gang->failures++;
+}
+
+void gangs_give_up(
+	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *why, int64_t now_ns)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member)
+		gang_give_up(gangs, member->gang, ledger, why, now_ns);
+}
+
+bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
+{
+	struct gang_count count = gang_count(gang);
+	uint32_t min = gangs->groups_known ? gang_min(gang) : 0;
+
+	return gang->came_about || (min && count.placed + count.sent >= min);
+}
+
+const char *gang_waits_for(
+	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_count count = gang_count(gang);
+	uint32_t min = gang_min(gang);
+	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
+
+	if (!gangs->groups_known)
+		return not_read;
+	if (!min)
+		return gang->has_group ? bad_group : no_min;
+	if (placed + planned + count.waiting < min)
+		return too_few;
+	if (gang->trying)
+		return NULL;
+	if (now_ns < gang->not_before_ns)
+		return not_yet;
+	if (gang->looked_at && gang->looked_generation == ledger->generation &&
+		now_ns < gang->looked_until_ns)
+		return gang_no_room;
+	return NULL;
+}
+
+bool gang_reason_lasts(const char *text)
+{
+	return text == too_few || text == gang_no_room || text == no_min || text == bad_group;
+}
+
+/* Does the member hold a place that it may go to? */
+static const char *planned_node(const struct gang_member *member, const struct ledger *ledger)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+
+	if ((member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED) || !known || !known->node)
+		return NULL;
+	if (gang_nodes_names(member) && !table_get(gang_nodes_names(member), known->node))
+		return NULL;
+	return known->node;
+}
+
+static const char *answer_node(struct gang_member *member, const struct ledger *ledger, int64_t now_ns)
+{
+	const char *node = planned_node(member, ledger);
+
+	if (!node)
+		return NULL;
+	member->stage = GANG_ANSWERED;
+	member->turned_away = false;
+	member->nudge_ns = 0;
+	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
+	return node;
+}
+
+/* It asks, so kube-scheduler has forgotten what it did with it before. */
+static void ask_anew(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
+	const char *const *names, size_t n, int64_t now_ns)
+{
+	if (member->stage == GANG_AT_BIND) {
+		gangs_order(gangs, GANG_TURN_AWAY, member);
+		member->stage = GANG_ANSWERED;
+	}
+	member->asked_ns = now_ns;
+	gang_nodes_remember(gangs, member, names, n, now_ns);
+	gang_refresh(member->gang, ledger);
+	/* The place cannot be kept: a new plan may move the member. */
+	if (member->stage == GANG_ANSWERED && !planned_node(member, ledger))
+		member->stage = GANG_PLANNED;
+}
+
+static size_t count_fixed(const struct gang *gang)
+{
+	struct gang_count count = gang_count(gang);
+
+	return count.placed + count.sent + count.answered + count.at_bind;
+}
+
+/* Those who have their places already may still be enough. A plan that nobody has used yet was wrong about
+ * where the pods may go, which is nobody's failure. */
+static void leave_without_room(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	size_t fixed = count_fixed(gang);
+
+	if (!gang->trying || fixed >= gang_min(gang))
+		return;
+	if (fixed) {
+		gang_give_up(gangs, gang, ledger, gang_no_room, now_ns);
+		return;
+	}
+	disperse(gangs, gang, ledger, gang_no_room);
+	note_no_room(gang, ledger, now_ns);
+}
+
+static const char *find_node(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
+	int64_t now_ns, const char **ret_text)
+{
+	struct gang *gang = member->gang;
+	const char *node = gang->trying ? answer_node(member, ledger, now_ns) : NULL;
+
+	if (node)
+		return node;
+	*ret_text = gang_waits_for(gangs, gang, ledger, now_ns);
+	if (*ret_text)
+		return NULL;
+	*ret_text = not_yet;
+	if (!gang->trying && gangs_keep_out(gangs, gang))
+		return NULL;
+	if (!gang->trying)
+		gangs_try_before(gangs, gang, ledger, now_ns);
+	*ret_text = gang_no_room;
+	if (!gang_try(gangs, gang, ledger, now_ns)) {
+		leave_without_room(gangs, gang, ledger, now_ns);
+		return NULL;
+	}
+	*ret_text = not_needed;
+	return answer_node(member, ledger, now_ns);
+}
+
+enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
+	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text)
+{
+	struct gang_member *member;
+	const char *node;
+
+	*ret_text = not_yet;
+	member = table_get(&gangs->by_uid, pod->uid);
+	if (!pod->gang && !member)
+		return GANG_NONE;
+	if (member)
+		gang_refresh(member->gang, ledger); /* A Binding that was refused holds nobody in a gang */
+	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
+		return GANG_WAIT;
+	member = table_get(&gangs->by_uid, pod->uid);
+	if (!pod->gang || !member || member->stage == GANG_PLACED)
+		return GANG_NONE;
+	ask_anew(gangs, member, ledger, names, n, now_ns);
+	if (gang_goes_singly(gangs, member->gang)) {
+		if (member->stage != GANG_SENT)
+			member->stage = GANG_WAITING;
+		return GANG_NONE;
+	}
+	gangs->asking = true;
+	node = find_node(gangs, member, ledger, now_ns, ret_text);
+	gangs->asking = false;
+	if (node) {
+		*ret_node = node;
+		return GANG_NODE;
+	}
+	member->turned_away = true;
+	member->told = *ret_text;
+	return GANG_WAIT;
+}
+
+bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang *gang = member ? member->gang : NULL;
+	struct gang_count count;
+
+	if (!gang)
+		return false;
+	gang_refresh(gang, ledger); /* Bindings that were refused do not count any more */
+	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
+		return false;
+	/* Filter was another process's, which knew how many they have to be. */
+	if (!gangs->groups_known || !gang_min(gang)) {
+		gangs_order(gangs, GANG_TURN_AWAY, member);
+		return true;
+	}
+	member->stage = GANG_AT_BIND;
+	member->asked_ns = now_ns;
+	gang->trying = true;
+	gang->idle_ns = now_ns + GANG_IDLE_NS;
+	if (!gang->barrier_ns)
+		gang->barrier_ns = now_ns + GANG_BARRIER_NS;
+	count = gang_count(gang);
+	if (count.placed + count.sent + count.at_bind >= gang_min(gang))
+		gangs_order(gangs, GANG_GO, member);
+	return true;
+}
+
+void gangs_sent(struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member && member->stage != GANG_PLACED)
+		member->stage = GANG_SENT;
+}
+
+bool gangs_are_mates(const struct gangs *gangs, const char *uid, const char *other)
+{
+	const struct gang_member *a = table_get(&gangs->by_uid, uid), *b = table_get(&gangs->by_uid, other);
+
+	return a && b && a->gang == b->gang;
+}
+
+const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	return member ? &member->facts : NULL;
+}
+
+bool gangs_is_forming(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+
+	/* What is left over of one that has run is no part of another one. */
+	return member && !(member->gang->came_about && !gang_count(member->gang).shown);
+}
+
+bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
+{
+	const struct gang_member *member = pod->gang ? table_get(&gangs->by_uid, pod->uid) : NULL;
+
+	return member && !gang_goes_singly(gangs, member->gang);
+}
+
+bool gangs_holds(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+
+	return member && member->stage == GANG_PLANNED;
+}

@@ -1,0 +1,372 @@
+#include "core/gang/gang.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/gang/gang-internal.h"
+#include "core/gang/gang-plan.h"
+#include "core/gang/gang-room.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
+
+/* Renewed while we look; if we do not look any more, nothing is kept for long. */
+#define KEPT_NS (5 * NS_PER_S)
+#define FIT_CHECK_EVERY_NS NS_PER_S
+#define HOPELESS_NS (600 * NS_PER_S)
+
+/* Of a node: the units free on the fullest of the GPUs that would have to become free for one member. */
+struct node_most {
+	struct node_ledger *node;
+	int64_t most; /* NODE_NONE: it has not enough that could serve it */
+};
+#define NODE_NONE INT64_MIN
+
+/* One look for one gang. Members that ask for the same look at the nodes once: of gangs of hundreds nearly
+ * all do. */
+struct keeping {
+	struct gangs *gangs;
+	struct gang *gang;
+	struct ledger *ledger;
+	int64_t now_ns;
+	const struct request *request; /* that nodes are for; NULL: nobody has looked yet */
+	struct node_most *nodes;       /* by name */
+	size_t n_nodes;
+};
+
+static void keeping_release(struct keeping *keeping)
+{
+	free(keeping->nodes);
+}
+
+static int64_t node_most(
+	const struct node_ledger *node, const struct gang_member *member, const struct nomination *avoid)
+{
+	struct gpu_room rooms[NODE_GPUS_MAX];
+	uint32_t wanted = request_gpus(&member->facts.request);
+
+	return gang_emptiest_gpus(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
+}
+
+static int compare_name(const void *pa, const void *pb)
+{
+	const struct node_most *a = pa, *b = pb;
+
+	return strcmp(a->node->facts.name, b->node->facts.name);
+}
+
+static int keeping_collect_nodes(struct keeping *keeping)
+{
+	struct node_ledger *node;
+
+	if (keeping->nodes)
+		return 0;
+	keeping->nodes = calloc(keeping->ledger->nodes.count + 1, sizeof(*keeping->nodes));
+	if (!keeping->nodes)
+		return -ENOMEM;
+	table_for_each (&keeping->ledger->nodes, cursor, node)
+		if (node->facts.n_gpus)
+			keeping->nodes[keeping->n_nodes++].node = node;
+	qsort(keeping->nodes, keeping->n_nodes, sizeof(*keeping->nodes), compare_name);
+	return 0;
+}
+
+/* Somebody who asks for the same, and for whom nothing is kept yet. */
+static struct gang_member anybody_like(const struct gang_member *member)
+{
+	struct gang_member anybody = {.facts = member->facts};
+
+	anybody.facts.uid = (char *)"";
+	return anybody;
+}
+
+static int keeping_look(struct keeping *keeping, const struct gang_member *member)
+{
+	const struct gang_member anybody = anybody_like(member);
+
+	if (keeping->request && gang_same_request(keeping->request, &member->facts.request))
+		return 0;
+	if (keeping_collect_nodes(keeping) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < keeping->n_nodes; i++)
+		keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
+	keeping->request = &member->facts.request;
+	return 0;
+}
+
+/* What is kept there is not what it was. The node may be gone. */
+static void keeping_changed(
+	struct keeping *keeping, const struct gang_member *member, const struct node_ledger *node)
+{
+	const struct gang_member anybody = anybody_like(member);
+
+	if (!keeping->request)
+		return;
+	if (!gang_same_request(keeping->request, &member->facts.request)) {
+		keeping->request = NULL;
+		return;
+	}
+	for (size_t i = 0; node && i < keeping->n_nodes; i++)
+		if (keeping->nodes[i].node == node)
+			keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
+}
+
+static const struct nomination *kept_for(const struct ledger *ledger, const struct gang_member *member)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+
+	return known ? known->nomination : NULL;
+}
+
+static void tell_kept(
+	const struct gangs *gangs, const struct ledger *ledger, const struct gang_member *member)
+{
+	const struct nomination *kept = kept_for(ledger, member);
+
+	if (kept)
+		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_KEPT,
+					 .gang = member->gang,
+					 .slots = &(struct gang_slot){.pod = &member->facts,
+						 .node = kept->node,
+						 .placement = kept->shadow.placement},
+					 .n_slots = 1});
+}
+
+static int keep(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
+	const struct placement *placement)
+{
+	const struct nomination *before = kept_for(keeping->ledger, member);
+	const struct node_ledger *left = before ? before->node : NULL;
+	int r = ledger_nominate(
+		keeping->ledger, &member->facts, node->facts.name, placement, keeping->now_ns + KEPT_NS);
+
+	member->kept_ns = keeping->now_ns;
+	if (r < 0)
+		return r;
+	keeping_changed(keeping, member, left);
+	keeping_changed(keeping, member, node);
+	tell_kept(keeping->gangs, keeping->ledger, member);
+	return 0;
+}
+
+/* On the GPUs that have most already. */
+static int keep_on(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
+	const struct nomination *avoid)
+{
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	struct gpu_room rooms[NODE_GPUS_MAX];
+	_cleanup_placement_ struct placement placement;
+	size_t n = gang_emptiest_gpus(node, member, avoid, rooms);
+	int r;
+
+	placement_init(&placement);
+	for (size_t i = 0; i < n; i++)
+		gpus[i] = rooms[i].gpu;
+	r = placement_on_gpus(node, gpus, &member->facts.request, &placement);
+	return r < 0 ? r : keep(keeping, member, node, &placement);
+}
+
+/* Where the least has to become free, but not on the GPUs of `avoid`, which is its own. */
+static int keep_emptiest(struct keeping *keeping, struct gang_member *member, const struct nomination *avoid)
+{
+	struct node_ledger *best = NULL;
+	int64_t most = NODE_NONE;
+
+	member->kept_ns = keeping->now_ns;
+	if (keeping_look(keeping, member) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < keeping->n_nodes; i++) {
+		struct node_ledger *node = keeping->nodes[i].node;
+		int64_t here = avoid && avoid->node == node ? node_most(node, member, avoid)
+							    : keeping->nodes[i].most;
+
+		if (here <= most)
+			continue;
+		best = node;
+		most = here;
+	}
+	return best ? keep_on(keeping, member, best, avoid) : -ENOSPC;
+}
+
+/* What is kept for it stays the same, unless it is not free while something else is, or it has not become
+ * free for too long. False: nothing can be kept for it beside the others. */
+static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_slot *slot)
+{
+	const struct nomination *kept = kept_for(keeping->ledger, member);
+	bool is_free = kept && gang_place_suits(kept->node, &kept->shadow.placement, member, true);
+
+	if (!is_free && slot->node && gang_place_suits(slot->node, &slot->placement, member, true))
+		return keep(keeping, member, slot->node, &slot->placement) == 0;
+	if (is_free)
+		member->kept_ns = keeping->now_ns;
+	if ((!kept || keeping->now_ns - member->kept_ns > keeping->gangs->rules.keep_after_ns) &&
+		keep_emptiest(keeping, member, kept) == 0)
+		return true;
+	ledger_nomination_set_end(keeping->ledger, member->facts.uid, keeping->now_ns + KEPT_NS);
+	return kept != NULL;
+}
+
+/* Members of the gang that have no place yet. */
+static size_t waiting_members(const struct gang *gang, struct gang_member **members)
+{
+	size_t n = 0;
+
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage == GANG_WAITING && gang_member_needs_gpu(member) && n < GANG_SLOTS_MAX)
+			members[n++] = member;
+	}
+	return n;
+}
+
+/* Who needs least comes first. */
+static int compare_need(const void *pa, const void *pb)
+{
+	const struct gang_member *a = *(struct gang_member *const *)pa;
+	const struct gang_member *b = *(struct gang_member *const *)pb;
+	const struct request *x = &a->facts.request, *y = &b->facts.request;
+
+	if (request_gpus(x) != request_gpus(y))
+		return request_gpus(x) < request_gpus(y) ? -1 : 1;
+	if (x->units != y->units)
+		return x->units < y->units ? -1 : 1;
+	if (x->core != y->core)
+		return x->core < y->core ? -1 : 1;
+	return strcmp(a->facts.uid, b->facts.uid);
+}
+
+/* Those for whom something is kept already, or who have a slot, before the others. Returns how many they are.
+ */
+static size_t chosen_first(
+	const struct ledger *ledger, struct gang_member **members, const struct gang_slot *slots, size_t n)
+{
+	size_t chosen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct gang_member *member = members[i];
+
+		if (slots ? !slots[i].node : !kept_for(ledger, member))
+			continue;
+		memmove(members + chosen + 1, members + chosen, (i - chosen) * sizeof(struct gang_member *));
+		members[chosen++] = member;
+	}
+	return chosen;
+}
+
+/* Kept one by one there is not room for all: then what a cluster without anybody else would give them. */
+static bool keep_as_if_empty(
+	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
+{
+	gang_slots_release(slots, n);
+	if (!gang_fits_empty(keeping->ledger, slots, n, n))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		keep(keeping, members[i], slots[i].node, &slots[i].placement);
+	return true;
+}
+
+/* The hardest to place choose first. False: with these members there would never be room for all. */
+static bool keep_for_all(
+	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
+{
+	struct ledger *ledger = keeping->ledger;
+	bool all = true;
+
+	for (size_t i = n; i-- > 0;) {
+		const struct nomination *kept = kept_for(ledger, members[i]);
+
+		if (kept && !gang_place_suits(kept->node, &kept->shadow.placement, members[i], false))
+			ledger_drop_nomination(ledger, members[i]->facts.uid);
+	}
+	if (gang_plan_most(ledger, slots, n) < 0)
+		return true;
+	for (size_t i = n; i-- > 0;)
+		all &= keep_for(keeping, members[i], &slots[i]);
+	return all || keep_as_if_empty(keeping, members, slots, n);
+}
+
+static size_t slots_for(struct gang_slot *slots, struct gang_member *const *members, size_t n, size_t needed)
+{
+	if (n > needed)
+		n = needed;
+	for (size_t i = 0; i < n; i++)
+		slots[i] = (struct gang_slot){.pod = &members[i]->facts};
+	return n;
+}
+
+/* For what never fits nobody is kept waiting. To know it all pods leave the sums and come back: once a second
+ * at most in vain, and that holds until a node or the gang changes. */
+static bool fits_at_all(struct keeping *keeping, struct gang_slot *slots, size_t n, size_t needed)
+{
+	struct gangs *gangs = keeping->gangs;
+	struct gang *gang = keeping->gang;
+	int64_t now_ns = keeping->now_ns;
+
+	if (gang->hopeless_capacity == keeping->ledger->capacity && now_ns < gang->hopeless_until_ns)
+		return false;
+	if (gangs->fit_check_ns && now_ns - gangs->fit_check_ns < FIT_CHECK_EVERY_NS)
+		return false;
+	gangs->fit_checks++;
+	if (gang_fits_empty(keeping->ledger, slots, n, needed))
+		return true;
+	gangs->fit_check_ns = now_ns;
+	gang->hopeless_capacity = keeping->ledger->capacity;
+	gang->hopeless_until_ns = now_ns + HOPELESS_NS;
+	return false;
+}
+
+/* Who of the members GPUs are kept for, in front. False: for what never fits nobody is kept waiting. */
+static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_slot *slots,
+	size_t n, size_t needed)
+{
+	bool fits;
+
+	qsort(members, n, sizeof(struct gang_member *), compare_need);
+	if (chosen_first(keeping->ledger, members, NULL, n) >= needed)
+		return true;
+	slots_for(slots, members, n, n);
+	fits = fits_at_all(keeping, slots, n, needed);
+	if (fits)
+		chosen_first(keeping->ledger, members, slots, n);
+	gang_slots_release(slots, n);
+	return fits;
+}
+
+void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	_cleanup_(keeping_release) struct keeping keeping = {
+		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
+	struct gang_member *members[GANG_SLOTS_MAX];
+	size_t n = waiting_members(gang, members), placed = gang_count(gang).members - n;
+	uint32_t min = gang_min(gang);
+	size_t needed = min > placed ? min - placed : 0;
+	_cleanup_free_ struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
+
+	if (!slots || !needed)
+		return;
+	if (!choose_members(&keeping, members, slots, n, needed)) {
+		gang_let_go(gang, ledger);
+		return;
+	}
+	gang->keeping = true;
+	for (size_t i = needed; i < n; i++)
+		ledger_drop_nomination(ledger, members[i]->facts.uid);
+	qsort(members, needed, sizeof(struct gang_member *), compare_need);
+	n = slots_for(slots, members, n, needed);
+	if (!keep_for_all(&keeping, members, slots, n))
+		gang_let_go(gang, ledger);
+	gang_slots_release(slots, n);
+}
+
+void gang_let_go(struct gang *gang, struct ledger *ledger)
+{
+	if (!gang->keeping)
+		return;
+	gang->keeping = false;
+	list_for_each (item, &gang->members)
+		if (member_of(item)->stage != GANG_PLACED)
+			ledger_drop_nomination(ledger, member_of(item)->facts.uid);
+}

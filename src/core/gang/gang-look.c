@@ -1,0 +1,427 @@
+/* What goes by time: which gangs have come about, which have not in their time, who is tried next. */
+#include "core/gang/gang.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/gang/gang-internal.h"
+
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define UNSEEN_MAX_NS (10 * NS_PER_S)
+/* A controller that replaces pods so late begins anew. */
+#define REMEMBERED_NS (3600 * NS_PER_S)
+/* A controller makes all of its pods within this time. */
+#define ALL_MADE_NS (10 * NS_PER_S)
+/* How often an order is repeated while its effect is not seen. */
+#define TELL_AGAIN_NS (5 * NS_PER_S)
+#define LOOK_AGAIN_NS (50 * NS_PER_MS)
+/* Each nudge costs a PATCH and a question of kube-scheduler. */
+#define RETELL_EVERY_NS NS_PER_S
+#define RETELL_MAX 16
+
+static bool are_successors(const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (!gang_is_successor(gang, &member_of(item)->facts))
+			return false;
+	return true;
+}
+
+static bool have_controllers(const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (!member_of(item)->facts.owner || !*member_of(item)->facts.owner)
+			return false;
+	return true;
+}
+
+/* A question that no watch followed: the pod was deleted just before. */
+static void forget_unseen(struct gangs *gangs, int64_t now_ns)
+{
+	struct gang_member *member;
+
+	table_for_each (&gangs->by_uid, cursor, member)
+		if (!member->listed && now_ns - member->seen_ns > UNSEEN_MAX_NS)
+			gang_member_leave(gangs, member);
+}
+
+/* Is it whole, or has it been before? A member that is placed without the mark has lost it then, or was
+ * placed by somebody else. Only who is shown counts: the answer to a Binding may be ahead of the watch, and
+ * another member gone since. */
+static bool was_whole(const struct gang *gang, const struct gang_count *count, uint32_t min)
+{
+	if (min && count->shown >= min)
+		return true;
+	list_for_each (item, &gang->members) {
+		const struct gang_member *member = member_of(item);
+
+		if (gang_member_is_shown(member) && !member->facts.gang_forming &&
+			!request_is_empty(&member->facts.request))
+			return true;
+	}
+	return false;
+}
+
+/* Out of memory forgets one. */
+static void remember_owners(struct gang *gang)
+{
+	list_for_each (item, &gang->members) {
+		const struct gang_member *member = member_of(item);
+
+		if (member->stage == GANG_PLACED && member->facts.owner && *member->facts.owner &&
+			!gang_is_successor(gang, &member->facts))
+			table_set(&gang->owners, member->facts.owner, gang);
+	}
+}
+
+static void forget_owners(struct gang *gang)
+{
+	table_release(&gang->owners);
+	table_init(&gang->owners);
+}
+
+/* Too few pods for a gang, and their controllers make no more of them. */
+static bool are_few(const struct gang *gang, int64_t now_ns)
+{
+	return gang->few_ns && now_ns - gang->few_ns >= ALL_MADE_NS;
+}
+
+/* ... made in place of some that have run. */
+static bool is_left_over(struct gang *gang, int64_t now_ns)
+{
+	if (gang->owners.count && !are_successors(gang))
+		forget_owners(gang);
+	return gang->owners.count && are_few(gang, now_ns);
+}
+
+static void follow_few(struct gang *gang, const struct gang_count *count, int64_t now_ns)
+{
+	if (count->members >= gang_asked_min(gang, NULL))
+		gang->few_ns = 0;
+	else if (!gang->few_ns && (!count->shown || gang->n_done) && have_controllers(gang))
+		gang->few_ns = now_ns;
+	gang->few = are_few(gang, now_ns);
+}
+
+/* While a new LIST is read, who is there and who has gone are not of one moment. */
+static void follow_coming_about(
+	struct gangs *gangs, struct gang *gang, const struct gang_count *count, int64_t now_ns)
+{
+	bool is_clear = gangs->following && gangs->groups_known;
+	uint32_t min;
+
+	follow_few(gang, count, now_ns);
+	min = gang_min(gang);
+	gang->came_about = count->shown ? gang->came_about || (is_clear && was_whole(gang, count, min))
+					: is_clear && is_left_over(gang, now_ns);
+	if (gang->came_about) {
+		remember_owners(gang);
+		gang_forget_done(gangs, gang);
+		gang->failures = 0;
+		gang_set_missing(gang, NULL);
+		gang->waiting_ns = 0;
+	} else if (!min || count->members < min) {
+		gang->waiting_ns = 0;
+	} else if (!gang->waiting_ns) {
+		gang->waiting_ns = now_ns;
+	}
+	if (!count->shown || gang->came_about)
+		gang->partly_ns = 0;
+	else if (!gang->partly_ns)
+		gang->partly_ns = now_ns;
+}
+
+static void soonest(int64_t *again_ns, int64_t due_ns, int64_t now_ns)
+{
+	int64_t in_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+
+	if (in_ns < *again_ns)
+		*again_ns = in_ns;
+}
+
+/* Perhaps they are left over of a gang that ran before this process began, or while nobody watched. Once it
+ * is answered the watch tells the rest. */
+static void look_at_few(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
+{
+	const struct gang_member *member = NULL;
+
+	if (gang->few_ns && !are_few(gang, now_ns))
+		soonest(again_ns, gang->few_ns + ALL_MADE_NS, now_ns);
+	if (!gangs->leads || !gangs->following || !are_few(gang, now_ns) || gang->owners.count ||
+		gang->recalled || gang_count(gang).shown)
+		return;
+	if (!gang->recall_ns || now_ns - gang->recall_ns >= TELL_AGAIN_NS) {
+		list_for_each (item, &gang->members)
+			if (!member && !request_is_empty(&member_of(item)->facts.request))
+				member = member_of(item);
+		if (member)
+			gangs_order(gangs, GANG_RECALL, member);
+		gang->recall_ns = now_ns;
+	}
+	soonest(again_ns, gang->recall_ns + TELL_AGAIN_NS, now_ns);
+}
+
+static void tell_placed(struct gangs *gangs, struct gang *gang, enum gang_order_kind kind, int64_t now_ns)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage != GANG_PLACED || !member->facts.gang_forming ||
+			(member->told_ns && now_ns - member->told_ns < TELL_AGAIN_NS))
+			continue;
+		member->told_ns = now_ns;
+		gangs_order(gangs, kind, member);
+	}
+}
+
+static int64_t timeout_of(const struct gangs *gangs, const struct gang *gang)
+{
+	return gang->has_group && gang->group.timeout_ns ? gang->group.timeout_ns : gangs->rules.timeout_ns;
+}
+
+static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
+{
+	bool marked = false;
+
+	if (gang->came_about)
+		tell_placed(gangs, gang, GANG_UNMARK, now_ns);
+	else if (gang->partly_ns && now_ns - gang->partly_ns >= timeout_of(gangs, gang))
+		tell_placed(gangs, gang, GANG_EVICT, now_ns);
+	else if (gang->partly_ns)
+		soonest(again_ns, gang->partly_ns + timeout_of(gangs, gang), now_ns);
+	list_for_each (item, &gang->members)
+		marked |= member_of(item)->stage == GANG_PLACED && member_of(item)->told_ns &&
+			  member_of(item)->facts.gang_forming;
+	if (marked)
+		soonest(again_ns, now_ns + TELL_AGAIN_NS, now_ns);
+}
+
+static void look_at_nudges(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (!member->nudge_ns || member->stage != GANG_PLANNED)
+			continue;
+		if (member->nudge_ns > now_ns) {
+			soonest(again_ns, member->nudge_ns, now_ns);
+			continue;
+		}
+		gangs_order(gangs, GANG_NUDGE, member);
+		member->nudge_ns = now_ns + GANG_BARRIER_NS;
+		soonest(again_ns, member->nudge_ns, now_ns);
+	}
+}
+
+static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->asked_ns >= since_ns)
+			return true;
+	return false;
+}
+
+/* Nudged, and kube-scheduler has asked for none of them: another replica of us is asked now, or something
+ * else keeps them all back. Its next question is waited for: a plan of ours would only have them tried in
+ * vain. Not after an outage of the API server, in which no nudge arrives. */
+static void give_up_idle(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	if (gangs->following && !was_asked_for_since(gang, gang->idle_ns - GANG_IDLE_NS))
+		list_for_each (item, &gang->members)
+			member_of(item)->asked_ns = 0;
+	gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
+}
+
+/* Fewer pods may be needed than when the last of those at bind arrived there. */
+static void go_at_bind(struct gangs *gangs, const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->stage == GANG_AT_BIND) {
+			gangs_order(gangs, GANG_GO, member_of(item));
+			return;
+		}
+}
+
+/* A plan that holds: is it still one, and in time? */
+static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_count count = gang_count(gang);
+	size_t fixed = count.placed + count.sent, coming = count.planned + count.answered;
+	uint32_t min = gang_min(gang);
+
+	if (gang->came_about || (min && fixed >= min)) {
+		if (!coming && !count.at_bind)
+			gang->trying = false;
+		if (!count.at_bind)
+			gang->barrier_ns = 0;
+	}
+	if (!gang->trying)
+		return;
+	if (gang->barrier_ns && now_ns >= gang->barrier_ns)
+		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
+	else if (now_ns >= gang->idle_ns)
+		give_up_idle(gangs, gang, ledger, now_ns);
+	else if (!gang->came_about && !min)
+		gang_give_up(
+			gangs, gang, ledger, "nothing says any more how many of its pods it needs", now_ns);
+	else if (count.at_bind && gangs->leads && (gang->came_about || fixed + count.at_bind >= min))
+		go_at_bind(gangs, gang);
+	else if (!gang->came_about && fixed + coming + count.at_bind < min &&
+		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
+		gang_give_up(
+			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
+}
+
+/* Those that had no place beside the others sleep, and from now on each is to be placed by itself. */
+static void look_at_turned_away(struct gangs *gangs, struct gang *gang)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (!gang->came_about || member->stage != GANG_WAITING || !member->turned_away)
+			continue;
+		member->turned_away = false;
+		gangs_order(gangs, GANG_SINGLE, member);
+	}
+}
+
+static void look_at_gang(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns, int64_t *again_ns)
+{
+	struct gang_count count;
+
+	gang_refresh(gang, ledger);
+	count = gang_count(gang);
+	follow_coming_about(gangs, gang, &count, now_ns);
+	if (!gang->came_about)
+		look_at_few(gangs, gang, now_ns, again_ns);
+	if (gangs->leads)
+		look_at_placed(gangs, gang, now_ns, again_ns);
+	if (gang->trying)
+		look_at_plan(gangs, gang, ledger, now_ns);
+	if (gangs->leads)
+		look_at_turned_away(gangs, gang);
+	look_at_nudges(gangs, gang, now_ns, again_ns);
+	if (gang->trying)
+		soonest(again_ns,
+			gang->barrier_ns && gang->barrier_ns < gang->idle_ns ? gang->barrier_ns
+									     : gang->idle_ns,
+			now_ns);
+	if (gang->not_before_ns > now_ns && !gang->trying && !gang->came_about)
+		soonest(again_ns, gang->not_before_ns, now_ns);
+}
+
+/* What people see of a pod (its condition, Events) is what filter said last: "waits for the other pods of its
+ * gang", though all have come since and there is no room. So it is to be asked for once more. Returns how
+ * many of `most` are left. */
+static size_t retell(struct gangs *gangs, struct gang *gang, const char *text, size_t most)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (!most || member->stage != GANG_WAITING || !member->turned_away || !member->told ||
+			strcmp(member->told, text) == 0)
+			continue;
+		member->told = text;
+		gangs_order(gangs, GANG_NUDGE, member);
+		most--;
+	}
+	return most;
+}
+
+static void look_at_reasons(struct gangs *gangs, struct gang **all, const struct ledger *ledger,
+	int64_t now_ns, int64_t *again_ns)
+{
+	size_t most = RETELL_MAX;
+
+	if (gangs->retold_ns && now_ns - gangs->retold_ns < RETELL_EVERY_NS) {
+		soonest(again_ns, gangs->retold_ns + RETELL_EVERY_NS, now_ns);
+		return;
+	}
+	for (size_t i = 0; all[i] && most; i++) {
+		const char *text = all[i]->came_about || all[i]->trying
+					   ? NULL
+					   : gang_waits_for(gangs, all[i], ledger, now_ns);
+
+		if (text && gang_reason_lasts(text))
+			most = retell(gangs, all[i], text, most);
+	}
+	if (most == RETELL_MAX)
+		return;
+	gangs->retold_ns = now_ns;
+	soonest(again_ns, now_ns + RETELL_EVERY_NS, now_ns);
+}
+
+static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
+{
+	return gang->waiting_ns && !gang->trying && gang_is_asked_for(gang, now_ns) &&
+	       now_ns - gang->waiting_ns >= gangs->rules.keep_after_ns;
+}
+
+/* For the first that has waited too long GPUs are kept, and for no other: two that share what becomes free
+ * would both wait for ever. */
+static void look_at_patience(
+	struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns, int64_t *again_ns)
+{
+	struct gang *patient = NULL;
+	bool waits = false;
+
+	for (size_t i = 0; all[i]; i++) {
+		waits |= has_waited_long(gangs, all[i], now_ns);
+		if (!patient && has_waited_long(gangs, all[i], now_ns)) {
+			gang_keep(gangs, all[i], ledger, now_ns);
+			if (all[i]->keeping)
+				patient = all[i];
+		} else if (all[i]->keeping) {
+			gang_let_go(all[i], ledger);
+		}
+		if (all[i]->waiting_ns && now_ns - all[i]->waiting_ns < gangs->rules.keep_after_ns)
+			soonest(again_ns, all[i]->waiting_ns + gangs->rules.keep_after_ns, now_ns);
+	}
+	if (waits)
+		soonest(again_ns, now_ns + NS_PER_S, now_ns);
+}
+
+static void forget_what_is_over(struct gangs *gangs, int64_t now_ns)
+{
+	struct gang *gang;
+
+	table_for_each (&gangs->by_key, cursor, gang) {
+		if (!list_empty(&gang->members))
+			continue;
+		if (!gang->empty_ns)
+			gang->empty_ns = now_ns;
+		if (now_ns - gang->empty_ns < REMEMBERED_NS)
+			continue;
+		forget_owners(gang);
+		gang_forget_done(gangs, gang);
+		gang_drop_if_unused(gangs, gang);
+	}
+}
+
+int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads)
+{
+	_cleanup_free_ struct gang **all = NULL;
+	int64_t again_ns = INT64_MAX;
+
+	if (!gangs->by_uid.count)
+		return INT64_MAX;
+	forget_unseen(gangs, now_ns);
+	forget_what_is_over(gangs, now_ns);
+	all = gangs_in_turn(gangs);
+	if (!all)
+		return NS_PER_S;
+	leads &= gangs->groups_known;
+	gangs->leads = leads;
+	for (size_t i = 0; all[i]; i++)
+		look_at_gang(gangs, all[i], ledger, now_ns, &again_ns);
+	if (leads && gangs_try_in_turn(gangs, all, ledger, now_ns))
+		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
+	if (leads)
+		look_at_reasons(gangs, all, ledger, now_ns, &again_ns);
+	if (leads)
+		look_at_patience(gangs, all, ledger, now_ns, &again_ns);
+	return again_ns;
+}

@@ -1,0 +1,475 @@
+#include "core/gang/gang.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/gang/gang-internal.h"
+
+void gangs_init(struct gangs *gangs, const struct gang_rules *rules)
+{
+	*gangs = (struct gangs){.rules = *rules, .groups_known = true, .following = true};
+	table_init(&gangs->by_key);
+	table_init(&gangs->by_uid);
+	table_init(&gangs->done);
+	list_init(&gangs->orders);
+	list_init(&gangs->node_sets);
+	gangs->round = 1;
+}
+
+void gang_order_free(struct gang_order *order)
+{
+	if (!order)
+		return;
+	list_remove(&order->item);
+	free(order->uid);
+	free(order);
+}
+
+struct gang_order *gangs_next_order(struct gangs *gangs)
+{
+	struct gang_order *order;
+
+	if (list_empty(&gangs->orders))
+		return NULL;
+	order = list_entry(gangs->orders.next, struct gang_order, item);
+	list_remove(&order->item);
+	return order;
+}
+
+void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct gang_member *member)
+{
+	struct gang_order *order = calloc(1, sizeof(*order));
+
+	if (!order)
+		return;
+	order->kind = kind;
+	order->uid = strdup(member->facts.uid);
+	if (!order->uid) {
+		free(order);
+		return;
+	}
+	list_append(&gangs->orders, &order->item);
+}
+
+static void member_free(struct gang_member *member)
+{
+	list_remove(&member->item);
+	gang_nodes_drop(member);
+	pod_facts_release(&member->facts);
+	free(member);
+}
+
+static void gang_free(struct gang *gang)
+{
+	list_for_each_safe (item, after, &gang->members)
+		member_free(member_of(item));
+	table_release(&gang->owners);
+	free(gang->done_owner);
+	free(gang->missing);
+	free(gang->key);
+	free(gang);
+}
+
+void gangs_release(struct gangs *gangs)
+{
+	struct gang_order *order;
+	struct gang *gang;
+
+	while ((order = gangs_next_order(gangs)))
+		gang_order_free(order);
+	table_for_each (&gangs->by_key, cursor, gang)
+		gang_free(gang);
+	table_release(&gangs->by_key);
+	table_release(&gangs->by_uid);
+	table_release(&gangs->done);
+}
+
+void gang_tell(const struct gangs *gangs, const struct gang_event *event)
+{
+	if (gangs->listener)
+		gangs->listener(gangs->listener_data, event);
+}
+
+void gang_changed(struct gang *gang)
+{
+	gang->looked_at = false;
+}
+
+/* What never fitted may fit now. */
+static void gang_is_another(struct gang *gang)
+{
+	gang->hopeless_until_ns = 0;
+	gang_changed(gang);
+}
+
+static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
+{
+	struct gang *gang = table_get(&gangs->by_key, key);
+
+	if (gang)
+		return gang;
+	gang = calloc(1, sizeof(*gang));
+	if (!gang)
+		return NULL;
+	list_init(&gang->members);
+	table_init(&gang->owners);
+	gang->key = strdup(key);
+	if (!gang->key || table_set(&gangs->by_key, key, gang) < 0) {
+		gang_free(gang);
+		return NULL;
+	}
+	return gang;
+}
+
+void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
+{
+	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || gang->n_done)
+		return;
+	table_remove(&gangs->by_key, gang->key);
+	gang_free(gang);
+}
+
+bool gang_member_is_shown(const struct gang_member *member)
+{
+	return member->stage == GANG_PLACED && *member->facts.node;
+}
+
+/* kube-scheduler places a pod that asks for no GPU by itself: it counts when it is placed. A pod whose
+ * annotations are full is rejected by filter: the others would be planned, and wait at bind for it in vain.
+ */
+bool gang_member_needs_gpu(const struct gang_member *member)
+{
+	return !request_is_empty(&member->facts.request) && !member->facts.annotations_full;
+}
+
+/* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
+static void end_if_nobody_is_left(struct gang *gang)
+{
+	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
+	 * comes next has the same time for others to come as whoever came first. */
+	if (list_empty(&gang->members)) {
+		gang->trying = gang->few = false;
+		gang->barrier_ns = gang->few_ns = 0;
+	}
+	if (!gang->came_about)
+		return;
+	list_for_each (item, &gang->members)
+		if (gang_member_is_shown(member_of(item)))
+			return;
+	gang->came_about = false;
+}
+
+void gang_member_leave(struct gangs *gangs, struct gang_member *member)
+{
+	struct gang *gang = member->gang;
+
+	if (member->stage == GANG_AT_BIND)
+		gangs_order(gangs, GANG_TURN_AWAY, member);
+	if (gang->missing && strcmp(gang->missing, member->facts.name) == 0)
+		gang_set_missing(gang, NULL);
+	table_remove(&gangs->by_uid, member->facts.uid);
+	member_free(member);
+	end_if_nobody_is_left(gang);
+	gang_is_another(gang);
+	gang_drop_if_unused(gangs, gang);
+}
+
+void gang_set_missing(struct gang *gang, const struct gang_member *member)
+{
+	free(gang->missing);
+	gang->missing = member ? strdup(member->facts.name) : NULL;
+}
+
+/* Made by a controller whose pods have been placed here together. */
+bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts)
+{
+	return facts->owner && *facts->owner && table_get(&gang->owners, facts->owner);
+}
+
+void gangs_forget_pod(struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member)
+		gang_member_leave(gangs, member);
+}
+
+void gangs_delete_pod(struct gangs *gangs, const char *uid)
+{
+	struct gang *gang = gangs->done.count ? table_remove(&gangs->done, uid) : NULL;
+
+	gangs_forget_pod(gangs, uid);
+	if (!gang)
+		return;
+	gang_is_another(gang);
+	if (--gang->n_done == 0)
+		gang_forget_done(gangs, gang);
+	gang_drop_if_unused(gangs, gang);
+}
+
+void gang_forget_done(struct gangs *gangs, struct gang *gang)
+{
+	const char *uid;
+	void *of;
+
+	for (size_t cursor = 0; gang->n_done && table_next(&gangs->done, &cursor, &uid, &of);)
+		if (of == gang)
+			table_remove(&gangs->done, uid);
+	gang->n_done = 0;
+	free(gang->done_owner);
+	gang->done_owner = NULL;
+}
+
+/* Whoever waits for it would wait for ever: its controller makes no other one in its place. That happens
+ * where a Binding was thought lost, and the pod was there and gone before the others came. */
+static int remember_done(struct gangs *gangs, struct gang *gang, const struct pod_facts *pod)
+{
+	if (gang->came_about || !pod->succeeded || !*pod->node || !pod->owner || !*pod->owner)
+		return 0;
+	if (gang->done_owner && strcmp(gang->done_owner, pod->owner) != 0)
+		gang_forget_done(gangs, gang);
+	if (!gang->done_owner)
+		gang->done_owner = strdup(pod->owner);
+	if (table_get(&gangs->done, pod->uid))
+		return 0;
+	if (!gang->done_owner || table_set(&gangs->done, pod->uid, gang) < 0)
+		return -ENOMEM;
+	gang->n_done++;
+	gang_is_another(gang);
+	return 0;
+}
+
+static struct gang_member *member_add(
+	struct gangs *gangs, const char *key, const struct pod_facts *facts, int64_t now_ns)
+{
+	struct gang *gang = gang_get_or_add(gangs, key);
+	struct gang_member *member = gang ? calloc(1, sizeof(*member)) : NULL;
+
+	if (!member || pod_facts_copy(facts, &member->facts) < 0 ||
+		table_set(&gangs->by_uid, facts->uid, member) < 0) {
+		if (member)
+			pod_facts_release(&member->facts);
+		free(member);
+		if (gang)
+			gang_drop_if_unused(gangs, gang);
+		return NULL;
+	}
+	/* Perhaps it is in the place of one that has succeeded, and gone since: a LIST will tell. */
+	if (gang->n_done) {
+		gang_forget_done(gangs, gang);
+		gang->recalled = gang->few = false;
+		gang->few_ns = 0;
+	}
+	gang->empty_ns = 0;
+	end_if_nobody_is_left(gang);
+	member->gang = gang;
+	member->seen_ns = now_ns;
+	list_append(&gang->members, &member->item);
+	gang_is_another(gang);
+	return member;
+}
+
+/* Of what labels and stamps may change. */
+static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts *b)
+{
+	return a->gang_min == b->gang_min && a->annotations_full == b->annotations_full &&
+	       request_gpus(&a->request) == request_gpus(&b->request) &&
+	       a->request.unit_mib == b->request.unit_mib;
+}
+
+/* kube-scheduler may ask about a pod as it was before the watch showed it bound. A bound pod never loses its
+ * node, so facts without one are older than those that have it, and are ignored. */
+static int member_take(struct gang_member *member, const struct pod_facts *facts)
+{
+	_cleanup_pod_facts_ struct pod_facts copy = {0};
+	bool placed = member->stage == GANG_PLACED;
+
+	if (*member->facts.node && !*facts->node)
+		return 0;
+	if (pod_facts_copy(facts, &copy) < 0)
+		return -ENOMEM;
+	if (!asks_for_the_same(&copy, &member->facts))
+		gang_is_another(member->gang);
+	else if (copy.priority != member->facts.priority)
+		gang_changed(member->gang);
+	pod_facts_release(&member->facts);
+	member->facts = copy;
+	pod_facts_init(&copy);
+	if (!placed && *facts->node) {
+		member->stage = GANG_PLACED;
+		gang_changed(member->gang);
+	}
+	return 0;
+}
+
+static bool belongs_to(const struct pod_facts *facts)
+{
+	return facts->gang && !facts->finished && !facts->deleting;
+}
+
+/* Gang and min-available of the pod as they count: as they were when it was bound. A Binding on its way has
+ * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound others, without a
+ * record: there the watch tells what came first, while it is open. */
+static void believe(const struct gangs *gangs, const struct gang_member *member, struct pod_facts *facts)
+{
+	if (facts->gang_bound)
+		return;
+	if (member && member->stage >= GANG_SENT) {
+		facts->gang = member->facts.gang;
+		facts->gang_min = member->facts.gang_min;
+	} else if (!member && *facts->node && gangs->following) {
+		facts->gang = NULL;
+	}
+}
+
+int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *shown, bool listed,
+	int64_t now_ns)
+{
+	struct pod_facts as_it_counts = *shown, *facts = &as_it_counts;
+	struct gang_member *member;
+	char key[520];
+	int r = 0;
+
+	if (!facts->gang && !gangs->by_uid.count)
+		return 0;
+	member = table_get(&gangs->by_uid, facts->uid);
+	believe(gangs, member, facts);
+	if (belongs_to(facts))
+		snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
+	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
+		if (facts->finished)
+			r = remember_done(gangs, member->gang, facts);
+		/* While nothing is planned for it, what it holds is not its gang's. */
+		if (member->stage > GANG_WAITING && member->stage < GANG_SENT)
+			ledger_drop_hold(ledger, facts->uid);
+		gang_member_leave(gangs, member);
+		member = NULL;
+	}
+	if (!belongs_to(facts))
+		return r;
+	if (!member)
+		member = member_add(gangs, key, facts, now_ns);
+	if (!member)
+		return -ENOMEM;
+	member->listed |= listed;
+	return member_take(member, facts);
+}
+
+int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
+{
+	struct gang *gang;
+	char key[520];
+
+	if (!finished->gang || !finished->finished || !*finished->node || !finished->has_placement ||
+		!finished->owner || !*finished->owner)
+		return 0;
+	snprintf(key, sizeof(key), "%s/%s", finished->namespace_, finished->gang);
+	gang = table_get(&gangs->by_key, key);
+	if (!gang || gang_is_successor(gang, finished))
+		return 0;
+	if (finished->gang_forming)
+		return remember_done(gangs, gang, finished);
+	return table_set(&gang->owners, finished->owner, gang);
+}
+
+void gangs_recalled(struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member)
+		member->gang->recalled = true;
+}
+
+int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group)
+{
+	struct gang *gang = gang_get_or_add(gangs, key);
+
+	if (!gang)
+		return -ENOMEM;
+	if (!gang->has_group || gang->group.min != group->min)
+		gang_is_another(gang);
+	gang->has_group = true;
+	gang->group = *group;
+	return 0;
+}
+
+void gangs_set_groups_known(struct gangs *gangs, bool known)
+{
+	struct gang *gang;
+
+	gangs->groups_known = known;
+	table_for_each (&gangs->by_key, cursor, gang)
+		gang_changed(gang);
+}
+
+void gangs_set_following(struct gangs *gangs, bool following)
+{
+	struct gang *gang;
+
+	/* Who has succeeded may be gone since: those who have not are asked for again. */
+	if (following && !gangs->following)
+		table_for_each (&gangs->by_key, cursor, gang) {
+			gang_forget_done(gangs, gang);
+			gang->recalled = false;
+		}
+	gangs->following = following;
+}
+
+void gangs_remove_group(struct gangs *gangs, const char *key)
+{
+	struct gang *gang = table_get(&gangs->by_key, key);
+
+	if (!gang)
+		return;
+	gang->has_group = false;
+	gang_is_another(gang);
+	gang_drop_if_unused(gangs, gang);
+}
+
+struct gang_count gang_count(const struct gang *gang)
+{
+	struct gang_count count = {0};
+
+	list_for_each (item, &gang->members) {
+		const struct gang_member *member = member_of(item);
+
+		count.members++;
+		count.placed += member->stage == GANG_PLACED;
+		count.shown += gang_member_is_shown(member);
+		count.sent += member->stage == GANG_SENT;
+		count.at_bind += member->stage == GANG_AT_BIND;
+		count.answered += member->stage == GANG_ANSWERED;
+		count.planned += member->stage == GANG_PLANNED;
+		count.waiting += member->stage == GANG_WAITING && gang_member_needs_gpu(member);
+	}
+	return count;
+}
+
+uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
+{
+	uint32_t min = 0;
+	bool differ = false;
+
+	if (!gang->has_group)
+		list_for_each (item, &gang->members) {
+			uint32_t own = member_of(item)->facts.gang_min;
+
+			differ |= min && own && own != min;
+			min = own > min ? own : min;
+		}
+	if (ret_differ)
+		*ret_differ = differ;
+	return gang->has_group ? gang->group.min : min;
+}
+
+uint32_t gang_min(const struct gang *gang)
+{
+	uint32_t min = gang_asked_min(gang, NULL);
+	size_t done = gang->few ? gang->n_done : 0;
+
+	return min > done ? min - (uint32_t)done : min > 0;
+}

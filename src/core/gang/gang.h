@@ -1,0 +1,280 @@
+/* gang.h - pods that are placed all or none, and what is to be done for them now. Pure: the clock is an
+ * argument, what must happen outside comes out as orders.
+ *
+ * A gang is the pods of one namespace with the same group name. Until `min` of them are placed they are
+ * planned together (gang-plan.h): each holds its place in the ledger, filter names that node and no other,
+ * and no Binding leaves before min of them stand at bind. Whoever keeps the others waiting too long costs the
+ * gang its plan, and it is tried again later. Once min of them have been placed, the gang has come about: its
+ * pods are then pods like any other, until none of them is left. If the same controllers make less than min
+ * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
+ * wait for ever for others that have ended. A process that has not seen the gang asks those who have
+ * finished.
+ *
+ * gang.c members   gang-look.c time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind
+ * gang-nodes.c where members may go   gang-keep.c, gang-room.c what is kept for one that has waited too long
+ * gang-view.c what people are told   gang-seek.c what is known to those who narrow where it may go
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "core/registry/ledger.h"
+
+/* All members stand at bind within this time after the first, or the plan is given up. kube-scheduler waits
+ * 10 s for an answer; the Bindings themselves take 3 s at most. */
+#define GANG_BARRIER_NS (4 * INT64_C(1000000000))
+/* So long nothing may happen to a planned gang before its plan is given up: longer than any back-off of
+ * kube-scheduler (10 s by default). */
+#define GANG_IDLE_NS (15 * INT64_C(1000000000))
+
+enum gang_stage {
+	GANG_WAITING,  /* nothing is planned for it */
+	GANG_PLANNED,  /* holds its place, kube-scheduler has not asked for it since */
+	GANG_ANSWERED, /* filter named its node */
+	GANG_AT_BIND,  /* at the barrier */
+	GANG_SENT,     /* its Binding is on its way, or in doubt */
+	GANG_PLACED,   /* the API server has it bound */
+};
+
+/* Names of nodes, shared by members that were offered the same. Of thousands of nodes each set takes half a
+ * megabyte, and every question may bring another one: few are kept. */
+#define GANG_NODE_SETS_MAX 32
+struct gang_nodes {
+	struct list item;    /* gangs->node_sets, the one that was used longest ago first */
+	struct gangs *gangs; /* NULL: dropped, the names are gone */
+	unsigned users;
+	struct table names;
+};
+
+struct gang_member {
+	struct list item; /* gang->members */
+	struct gang *gang;
+	struct pod_facts facts;
+	enum gang_stage stage;
+	bool listed;		  /* the watch has shown it */
+	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
+	bool turned_away;	  /* ... and got no node: it sleeps until it is nudged */
+	const char *told;	  /* ... for this constant reason, as filter says it */
+	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
+	int64_t nodes_ns;	  /* when that was, ... */
+	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
+	int64_t seen_ns;	  /* first */
+	int64_t nudge_ns;	  /* when to nudge it, unless it asks before; 0: never */
+	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
+	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
+};
+
+/* scheduler-plugins' PodGroup, as far as it matters. */
+struct gang_group {
+	uint32_t min;	    /* 0: it says none that counts, so that its gang waits */
+	int64_t timeout_ns; /* 0: not said */
+};
+
+struct gang {
+	char *key; /* namespace/name */
+	struct list members;
+	bool has_group;
+	struct gang_group group;
+	bool came_about;	     /* min of them were placed, and since then there was always one */
+	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
+	size_t n_done;		     /* pods that succeeded before it came about, and are there still: ... */
+	char *done_owner;	     /* ... its controller waits for the others only */
+	bool few;		     /* no others are made in their place */
+	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
+	int64_t few_ns;		     /* since when pods of controllers are there, and too few; 0: not so */
+	int64_t recall_ns;	     /* when GANG_RECALL was ordered last; 0: never */
+	bool recalled;		     /* ... and answered */
+	bool trying;		     /* a plan holds */
+	int64_t idle_ns, barrier_ns; /* when the plan is given up; barrier_ns: 0 while nobody is at bind */
+	uint32_t failures;	     /* plans given up, one after the other */
+	char *missing;		     /* name of a member that the last one of them waited for, or NULL */
+	int64_t not_before_ns;	     /* no plan before */
+	bool looked_at;		     /* there was no room ... */
+	uint64_t looked_generation;  /* ... in the ledger of this generation, and for these members */
+	int64_t looked_until_ns;     /* what kube-scheduler said about nodes is too old by then */
+	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
+	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
+	bool keeping;		     /* GPUs are kept for it (gang-keep.c) */
+	int64_t hopeless_until_ns;   /* it would not even fit if nobody else were there ... */
+	uint64_t hopeless_capacity;  /* ... on the nodes as they were: ledger->capacity */
+	uint64_t round;		     /* gangs->round, in which a look has planned it */
+};
+
+/* What is decided, told as it is decided to those who keep a record. Valid during the call. */
+enum gang_event_kind {
+	GANG_EVENT_PLAN,     /* where its members could go; what they are to hold changes after this */
+	GANG_EVENT_GIVEN_UP, /* its plan, before the members' stages change */
+	GANG_EVENT_KEPT,     /* GPUs, for the one member in slots */
+};
+
+struct gang_slot;
+
+struct gang_event {
+	enum gang_event_kind kind;
+	const struct gang *gang;
+	bool asked; /* kube-scheduler waits for the answer */
+	const struct gang_slot *slots;
+	size_t n_slots, needed, placed; /* of a plan; 0 placed: no room */
+	const char *text;		/* given up: why */
+};
+
+struct gang_rules {
+	int64_t keep_after_ns; /* a gang that has waited so long has GPUs kept for it */
+	int64_t timeout_ns;    /* so long a gang may be partly placed, unless its PodGroup says else */
+};
+
+struct gangs {
+	struct gang_rules rules;
+	bool leads;	     /* at the last look */
+	bool groups_known;   /* gangs_set_groups_known() */
+	bool following;	     /* gangs_set_following() */
+	struct table by_key; /* struct gang */
+	struct table by_uid; /* struct gang_member */
+	struct table done;   /* uids of pods that have succeeded, to their struct gang */
+	struct list orders;
+	struct list node_sets;
+	size_t n_node_sets;
+	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
+	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
+	int64_t fit_check_ns; /* when in vain last */
+	int64_t retold_ns;    /* when members were nudged last for the sake of the reason that people see */
+	bool asking;	      /* a question of kube-scheduler is being answered */
+	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
+	void *listener_data;
+};
+
+enum gang_order_kind {
+	GANG_NUDGE,	/* kube-scheduler is to ask for this pod now */
+	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
+	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
+	GANG_EVICT,	/* it is placed, and its gang has not come about in time */
+	GANG_SINGLE,	/* it was turned away, and its gang has come about: it waits like any pod now */
+	GANG_UNMARK,	/* it is placed with the mark, and its gang has come about */
+	GANG_RECALL,	/* too few are there: gangs_has_run() for those of its gang who have finished */
+};
+
+struct gang_order {
+	struct list item; /* the gangs' own */
+	enum gang_order_kind kind;
+	char *uid; /* of the pod; GANG_GO: any member's */
+};
+
+void gangs_init(struct gangs *gangs, const struct gang_rules *rules);
+void gangs_release(struct gangs *gangs);
+
+/* gangs_next_order() - the oldest one, which the caller frees by gang_order_free(); NULL: none. To be asked
+ * until there is none after each call below that says so. */
+struct gang_order *gangs_next_order(struct gangs *gangs);
+void gang_order_free(struct gang_order *order); /* accepts NULL */
+
+/* gangs_see_pod() - the watch (listed), or a question of kube-scheduler, shows the pod like this. A pod's
+ * gang is the one that it had when it was bound (facts->gang_bound); without a record of that, the one under
+ * which the watch has shown it before, or whose label a LIST shows. Pods that are of no gang, are being
+ * deleted or have finished are left out, or leave: then the place that was planned for the pod is given back.
+ * A pod that leaves successfully before the gang has come about counts as placed, where its controller makes
+ * nobody in its place. Returns -ENOMEM, with the pod left out. gangs_forget_pod() - it has ended.
+ * gangs_delete_pod() - it is gone from the API server. Unknown uids are ignored. Orders may follow all three.
+ */
+int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *facts, bool listed,
+	int64_t now_ns);
+void gangs_forget_pod(struct gangs *gangs, const char *uid);
+void gangs_delete_pod(struct gangs *gangs, const char *uid);
+
+/* gangs_has_run() - a pod that has finished, as a LIST shows it. If it is of a gang that is known here and
+ * was placed after the gang had come about, the gang's controllers are remembered: of who waits now nobody
+ * could know that after a restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown.
+ */
+int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished);
+void gangs_recalled(struct gangs *gangs, const char *uid);
+
+/* gangs_set_group() / gangs_remove_group() - the PodGroup of this namespace/name; its min comes before the
+ * pods' own. */
+int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group);
+void gangs_remove_group(struct gangs *gangs, const char *key);
+
+/* gangs_set_groups_known() - whether all PodGroups have been read; true at first. Before, nobody knows how
+ * many pods of a gang have to be placed. gangs_set_following() - whether the watch of pods is open, so that
+ * what it has shown is of one moment; true at first. */
+void gangs_set_groups_known(struct gangs *gangs, bool known);
+void gangs_set_following(struct gangs *gangs, bool following);
+
+/* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
+ *
+ * GANG_NONE: it is of no gang (any more), or of one that has come about: to be treated like any pod.
+ * GANG_NODE: its node; its GPU is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may
+ * follow. */
+enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
+enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
+	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);
+
+/* Who lets a gang go to some of the nodes only asks before gangs_filter(), and shows it those.
+ *
+ * gangs_seek() - kube-scheduler asks for the pod. True: it and so many others of its gang, *ret_needed
+ * together, are still to be given their places; *ret_mate: uid of one that has been, or NULL. gangs_fit_on()
+ * - whether so many would find room on these nodes (names; values are not read), wherever else kube-scheduler
+ * may not let some of them go. gangs_for_waiting() - calls with the uid of each member with a GPU that has
+ * no place, the asking one's too: others kube-scheduler binds by itself. gangs_has_none() - nothing is
+ * planned for the pod, since its gang waits: what others keep for it is kept in vain. */
+bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod, int64_t now_ns,
+	size_t *ret_needed, const char **ret_mate);
+bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,
+	const struct table *nodes, size_t needed);
+void gangs_for_waiting(const struct gangs *gangs, const char *uid,
+	void (*call)(void *userdata, const char *uid), void *userdata);
+bool gangs_has_none(const struct gangs *gangs, const char *uid);
+
+/* gangs_bind() - kube-scheduler wants to bind the pod to this node. True: the call waits until an order says
+ * GANG_GO or GANG_TURN_AWAY, which may follow at once. */
+bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns);
+
+/* After GANG_GO: gangs_sent() - the pod's Binding leaves, its GPU is reserved in the ledger, which tells the
+ * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out; why: for people. Orders may
+ * follow. */
+void gangs_sent(struct gangs *gangs, const char *uid);
+void gangs_give_up(
+	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *why, int64_t now_ns);
+
+/* gangs_are_mates() - both pods are of the same gang. gangs_facts() - what is known of a member; NULL if it
+ * is none. */
+bool gangs_are_mates(const struct gangs *gangs, const char *uid, const char *other);
+const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid);
+
+/* gangs_look() - what goes by time, and whether there is room now for a gang that waits; after changes of the
+ * ledger or the gangs, and when it said. Orders may follow. leads: plans are ours to make; otherwise only the
+ * members are kept. Returns when to call again at the latest, relative to now; INT64_MAX: when something
+ * changes. */
+int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads);
+
+/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not come about yet. Also when
+ * it has, for all we know: the others may be gone by the time it lands, which the watch tells in order. Not
+ * of who is left over. */
+bool gangs_is_forming(const struct gangs *gangs, const char *uid);
+
+/* gangs_rules_out() - the pod is of a gang that has not come about: whatever is decided for single pods
+ * (preemption, evictions, waking) is not for it. */
+bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod);
+
+/* gangs_holds() - what the pod holds belongs to its gang's plan, which kube-scheduler has not asked for yet:
+ * a verdict that is shown now is older than the plan. */
+bool gangs_holds(const struct gangs *gangs, const char *uid);
+
+/* gangs_find() - how the gang of this pod stands, for people; false if it is of none. Valid until the next
+ * change. */
+struct gang_view {
+	const char *key;
+	uint32_t min; /* 0: nobody says */
+	bool mins_differ;
+	size_t n_members, n_placed, n_planned, n_at_bind; /* n_planned: hold a place or have it sent */
+	int n_room; /* no room for min of them: so many are placed or would find room; else -1 */
+	bool came_about, keeping;
+	uint32_t failures;
+	int64_t not_before_ns, waiting_ns;
+	const char *text;    /* what it waits for, as filter says it; NULL: nothing */
+	const char *missing; /* the pod that its last plan waited for in vain, or NULL */
+};
+bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns,
+	struct gang_view *ret_view);

@@ -1,0 +1,207 @@
+#include "core/placement/choose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/placement/links.h"
+#include "core/registry/ledger.h"
+#include "core/registry/node-ledger.h"
+#include "model/request.h"
+
+/* The same words for each request. */
+static const char *reject_reason_constant(enum reject_reason reject_reason)
+{
+	switch (reject_reason) {
+	case REJECT_NO_GPU_NODE:
+	case REJECT_NOT_SERVING:
+		return "GPU node's agent is not serving";
+	case REJECT_INSTANCES:
+		return "GPU has its maximum of containers";
+	case REJECT_UNIT:
+		return "GPU memory unit differs";
+	case REJECT_CHANGING:
+		return "GPU node changes its mode";
+	case REJECT_HELD:
+		return "GPU node's ration.dev/held cannot be read";
+	case REJECT_LEVEL:
+		return "not the level that the ResourcePolicy gives";
+	default:
+		return "fits";
+	}
+}
+
+static void full_text(const struct request *request, char *buf, size_t size)
+{
+	uint32_t gpus = request_gpus(request);
+
+	if (request->whole)
+		snprintf(buf, size, "GPU node has fewer than %u GPUs free", gpus);
+	else if (gpus > 1)
+		snprintf(buf, size, "no %u GPUs have %u units free", gpus, request_units_per_gpu(request));
+	else
+		snprintf(buf, size, "no GPU has %u units free", request->units);
+}
+
+const char *reject_reason_text(
+	enum reject_reason reject_reason, const struct request *request, char *buf, size_t size)
+{
+	uint32_t gpus = request_gpus(request);
+
+	if (reject_reason == REJECT_MODE)
+		snprintf(buf, size, "%s",
+			request->whole ? "GPU node does not give whole GPUs"
+				       : "GPU sharing mode does not fit");
+	else if (reject_reason == REJECT_TOO_LARGE && gpus > 1)
+		snprintf(buf, size, "no %u GPUs are that large", gpus);
+	else if (reject_reason == REJECT_TOO_LARGE)
+		snprintf(buf, size, "no GPU is that large");
+	else if (reject_reason == REJECT_FULL)
+		full_text(request, buf, size);
+	else if (reject_reason == REJECT_TOO_FEW)
+		snprintf(buf, size, "GPU node has fewer than %u GPUs", gpus);
+	else if (reject_reason == REJECT_CORE)
+		snprintf(buf, size, "no GPU has %u percent of computing power free", request->core);
+	else if (reject_reason == REJECT_MIXED)
+		snprintf(buf, size, "GPU node has pods %s gpu-core.percentage",
+			request->core ? "without" : "with");
+	else
+		snprintf(buf, size, "%s", reject_reason_constant(reject_reason));
+	return buf;
+}
+
+bool reject_reason_is_occupancy(int reject_reason)
+{
+	return reject_reason == REJECT_FULL || reject_reason == REJECT_INSTANCES ||
+	       reject_reason == REJECT_CORE || reject_reason == REJECT_MIXED;
+}
+
+/* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
+ * the free computing power likewise, then index, then UUID. */
+static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
+	uint32_t b_owned, enum gpu_policy policy)
+{
+	uint32_t a_free = gpu_free_units(a), b_free = gpu_free_units(b);
+	bool most_first = policy == GPU_POLICY_SPREAD;
+
+	if (a_owned != b_owned)
+		return a_owned < b_owned;
+	if (a_free != b_free)
+		return (a_free > b_free) == most_first;
+	if (gpu_free_core(a) != gpu_free_core(b))
+		return (gpu_free_core(a) > gpu_free_core(b)) == most_first;
+	if (a->index != b->index)
+		return a->index < b->index;
+	return strcmp(a->uuid, b->uuid) < 0;
+}
+
+/* Those that serve the pod best together first. Without memory for the choice it is the lowest ones. */
+static size_t rank_whole(
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
+{
+	uint64_t best = node_ledger_best_gpus(node, request),
+		 free_gpus = node_ledger_free_gpus(node, request);
+	size_t n = 0;
+
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < node->facts.n_gpus; i++)
+			if ((first ? best : free_gpus & ~best) >> i & 1)
+				ret_gpus[n++] = &node->gpus[i];
+	return n;
+}
+
+size_t placement_rank_gpus(const struct node_ledger *node, const struct request *request, const char *owner,
+	const struct gpu_ledger **ret_gpus)
+{
+	uint32_t owned[NODE_GPUS_MAX] = {0};
+	size_t n = 0;
+
+	if (request->whole)
+		return rank_whole(node, request, ret_gpus);
+
+	if (node->facts.policy == GPU_POLICY_SPREAD && *owner)
+		node_ledger_count_owner(node, owner, owned);
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &node->gpus[i];
+		size_t at = n;
+
+		if (gpu_reject_reason(gpu, request) != GPU_FITS)
+			continue;
+		for (; at > 0; at--) {
+			const struct gpu_ledger *before = ret_gpus[at - 1];
+
+			if (!gpu_better(
+				    gpu, owned[i], before, owned[before - node->gpus], node->facts.policy))
+				break;
+			ret_gpus[at] = before;
+		}
+		ret_gpus[at] = gpu;
+		n++;
+	}
+	return n;
+}
+
+static int compare_index(const void *pa, const void *pb)
+{
+	const struct gpu_ledger *a = *(const struct gpu_ledger *const *)pa;
+	const struct gpu_ledger *b = *(const struct gpu_ledger *const *)pb;
+
+	if (a->index != b->index)
+		return a->index < b->index ? -1 : 1;
+	return strcmp(a->uuid, b->uuid);
+}
+
+static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *const *gpus,
+	const struct request *request, struct placement *ret_placement)
+{
+	_cleanup_placement_ struct placement placement = {.unit_mib = node->facts.unit_mib};
+	uint32_t count = request_gpus(request);
+
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *c = &request->containers[i];
+		uint32_t first = request->whole ? request_first_gpu(request, i) : 0;
+		uint32_t n = request->whole ? c->units : count;
+
+		for (uint32_t k = 0; k < n; k++) {
+			int r = placement_add(
+				&placement, c->name, gpus[first + k]->uuid, c->units / n, c->core);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	*ret_placement = placement;
+	placement_init(&placement);
+	return FITS;
+}
+
+int placement_on_gpus(const struct node_ledger *node, const struct gpu_ledger **gpus,
+	const struct request *request, struct placement *ret_placement)
+{
+	qsort(gpus, request_gpus(request), sizeof(*gpus), compare_index);
+	return placement_fill(node, gpus, request, ret_placement);
+}
+
+int placement_choose(const struct node_ledger *node, const struct request *request, const char *owner,
+	struct placement *ret_placement)
+{
+	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
+	enum reject_reason reject_reason = node_ledger_serves(node, request);
+
+	if (reject_reason != FITS)
+		return reject_reason;
+	if (node_ledger_mixes(node, request))
+		return REJECT_MIXED;
+	if (node_free_units(node) < request->units)
+		return REJECT_FULL;
+	if (!node_ledger_has_gpus(node, request))
+		return node_ledger_gpus_reject_reason(node, request);
+	if (request->core && node_free_core(node) < request->core)
+		return REJECT_CORE;
+	if (!ret_placement)
+		return FITS;
+	placement_rank_gpus(node, request, owner, ranked);
+	return placement_on_gpus(node, ranked, request, ret_placement);
+}

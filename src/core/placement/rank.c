@@ -1,0 +1,123 @@
+#include "core/placement/rank.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/owners.h"
+
+/* What the order depends on, read once per node. Small: of thousands of nodes they are most of what is moved.
+ */
+struct rank_key {
+	const struct node_ledger *node;
+	uint64_t free_mib;
+	/* Of whole GPUs: are others of its job there, and how well would it be connected, with them; the
+	 * larger the better. */
+	uint64_t links;
+	uint32_t owned;
+	enum gpu_policy policy;
+};
+
+#define NEAR (UINT64_C(1) << 63)
+
+static void rank_links(struct rank_key *key, const struct request *request, struct links_memo *memo)
+{
+	struct links_ask ask = node_ledger_links_ask(key->node, request);
+	struct links_score score = {0};
+
+	if (key->node->links)
+		score = links_memo_plan_score(memo, key->node->links, &ask);
+	key->links = (uint64_t)(score.ring & INT32_MAX) << 32 | score.sum | (ask.near ? NEAR : 0);
+}
+
+static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned,
+	const struct request *request, struct links_memo *memo)
+{
+	struct rank_key key = {
+		.node = node,
+		.policy = node->facts.policy,
+		.free_mib = node_free_units(node) * node->facts.unit_mib,
+	};
+
+	if (owned && key.policy == GPU_POLICY_SPREAD)
+		key.owned = (uint32_t)owners_count(owned, node->facts.name);
+	if (request->whole)
+		rank_links(&key, request, memo);
+	return key;
+}
+
+static int rank_compare(const void *pa, const void *pb)
+{
+	const struct rank_key *a = pa, *b = pb;
+
+	if (a->links != b->links)
+		return a->links > b->links ? -1 : 1;
+	if (a->policy != b->policy)
+		return a->policy == GPU_POLICY_BINPACK ? -1 : 1;
+	if (a->owned != b->owned)
+		return a->owned < b->owned ? -1 : 1;
+	if (a->free_mib != b->free_mib)
+		return (a->free_mib < b->free_mib) == (a->policy == GPU_POLICY_BINPACK) ? -1 : 1;
+	return strcmp(a->node->facts.name, b->node->facts.name);
+}
+
+static void rank_swap(struct rank_key *a, struct rank_key *b)
+{
+	struct rank_key other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+/* keys[0..n) is a heap with the worst on top, but for its top. */
+static void heap_sink(struct rank_key *keys, size_t n)
+{
+	for (size_t i = 0, child; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && rank_compare(&keys[child + 1], &keys[child]) > 0)
+			child++;
+		if (rank_compare(&keys[i], &keys[child]) >= 0)
+			return;
+		rank_swap(&keys[i], &keys[child]);
+	}
+}
+
+/* The best to the front, in any order. With thousands of nodes and a handful wanted, nearly every node is
+ * compared once with the worst of the best so far, and sorting all would be most of a filter call. */
+static void select_best(struct rank_key *keys, size_t n, size_t best)
+{
+	qsort(keys, best, sizeof(*keys), rank_compare);
+	for (size_t i = 0; i < best / 2; i++) /* worst first is a heap */
+		rank_swap(&keys[i], &keys[best - 1 - i]);
+	for (size_t i = best; i < n; i++) {
+		if (rank_compare(&keys[i], &keys[0]) >= 0)
+			continue;
+		rank_swap(&keys[i], &keys[0]);
+		heap_sink(keys, best);
+	}
+}
+
+int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
+	const struct pod_facts *pod)
+{
+	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
+	_cleanup_free_ struct rank_key *keys = NULL;
+	struct links_memo *memo;
+
+	if (n < 2 || best == 0)
+		return 0;
+	keys = calloc(n, sizeof(*keys));
+	if (!keys)
+		return -ENOMEM;
+	memo = pod->request.whole ? links_memo_new() : NULL; /* without it only slower */
+	for (size_t i = 0; i < n; i++)
+		keys[i] = rank_key(nodes[i], owned, &pod->request, memo);
+	links_memo_free(memo);
+	if (best < n)
+		select_best(keys, n, best);
+	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);
+	for (size_t i = 0; i < n; i++)
+		nodes[i] = keys[i].node;
+	return 0;
+}

@@ -1,0 +1,265 @@
+#include "core/preemption/preemption.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/registry/node-ledger.h"
+#include "core/preemption/preemption-gpu.h"
+#include "core/preemption/preemption-work.h"
+
+static bool fits(const struct plan_work *work)
+{
+	const struct pod_facts *pod = work->question->pod;
+
+	return placement_choose(work->node, &pod->request, pod->owner ? pod->owner : "", NULL) == FITS;
+}
+
+/* What the order of victims looks at. */
+struct rank {
+	size_t violations;
+	int64_t highest, sum;
+	size_t count;
+	int64_t earliest; /* start of the first started of the highest priority; not started: now, the latest
+			   */
+};
+
+static struct rank rank_start(size_t violations)
+{
+	return (struct rank){.violations = violations, .highest = INT64_MIN, .earliest = INT64_MAX};
+}
+
+static void rank_add(struct rank *rank, const struct ledger_pod *pod)
+{
+	int64_t started = pod->facts.started ? pod->facts.started : INT64_MAX;
+
+	if (pod->facts.priority > rank->highest) {
+		rank->highest = pod->facts.priority;
+		rank->earliest = started;
+	} else if (pod->facts.priority == rank->highest && started < rank->earliest) {
+		rank->earliest = started;
+	}
+	rank->sum += (int64_t)pod->facts.priority - INT32_MIN;
+	rank->count++;
+}
+
+static int rank_compare(const struct rank *a, const struct rank *b)
+{
+	if (a->violations != b->violations)
+		return a->violations < b->violations ? -1 : 1;
+	if (a->highest != b->highest)
+		return a->highest < b->highest ? -1 : 1;
+	if (a->sum != b->sum)
+		return a->sum < b->sum ? -1 : 1;
+	if (a->count != b->count)
+		return a->count < b->count ? -1 : 1;
+	if (a->earliest != b->earliest)
+		return a->earliest > b->earliest ? -1 : 1;
+	return 0;
+}
+
+static struct rank rank_now(struct plan_work *work)
+{
+	struct rank rank = rank_start(work_count_violations(work));
+
+	for (size_t i = 0; i < work->n_candidates; i++)
+		if (work->candidates[i].gone)
+			rank_add(&rank, work->candidates[i].pod);
+	return rank;
+}
+
+/* It is others that keep the pod off it. */
+static bool gpu_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
+{
+	enum gpu_reject_reason reject_reason = gpu_reject_reason(gpu, &work->question->pod->request);
+
+	return reject_reason == GPU_FULL || reject_reason == GPU_CORE || reject_reason == GPU_INSTANCES;
+}
+
+/* Free one more GPU, the one whose victims matter least. False: no GPU can be freed. */
+static bool free_one_gpu(struct plan_work *work)
+{
+	const struct gpu_ledger *best = NULL;
+	struct rank best_rank = rank_start(0), rank;
+	size_t n;
+
+	for (size_t i = 0; i < work->node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &work->node->gpus[i];
+
+		if (!gpu_is_occupied(work, gpu) || !gpu_clear(work, gpu, &n))
+			continue;
+		rank = rank_now(work);
+		candidates_return(work, work->by_size, n);
+		if (!best || rank_compare(&rank, &best_rank) < 0) {
+			best = gpu;
+			best_rank = rank;
+		}
+	}
+	return best && gpu_clear(work, best, &n);
+}
+
+/* Pods without a placement take from the node as a whole: when a GPU is free but the node's sum is not. */
+static bool free_one_unplaced(struct plan_work *work)
+{
+	struct candidate *best = NULL;
+
+	for (size_t i = 0; i < work->n_candidates; i++) {
+		struct candidate *candidate = &work->candidates[i];
+
+		if (candidate->gone || candidate->pod->has_placement)
+			continue;
+		if (!work->question->may_violate && candidate_violates(work, candidate))
+			continue;
+		if (!best || pod_compare_importance(candidate->pod, best->pod) < 0)
+			best = candidate;
+	}
+	if (best)
+		candidate_leave(work, best);
+	return best != NULL;
+}
+
+static int compare_victims(const void *a, const void *b)
+{
+	return pod_compare_importance(
+		*(const struct ledger_pod *const *)b, *(const struct ledger_pod *const *)a);
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+	return pod_compare_importance(((const struct candidate *)b)->pod, ((const struct candidate *)a)->pod);
+}
+
+/* Who is gone and need not be, comes back, the most important first. */
+static void reprieve(struct plan_work *work)
+{
+	qsort(work->candidates, work->n_candidates, sizeof(*work->candidates), compare_candidates);
+	for (size_t i = 0; i < work->n_candidates; i++) {
+		struct candidate *candidate = &work->candidates[i];
+
+		if (!candidate->gone || candidate->given)
+			continue;
+		candidate_return(work, candidate);
+		if (!fits(work))
+			candidate_leave(work, candidate);
+	}
+}
+
+static int plan_fill(struct plan_work *work, struct preemption_plan *plan)
+{
+	const struct pod_facts *pod = work->question->pod;
+
+	plan->node = work->node;
+	plan->victims = calloc(work->n_candidates + 1, sizeof(*plan->victims));
+	if (!plan->victims)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->n_candidates; i++)
+		if (work->candidates[i].gone)
+			plan->victims[plan->n_victims++] = work->candidates[i].pod;
+	qsort(plan->victims, plan->n_victims, sizeof(*plan->victims), compare_victims);
+	plan->n_violations = work_count_violations(work);
+	return placement_choose(work->node, &pod->request, pod->owner ? pod->owner : "", &plan->placement);
+}
+
+static bool fits_without_waiting(struct plan_work *work)
+{
+	bool yes;
+
+	for (size_t i = 0; i < work->n_aside; i++)
+		if (work->aside[i]->facts.deleting)
+			node_ledger_add(work->node, work->aside[i]);
+	yes = fits(work);
+	for (size_t i = 0; i < work->n_aside; i++)
+		if (work->aside[i]->facts.deleting)
+			node_ledger_remove(work->node, work->aside[i]);
+	return yes;
+}
+
+static bool is_of_other_kind(const struct request *request, const struct ledger_pod *pod)
+{
+	return (request->core > 0) != (pod->facts.request.core > 0);
+}
+
+/* Where the two kinds may not meet, all pods of the other kind must go. */
+static bool free_of_other_kind(struct plan_work *work)
+{
+	const struct request *request = &work->question->pod->request;
+
+	for (size_t i = 0; i < work->n_candidates && node_ledger_mixes(work->node, request); i++) {
+		struct candidate *candidate = &work->candidates[i];
+
+		if (candidate->gone || !is_of_other_kind(request, candidate->pod) ||
+			(!work->question->may_violate && candidate_violates(work, candidate)))
+			continue;
+		candidate_leave(work, candidate);
+	}
+	return !node_ledger_mixes(work->node, request);
+}
+
+static int plan_make(struct plan_work *work, struct preemption_plan *plan)
+{
+	if (!free_of_other_kind(work))
+		return REJECT_MIXED;
+	while (!fits(work))
+		if (!free_one_gpu(work) && !free_one_unplaced(work))
+			return REJECT_FULL;
+	reprieve(work);
+	plan->waits = !fits_without_waiting(work);
+	return plan_fill(work, plan);
+}
+
+void preemption_plan_release(struct preemption_plan *plan)
+{
+	if (!plan)
+		return;
+	placement_release(&plan->placement);
+	free(plan->victims);
+	*plan = (struct preemption_plan){0};
+}
+
+int preemption_plan_node(struct ledger *ledger, const char *node, const struct preemption_question *question,
+	struct preemption_plan *ret_plan)
+{
+	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
+	struct plan_work work = {.node = table_get(&ledger->nodes, node), .question = question};
+	int r;
+
+	if (!work.node)
+		return REJECT_NO_GPU_NODE;
+	r = node_ledger_serves(work.node, &question->pod->request);
+	if (r != FITS)
+		return r;
+	r = work_open(&work);
+	if (r == 0) {
+		r = plan_make(&work, &plan);
+		work_close(&work);
+	}
+	work_release(&work);
+	if (r != FITS)
+		return r;
+	*ret_plan = plan;
+	plan = (struct preemption_plan){0};
+	return FITS;
+}
+
+static struct rank plan_rank(const struct preemption_plan *plan)
+{
+	struct rank rank = rank_start(plan->n_violations);
+
+	for (size_t i = 0; i < plan->n_victims; i++)
+		rank_add(&rank, plan->victims[i]);
+	return rank;
+}
+
+int preemption_plan_compare(const struct preemption_plan *a, const struct preemption_plan *b)
+{
+	struct rank x = plan_rank(a), y = plan_rank(b);
+	int r = rank_compare(&x, &y);
+
+	return r ? r : strcmp(a->node->facts.name, b->node->facts.name);
+}
+
+bool preemption_is_pointless(const struct ledger *ledger, const struct pod_facts *pod)
+{
+	return pod->priority <= ledger->lowest_priority;
+}

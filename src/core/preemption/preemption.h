@@ -1,0 +1,54 @@
+/* preemption.h - which pods must go so that one node can serve a pod of higher priority. Pure: decided from
+ * the ledger, which is unchanged afterwards.
+ *
+ * The rule, as kube-scheduler orders nodes (pickOneNodeForPreemption, 1.36.3): the fewest victims that a
+ * PodDisruptionBudget protects; then the lowest priority of the most important victim; then the lowest sum of
+ * priorities (counted from the lowest possible, so mostly the fewest victims); then the fewest; then those
+ * whose most important one started last. The same order decides among the GPUs of a node.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/registry/ledger.h"
+
+struct budgets;
+
+struct preemption_question {
+	const struct pod_facts *pod;
+	const struct budgets *budgets;
+	const struct table
+		*given; /* uids (with any value but NULL) of pods that go in any case; NULL: none */
+	const struct table *spared; /* likewise: uids of pods that must not go; NULL: none */
+	bool may_violate;	    /* victims that budgets protect are allowed when there is no other way */
+	bool may_stop_bindings;	    /* pods whose Binding is on its way may be victims too */
+	bool ignore_deleting;	    /* pods that are being deleted are not believed to go */
+};
+
+struct preemption_plan {
+	const struct node_ledger *node;
+	struct placement placement; /* what the pod will get */
+	/* The most important first; those given are among them, those being deleted are not. */
+	const struct ledger_pod **victims;
+	size_t n_victims;
+	size_t n_violations; /* victims that their budgets protect; those given are not counted */
+	bool waits;	     /* for pods that are being deleted already */
+};
+
+void preemption_plan_release(struct preemption_plan *plan); /* accepts NULL */
+#define _cleanup_preemption_plan_ _cleanup_(preemption_plan_release)
+
+/* preemption_plan_node() - FITS: *ret_plan says who must go (nobody, if the pod fits as it is). Those that
+ * were not given are all of lower priority than the pod, bound, no static pods, and without any one of them
+ * it would not fit. Otherwise the reject reason for which nothing helps, -ENOMEM. The plan is valid until the
+ * ledger changes; the caller releases it. */
+int preemption_plan_node(struct ledger *ledger, const char *node, const struct preemption_question *question,
+	struct preemption_plan *ret_plan);
+
+/* preemption_plan_compare() - negative: a is to be preferred; 0 only for plans of the same node. */
+int preemption_plan_compare(const struct preemption_plan *a, const struct preemption_plan *b);
+
+/* preemption_is_pointless() - O(1): the ledger has never seen a pod below this one. */
+bool preemption_is_pointless(const struct ledger *ledger, const struct pod_facts *pod);

@@ -1,0 +1,51 @@
+#include "core/registry/ledger.h"
+#include "core/registry/node-ledger.h"
+
+/* The counts of the owners, made anew from the pods. */
+static bool owners_are_right(const struct ledger *ledger)
+{
+	struct owners again;
+	const char *uid, *name;
+	size_t at = 0;
+	bool right = true;
+	void *value, *pods;
+
+	owners_init(&again);
+	table_for_each (&ledger->pods, cursor, value) {
+		const struct ledger_pod *pod = value;
+
+		if (pod->node)
+			right &= owners_add(&again, pod->facts.owner, pod->node) == 0;
+	}
+	right &= again.by_uid.count == ledger->owners.by_uid.count;
+	while (table_next(&again.by_uid, &at, &uid, &value)) {
+		const struct table *nodes = owners_nodes(&ledger->owners, uid);
+
+		right &= nodes && nodes->count == ((struct table *)value)->count;
+		for (size_t i = 0; table_next(value, &i, &name, &pods);)
+			right &= owners_count(nodes, name) == (size_t)(uintptr_t)pods;
+	}
+	owners_release(&again);
+	return right;
+}
+
+size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
+{
+	size_t wrong = 0, over = 0, occupying = 0, on_nodes = 0;
+	void *value;
+
+	table_for_each (&ledger->nodes, cursor, value) {
+		const struct node_ledger *node = value;
+
+		wrong += node_ledger_check(node, &over);
+		list_for_each (item, &node->pods)
+			on_nodes++;
+	}
+	table_for_each (&ledger->pods, cursor, value)
+		occupying += ((const struct ledger_pod *)value)->occupancy != OCCUPANCY_WAITING;
+	wrong += occupying != on_nodes;
+	wrong += !owners_are_right(ledger);
+	if (ret_over)
+		*ret_over = over;
+	return wrong;
+}

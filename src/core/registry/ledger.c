@@ -1,0 +1,522 @@
+#include "core/registry/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/registry/orphan.h"
+#include "core/registry/ledger-internal.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
+#include "core/registry/resize.h"
+
+void ledger_init(struct ledger *ledger)
+{
+	table_init(&ledger->nodes);
+	table_init(&ledger->pods);
+	list_init(&ledger->holds);
+	list_init(&ledger->nominations);
+	owners_init(&ledger->owners);
+	ledger->generation = ledger->capacity = 0;
+	ledger->lowest_priority = INT32_MAX;
+	ledger->listener = NULL;
+	ledger->listener_data = NULL;
+}
+
+void ledger_tell(const struct ledger *ledger, const struct ledger_event *event)
+{
+	if (ledger->listener)
+		ledger->listener(ledger->listener_data, ledger, event);
+}
+
+void ledger_tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
+{
+	ledger_tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
+}
+
+static void pod_free(struct ledger_pod *pod)
+{
+	nomination_free(pod->nomination);
+	ledger_resize_free(pod->resize);
+	pod_facts_release(&pod->facts);
+	placement_release(&pod->placement);
+	free(pod->node);
+	free(pod);
+}
+
+void ledger_release(struct ledger *ledger)
+{
+	void *value;
+
+	if (!ledger)
+		return;
+	table_for_each (&ledger->pods, cursor, value)
+		pod_free(value);
+	table_for_each (&ledger->nodes, cursor, value)
+		node_ledger_free(value);
+	table_release(&ledger->pods);
+	table_release(&ledger->nodes);
+	owners_release(&ledger->owners);
+	ledger_init(ledger);
+}
+
+const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name)
+{
+	return table_get(&ledger->nodes, name);
+}
+
+const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid)
+{
+	return table_get(&ledger->pods, uid);
+}
+
+/* Nodes: an entry exists while the API server shows the node or a pod names it. */
+
+static int node_get_or_add(struct ledger *ledger, const char *name, struct node_ledger **ret_node)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+	int r;
+
+	if (!node) {
+		node = node_ledger_new(name);
+		if (!node)
+			return -ENOMEM;
+		r = table_set(&ledger->nodes, name, node);
+		if (r < 0) {
+			node_ledger_free(node);
+			return r;
+		}
+	}
+	*ret_node = node;
+	return 0;
+}
+
+static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
+{
+	if (node_ledger_known(node) || !list_empty(&node->pods) || !list_empty(&node->nominations))
+		return;
+	table_remove(&ledger->nodes, node->facts.name);
+	node_ledger_free(node);
+}
+
+/* They could not be reserved any more, and who waits for the node may not be asked for again for long. */
+static void end_holds(struct ledger *ledger, struct node_ledger *node)
+{
+	list_for_each_safe (item, after, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_TENTATIVE)
+			ledger_pod_end_reservation(ledger, pod);
+	}
+}
+
+int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
+{
+	struct node_ledger *node;
+	bool was_known;
+	int r;
+
+	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
+		return -EINVAL;
+	ledger_tell(
+		ledger, &(struct ledger_event){.verb = LEDGER_SET_NODE, .key = facts->name, .node = facts});
+	r = node_get_or_add(ledger, facts->name, &node);
+	if (r < 0)
+		return r;
+	was_known = node_ledger_known(node);
+	/* Known from now on, or it would go with the last orphan that goes. */
+	if (!was_known && !(node->facts.uid = strdup(facts->uid)))
+		r = -ENOMEM;
+	if (r == 0)
+		r = orphans_follow(ledger, node, facts);
+	if (r == 0)
+		r = node_ledger_set_facts(node, facts);
+	if (r < 0) {
+		if (!was_known) {
+			free(node->facts.uid);
+			node->facts.uid = NULL;
+		}
+		node_drop_if_unused(ledger, node);
+		return r;
+	}
+	if (r > 0)
+		ledger->generation++;
+	/* Perhaps less: who asks looks again in vain. */
+	if (r > 0 && facts->n_gpus && facts->serving)
+		ledger->capacity++;
+	if (facts->changing)
+		end_holds(ledger, node);
+	return 0;
+}
+
+void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
+		return;
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
+	orphans_forget(ledger, node);
+	node_ledger_forget(node);
+	node_drop_if_unused(ledger, node);
+}
+
+void ledger_set_agent_lost(struct ledger *ledger, const char *name, bool lost)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || node->agent_lost == lost)
+		return;
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_AGENT_LOST, .key = name, .lost = lost});
+	node->agent_lost = lost;
+	if (!lost) {
+		ledger->generation++;
+		ledger->capacity++;
+	}
+}
+
+void ledger_hear_agent(struct ledger *ledger, const char *name, int64_t heard_ns)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || (heard_ns && heard_ns <= node->heard_ns))
+		return;
+	if (heard_ns - node->heard_ns > SILENT_NS)
+		orphans_begin_time(node, heard_ns);
+	node->heard_ns = heard_ns;
+}
+
+/* Pods. */
+
+int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+{
+	struct ledger_pod *pod = calloc(1, sizeof(*pod));
+	int r;
+
+	if (!pod)
+		return -ENOMEM;
+	r = pod_facts_copy(facts, &pod->facts);
+	if (r >= 0)
+		r = table_set(&ledger->pods, facts->uid, pod);
+	if (r < 0) {
+		pod_free(pod);
+		return r;
+	}
+	if (facts->priority < ledger->lowest_priority)
+		ledger->lowest_priority = facts->priority;
+	*ret_pod = pod;
+	return 0;
+}
+
+/* Ends where it counted only for pods below its own: for them something becomes free. */
+void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node;
+
+	if (!pod->nomination)
+		return;
+	node = pod->nomination->node;
+	nomination_free(pod->nomination);
+	pod->nomination = NULL;
+	node_drop_if_unused(ledger, node);
+	ledger->generation++;
+}
+
+static void pod_drop(struct ledger *ledger, struct ledger_pod *pod)
+{
+	ledger_pod_end_nomination(ledger, pod);
+	table_remove(&ledger->pods, pod->facts.uid);
+	pod_free(pod);
+}
+
+/* Take the pod out of the node where it occupies something; returns that node, NULL if none. */
+static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node;
+
+	if (!pod->node)
+		return NULL;
+	node = table_get(&ledger->nodes, pod->node);
+	node_ledger_remove(node, pod);
+	owners_remove(&ledger->owners, pod->facts.owner, pod->node);
+	list_remove(&pod->hold);
+	free(pod->node);
+	pod->node = NULL;
+	placement_release(&pod->placement);
+	pod->has_placement = false;
+	ledger_resize_free(pod->resize);
+	pod->resize = NULL;
+	pod->occupancy = OCCUPANCY_WAITING;
+	ledger->generation++;
+	return node;
+}
+
+static void pod_vacate(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node = pod_leave(ledger, pod);
+
+	if (node)
+		node_drop_if_unused(ledger, node);
+}
+
+/* A pod that the API server never showed is remembered only as long as it holds something. */
+void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod)
+{
+	if (!pod->listed && !pod->node && !pod->nomination)
+		pod_drop(ledger, pod);
+}
+
+void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod)
+{
+	pod_vacate(ledger, pod);
+	ledger_pod_drop_if_unused(ledger, pod);
+}
+
+static bool pod_occupies_exactly(
+	const struct ledger_pod *pod, const char *node, const struct placement *placement)
+{
+	if (!pod->node || strcmp(pod->node, node) != 0 || pod->has_placement != (placement != NULL))
+		return false;
+	return !placement || placement_equal(&pod->placement, placement);
+}
+
+int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node_name,
+	const struct placement *placement, enum occupancy occupancy)
+{
+	_cleanup_placement_ struct placement copy = {0};
+	_cleanup_free_ char *name = strdup(node_name);
+	struct node_ledger *node, *left;
+
+	/* Mostly a hold becomes a reservation and a reservation is bound: then nothing becomes free. */
+	if (pod_occupies_exactly(pod, node_name, placement)) {
+		list_remove(&pod->hold);
+		pod->occupancy = occupancy;
+		return 0;
+	}
+	if (!name || (placement && placement_copy(placement, &copy) < 0) ||
+		owners_add(&ledger->owners, pod->facts.owner, node_name) < 0)
+		return -ENOMEM;
+	if (node_get_or_add(ledger, node_name, &node) < 0) {
+		owners_remove(&ledger->owners, pod->facts.owner, node_name);
+		return -ENOMEM;
+	}
+	left = pod_leave(ledger, pod);
+	pod->node = TAKE_PTR(name);
+	pod->has_placement = placement != NULL;
+	pod->placement = copy;
+	placement_init(&copy);
+	pod->occupancy = occupancy;
+	node_ledger_add(node, pod);
+	if (left && left != node)
+		node_drop_if_unused(ledger, left);
+	return 0;
+}
+
+/* The label that asks for several GPUs can change until the pod is bound, then its placement says how many.
+ * A hold for another number is not what the pod asks for any more; a Binding on its way is not called back.
+ */
+static void pod_take_gpus(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *facts)
+{
+	if (request_gpus(&pod->facts.request) == request_gpus(&facts->request) ||
+		pod->occupancy == OCCUPANCY_BOUND || (pod->occupancy == OCCUPANCY_RESERVED && !*facts->node))
+		return;
+	if (pod->occupancy == OCCUPANCY_TENTATIVE)
+		pod_vacate(ledger, pod);
+	ledger_pod_end_nomination(ledger, pod);
+	pod->facts.request.gpus = facts->request.gpus;
+}
+
+/* A pod whose admission did not stamp it may get its stamp later. Without a placement its units are counted
+ * by the stamp, so not while it occupies something. */
+static void pod_take_unit(struct ledger_pod *pod, const struct pod_facts *facts)
+{
+	if (!pod->node || pod->has_placement)
+		pod->facts.request.unit_mib = facts->request.unit_mib;
+}
+
+/* A job is a label, too. Once the pod has its GPUs, that of its Binding counts. */
+static void pod_take_job(struct ledger_pod *pod, struct pod_facts *facts)
+{
+	char *group = pod->facts.request.group;
+
+	if (pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED)
+		return;
+	pod->facts.request.group = facts->request.group;
+	pod->facts.request.group_pods = facts->request.group_pods;
+	facts->request.group = group;
+}
+
+/* Take over what may change. Events can be older than what is known already, so what can only happen once
+ * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
+ * GPUs, never changes: Kubernetes does not allow it for extended resources. */
+static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
+{
+	struct pod_facts old = pod->facts;
+
+	pod->facts = *facts;
+	pod_facts_init(facts);
+	pod->listed = true;
+	facts->request = pod->facts.request;
+	pod->facts.request = old.request;
+	request_init(&old.request);
+	pod->facts.finished |= old.finished;
+	pod->facts.pending &= old.pending;
+	pod->facts.deleting |= old.deleting;
+	pod->facts.assigned |= old.assigned;
+	if (*old.node) {
+		struct pod_facts newer = pod->facts;
+
+		pod->facts.node = old.node;
+		pod->facts.has_placement = old.has_placement;
+		pod->facts.placement = old.placement;
+		old.node = newer.node;
+		old.placement = newer.placement;
+	}
+	pod_facts_release(&old);
+}
+
+static const struct placement *facts_placement(const struct pod_facts *facts, const struct request *request)
+{
+	if (!facts->has_placement || !placement_matches(&facts->placement, request))
+		return NULL;
+	return &facts->placement;
+}
+
+int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+{
+	*ret_pod = table_get(&ledger->pods, facts->uid);
+	return *ret_pod ? 0 : ledger_pod_add(ledger, facts, ret_pod);
+}
+
+/* A controller may adopt a pod that runs already. */
+static int pod_change_owner(struct ledger *ledger, struct ledger_pod *pod, const char *owner)
+{
+	_cleanup_free_ char *copy = NULL;
+
+	if (strcmp(pod->facts.owner, owner) == 0)
+		return 0;
+	copy = strdup(owner);
+	if (!copy || (pod->node && owners_add(&ledger->owners, owner, pod->node) < 0))
+		return -ENOMEM;
+	if (pod->node)
+		owners_remove(&ledger->owners, pod->facts.owner, pod->node);
+	free(pod->facts.owner);
+	pod->facts.owner = TAKE_PTR(copy);
+	return 0;
+}
+
+/* Shown bound. We may never have seen it at its first size: then its request is not what we know either. */
+static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *shown)
+{
+	if (shown->has_placement && shown->placement.resizes && pod->placement.resizes == 0) {
+		pod_vacate(ledger, pod);
+		if (request_resize(&pod->facts.request, &shown->placement) == -ENOMEM)
+			return -ENOMEM;
+	}
+	return ledger_pod_occupy(
+		ledger, pod, shown->node, facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
+}
+
+/* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
+static bool orphan_returns(struct ledger *ledger, struct ledger_pod *orphan, const struct pod_facts *shown)
+{
+	if (!shown->finished && !*shown->node)
+		return false;
+	ledger_remove_pod(ledger, orphan->facts.uid);
+	return !shown->finished;
+}
+
+/* What the node has of it: nothing any more, or from now on, or in another size. */
+static int pod_follow(struct ledger *ledger, struct ledger_pod *pod, struct pod_facts *shown)
+{
+	if (shown->finished || pod->facts.finished)
+		pod_vacate(ledger, pod);
+	else if (*shown->node && pod->occupancy != OCCUPANCY_BOUND)
+		return pod_bind(ledger, pod, shown);
+	else if (*shown->node)
+		return ledger_pod_follow_resize(ledger, pod, shown);
+	return 0;
+}
+
+int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
+	_cleanup_pod_facts_ struct pod_facts copy = {0};
+	bool added;
+	int r;
+
+	if (pod && pod->occupancy == OCCUPANCY_ORPHAN) {
+		if (!orphan_returns(ledger, pod, facts))
+			return 0;
+		pod = NULL;
+	}
+	added = !pod;
+	if (!pod && request_is_empty(&facts->request))
+		return 0;
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
+	r = pod_facts_copy(facts, &copy);
+	if (r >= 0)
+		r = ledger_pod_get_or_add(ledger, facts, &pod);
+	if (r >= 0)
+		r = pod_change_owner(ledger, pod, copy.owner);
+	if (r < 0)
+		return r;
+	pod_take_gpus(ledger, pod, &copy);
+	pod_take_unit(pod, &copy);
+	pod_take_job(pod, &copy);
+	r = pod_follow(ledger, pod, &copy);
+	if (r < 0) {
+		if (added)
+			pod_drop(ledger, pod);
+		return r;
+	}
+	pod_take_facts(pod, &copy);
+	if (pod->facts.finished || pod->occupancy == OCCUPANCY_BOUND)
+		ledger_pod_end_nomination(ledger, pod);
+	return 0;
+}
+
+void ledger_set_unlisted(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (pod)
+		pod->listed = false;
+}
+
+void ledger_remove_pod(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (!pod)
+		return;
+	ledger_tell_of_pod(ledger, LEDGER_REMOVE_POD, uid);
+	pod_vacate(ledger, pod);
+	pod_drop(ledger, pod);
+}
+
+int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
+{
+	struct ledger_pod *pod;
+	int r;
+
+	ledger_remove_pod(ledger, image->facts.uid);
+	r = ledger_pod_add(ledger, &image->facts, &pod);
+	if (r >= 0 && image->node)
+		r = ledger_pod_occupy(ledger, pod, image->node,
+			image->has_placement ? &image->placement : NULL, image->occupancy);
+	if (r < 0)
+		return r;
+	pod->listed = image->listed;
+	pod->expires_ns = image->expires_ns;
+	if (image->occupancy == OCCUPANCY_TENTATIVE ||
+		(image->occupancy == OCCUPANCY_ORPHAN && image->expires_ns))
+		list_append(&ledger->holds, &pod->hold);
+	if (image->resize)
+		r = ledger_resize_restore(pod, image->resize);
+	if (r >= 0 && image->nomination)
+		r = ledger_nominate(ledger, &image->facts, image->nomination->node->facts.name,
+			&image->nomination->shadow.placement, image->nomination->expires_ns);
+	return r == -ENOMEM ? r : 0;
+}

@@ -1,0 +1,230 @@
+/* ledger.h - the scheduler's book: per node and GPU what is used by whom.
+ *
+ * Fed by what the API server shows (nodes, pods) in any order, any number of times, and by our own
+ * reservations. A pod occupies from its reservation until a terminal phase or its deletion. Numbers are
+ * running sums, O(1) per event; ledger_check() recounts them from the pods.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "core/registry/ledger-event.h"
+#include "core/placement/links.h"
+#include "core/registry/owners.h"
+#include "core/placement/choose.h"
+#include "model/facts.h"
+
+struct gpu_ledger {
+	char uuid[GPU_UUID_SIZE];
+	int index;
+	uint32_t mib; /* for people: the sums are in units */
+	uint32_t units_total;
+	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
+				renamed) */
+	uint32_t core_used;  /* percent; likewise */
+	uint32_t instances;
+	uint32_t instances_max; /* 0: no limit */
+	bool healthy;
+	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
+};
+
+/* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
+ * nodes, reaching for every GPU is most of a filter call. */
+struct gpu_sums {
+	uint32_t largest;	 /* units_total of the largest GPU */
+	uint32_t most_free;	 /* units free on the healthy GPU with most */
+	uint32_t most_instances; /* containers on the healthy GPU with most, where they are limited */
+	uint64_t free;		 /* units free on the healthy GPUs */
+	uint64_t free_ill;	 /* units free on the others */
+	uint64_t core_free;	 /* percent free on the healthy GPUs */
+	uint64_t core_free_ill;	 /* percent free on the others */
+};
+
+struct node_ledger {
+	/* As in struct node_facts, but for the GPUs: with thousands of nodes their details would be most of
+	 * the memory, and the ledger needs nothing of them but what is in gpus. */
+	struct {
+		char *name;
+		char *uid; /* NULL while only pods name the node */
+		char *address;
+		enum gpu_mode mode;
+		enum gpu_policy policy;
+		uint32_t unit_mib;
+		size_t n_gpus;
+		uint32_t instances_max;
+		bool mixing;
+		bool serving;
+		bool changing;
+		bool held_unreadable;
+		struct held held;
+	} facts;
+	bool agent_lost;	 /* its agent's Lease is not renewed any more */
+	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
+	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
+				    here */
+	uint32_t unplaced_core;	 /* likewise, percent */
+	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
+	 * their specs: of those that were made smaller, less those that grew. */
+	int64_t surplus_ids;
+	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
+	struct gpu_sums sums;
+	struct list pods;	 /* ledger_pod.item */
+	struct list nominations; /* nomination.item */
+	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
+	struct gpu_ledger *gpus; /* facts.n_gpus of them */
+	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
+};
+
+enum occupancy {
+	OCCUPANCY_WAITING,   /* known, not bound, nothing held */
+	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
+	OCCUPANCY_RESERVED,  /* a Binding is on its way */
+	OCCUPANCY_BOUND,     /* the API server shows it bound */
+	OCCUPANCY_ORPHAN,    /* gone from the API server, but its containers may still use the GPU */
+	OCCUPANCY_MAX,
+};
+
+struct nomination;
+struct ledger_resize;
+
+struct ledger_pod {
+	struct list item; /* in node->pods while it occupies something there */
+	struct list hold; /* in ledger->holds while it ends at expires_ns */
+	struct pod_facts facts;
+	enum occupancy occupancy;
+	char *node; /* where it occupies, NULL while waiting */
+	bool has_placement;
+	struct placement placement; /* what it occupies there; none: unplaced */
+	int64_t expires_ns; /* tentative; orphans, 0 while their node lists them, ORPHAN_UNTIMED (orphan.h) */
+	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
+	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
+	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
+};
+
+struct ledger {
+	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
+	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
+	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
+	struct list nominations; /* nomination.all */
+	struct owners owners;	 /* of the pods that occupy something */
+	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
+				now */
+	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
+	int32_t lowest_priority;     /* that any pod ever had */
+	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
+	void *listener_data;
+};
+
+void ledger_init(struct ledger *ledger);
+void ledger_release(struct ledger *ledger);
+
+/* ledger_set_node() - the node exists and looks like this. Its pods are recounted if anything that matters
+ * changed; holds on one that changes its mode end. Needs name and uid. Pods may name a node before it is
+ * known, and after it is gone. ledger_remove_node() - it is gone; ignored if uid is another (the node was
+ * re-created meanwhile).
+ */
+int ledger_set_node(struct ledger *ledger, const struct node_facts *facts);
+void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid);
+
+/* ledger_set_pod() - the API server shows the pod like this (ADDED, MODIFIED or listed). Any order, any
+ * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
+ * change any more but by a resize, to a later one of the same GPUs (resize.h); one whose end was seen never
+ * comes back, its entry stays until it is removed. Where the API server shows a reserved pod bound otherwise
+ * than we reserved (somebody else was faster), the API server is right. Pods that ask for no GPU are not
+ * kept. -ENOMEM: nothing changed. */
+int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
+
+/* ledger_set_unlisted() - what is known of the pod comes from a single answer: the watch has not shown it,
+ * and will not tell its end if it ends in a gap of the watch. Whoever sees a new LIST asks for such pods. */
+void ledger_set_unlisted(struct ledger *ledger, const char *uid);
+
+/* ledger_set_agent_lost() - whether the Lease of the node's agent has run out. A node that is not known is
+ * ignored: tell again after ledger_set_node(). */
+void ledger_set_agent_lost(struct ledger *ledger, const char *node, bool lost);
+
+/* ledger_hear_agent() - the node's agent has renewed its Lease at heard_ns (monotonic); 0: it has no Lease
+ * any more. A node that is not known is ignored, and so is an older time. Orphans end by time only while
+ * their node's agent is heard: what it could not say does not mean that their containers ended. */
+void ledger_hear_agent(struct ledger *ledger, const char *node, int64_t heard_ns);
+
+/* ledger_remove_pod() - the pod has ended. Unknown uids are ignored. Afterwards nothing is known of the uid:
+ * an older event must not follow (the watch delivers the events of one object in order). */
+void ledger_remove_pod(struct ledger *ledger, const char *uid);
+
+/* ledger_delete_pod() - DELETED, which says nothing about the containers: after a force delete they run on
+ * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running,
+ * or listed by its node, stays as an orphan until its node's `held` says that it ended, at most until
+ * expires_ns if its agent is heard (ORPHAN_NS anew after each silence); while `held` lists it, without limit.
+ * Everything else is removed. */
+#define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
+
+/* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
+ * an earlier hold of the pod. -EBUSY if the pod is reserved or bound already, -ENOENT for an unknown node,
+ * -ENOSPC if the placement does not fit (any more), -EINVAL if it is not one of this request; on failure an
+ * earlier hold stays. Pods not known yet are added, and forgotten with the hold if the API server has not
+ * shown them by then. -EBUSY also for a pod that has finished. */
+int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns);
+
+/* ledger_drop_hold() - ends a tentative hold, nothing else.
+ *
+ * ledger_expire() - ends all holds, nominations and orphans whose time is over; returns how many. */
+void ledger_drop_hold(struct ledger *ledger, const char *uid);
+size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
+
+/* ledger_reserve() - the Binding is about to be sent: like ledger_hold(), but stays until ledger_confirm()
+ * (the API server accepted it), ledger_release_reservation() (it did not) or what the watch shows. Confirming
+ * or releasing twice, or after the watch has already told the end, changes nothing. Release only what the API
+ * server has surely refused: after a time-out the Binding may still have landed. */
+int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement);
+void ledger_confirm(struct ledger *ledger, const char *uid);
+void ledger_release_reservation(struct ledger *ledger, const char *uid);
+
+/* ledger_restore_pod() - put a pod back as it was in another ledger, without asking whether there is room: a
+ * recorded ledger is restored as it was, right or wrong. The image's lists are not read. A pod that is there
+ * already is replaced. */
+int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image);
+
+/* ledger_nominate() - others are evicted from these GPUs for the pod (nomination.h): while it waits they
+ * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
+ * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
+ * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
+ * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
+ * one stays.
+ *
+ * ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends it now. */
+#define NOMINATION_LASTS INT64_MAX
+int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns);
+void ledger_nomination_set_end(struct ledger *ledger, const char *uid, int64_t expires_ns);
+void ledger_drop_nomination(struct ledger *ledger, const char *uid);
+
+/* ledger_node() - NULL if unknown; a node that only pods name has no uid and no GPUs. Both answers are valid
+ * until the ledger changes. */
+const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name);
+const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid);
+
+/* ledger_choose() - placement_choose() as if the pod's own hold were not there, and as if nominated pods of
+ * its priority or above were there already. The GPU that the pod itself is nominated for comes first. Same
+ * returns; REJECT_NO_GPU_NODE for an unknown node. */
+int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
+	struct placement *ret_placement);
+
+/* ledger_survey() - what ledger_choose() would answer for each of these nodes, without the placements; with
+ * thousands of nodes each is looked up once. ret_verdicts has n entries; valid until the ledger changes. */
+struct node_verdict {
+	const struct node_ledger *node; /* NULL: unknown */
+	enum reject_reason reject_reason;
+};
+void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, const struct pod_facts *pod,
+	struct node_verdict *ret_verdicts);
+
+/* ledger_check() - recount every node from its pods. Returns the number of sums that differ (0 is right) and,
+ * where ret_over is given, the number of GPUs used over their total. */
+size_t ledger_check(const struct ledger *ledger, size_t *ret_over);

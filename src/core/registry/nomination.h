@@ -1,0 +1,39 @@
+/* nomination.h - GPUs that are being freed for one waiting pod.
+ *
+ * The victims still occupy their units until they are gone, and from then on the units are free for the pod
+ * and for those above it only. So a nomination is no part of the node's sums: it is laid over them while the
+ * ledger looks for a GPU for somebody of the pod's priority or below (kube-scheduler 1.36.3 counts nominated
+ * pods for the same ones: addGENominatedPods), and lifted again.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/registry/ledger.h"
+
+struct nomination {
+	struct list item;	      /* in node->nominations */
+	struct list all;	      /* in ledger->nominations */
+	struct node_ledger *node;     /* stays while it is nominated for */
+	const struct ledger_pod *pod; /* whose it is */
+	struct ledger_pod shadow;     /* what it will occupy: request and placement; in no table */
+	int64_t expires_ns;
+};
+
+/* nomination_new() - in node->nominations, in no other list, and of no pod yet. -ENOMEM. */
+int nomination_new(const struct pod_facts *facts, struct node_ledger *node, const struct placement *placement,
+	int64_t expires_ns, struct nomination **ret_nomination);
+void nomination_free(struct nomination *nomination); /* accepts NULL; leaves its lists */
+
+/* nominations_lay() - add to the node's sums what counts for this pod. nominations_lift() - take exactly that
+ * out again. Nothing may change in between. */
+void nominations_lay(struct node_ledger *node, const struct pod_facts *pod);
+void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
+
+/* nomination_choose() - placement_choose(), but the GPU that the pod is nominated for comes first. known:
+ * the pod in the ledger, or NULL. */
+int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
+	const struct ledger_pod *known, struct placement *ret_placement);
+
+/* nominations_expire() - ends those whose time is over; returns how many. */
+size_t nominations_expire(struct ledger *ledger, int64_t now_ns);

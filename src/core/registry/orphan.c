@@ -1,0 +1,200 @@
+#include "core/registry/orphan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/registry/ledger-internal.h"
+#include "core/registry/node-ledger.h"
+
+#define CONTAINER_NAME "held"
+
+/* While `held` lists an orphan it does not end by itself. */
+static bool orphan_is_listed(const struct ledger_pod *pod)
+{
+	return pod->expires_ns == 0;
+}
+
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+	const struct node_ledger *node;
+	enum held_verdict verdict;
+
+	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
+		return;
+	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
+	if (pod->occupancy != OCCUPANCY_BOUND || verdict == HELD_ENDED ||
+		(verdict == HELD_UNKNOWN && !pod->facts.running)) {
+		ledger_remove_pod(ledger, uid);
+		return;
+	}
+	ledger_tell(ledger,
+		&(struct ledger_event){.verb = LEDGER_DELETE_POD, .key = uid, .expires_ns = expires_ns});
+	pod->occupancy = OCCUPANCY_ORPHAN;
+	pod->listed = false;
+	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
+	if (pod->expires_ns)
+		list_append(&ledger->holds, &pod->hold);
+}
+
+/* Nobody lists it any more. */
+static void orphan_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
+{
+	pod->expires_ns = ORPHAN_UNTIMED;
+	list_append(&ledger->holds, &pod->hold);
+}
+
+static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
+{
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/* It was placed on GPUs, and the node has none of them. */
+static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
+{
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = pod->has_placement ? placement_gpus(&pod->placement, gpus) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (node_has_gpu(facts, gpus[i]->uuid))
+			return false;
+	return n > 0;
+}
+
+/* anew: the agent has written `held` again. first: these are the first GPUs that the node shows. */
+static void orphan_follow(
+	struct ledger *ledger, struct ledger_pod *pod, const struct node_facts *facts, bool anew, bool first)
+{
+	const struct held *held = &facts->held;
+	enum held_verdict verdict = held_says(held, pod->facts.uid);
+
+	if (verdict == HELD_LIVES) {
+		list_remove(&pod->hold);
+		pod->expires_ns = 0;
+	} else if (verdict == HELD_ENDED || (anew && !held->names_ended) ||
+		   (first && orphan_is_elsewhere(pod, facts))) {
+		ledger_remove_pod(ledger, pod->facts.uid);
+	} else if (orphan_is_listed(pod)) {
+		orphan_end_by_time(ledger, pod);
+	}
+}
+
+static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
+{
+	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
+}
+
+/* A pod as the agent remembers it: one container that has all the GPUs, and counts as many. */
+static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
+{
+	struct request *request = &facts->request;
+
+	facts->uid = strdup(held->uid);
+	facts->namespace_ = strdup(held->namespace_);
+	facts->name = strdup(held->name);
+	facts->owner = strdup("");
+	facts->node = strdup(node);
+	facts->running = true;
+	request->containers = calloc(1, sizeof(*request->containers));
+	if (!facts->uid || !facts->namespace_ || !facts->name || !facts->owner || !facts->node ||
+		!request->containers)
+		return -ENOMEM;
+	request->n_containers = 1;
+	request->instances = held->instances;
+	request->containers[0].name = strdup(CONTAINER_NAME);
+	for (size_t i = 0; i < held->n_gpus; i++) {
+		request->units = add_up_to_max(request->units, held->gpus[i].units);
+		request->core = add_up_to_max(request->core, held->gpus[i].core);
+	}
+	request->containers[0].kind = CONTAINER_MAIN;
+	request->containers[0].units = request->containers[0].asked = request->asked = request->units;
+	request->containers[0].core = request->core;
+	return request->containers[0].name ? 0 : -ENOMEM;
+}
+
+static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, struct placement *placement)
+{
+	int r = 0;
+
+	placement->unit_mib = unit_mib;
+	for (size_t i = 0; r == 0 && i < held->n_gpus; i++)
+		r = placement_add(placement, CONTAINER_NAME, held->gpus[i].uuid, held->gpus[i].units,
+			held->gpus[i].core);
+	return r;
+}
+
+/* unit_mib: in which the node counts what it says of these. */
+static int orphan_add(
+	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	struct ledger_pod *pod;
+	int r;
+
+	if (table_get(&ledger->pods, held->uid))
+		return 0;
+	r = orphan_facts(held, node->facts.name, &facts);
+	if (r == 0)
+		r = orphan_placement(held, unit_mib, &placement);
+	if (r == 0)
+		r = ledger_pod_add(ledger, &facts, &pod);
+	if (r < 0)
+		return r;
+	r = ledger_pod_occupy(ledger, pod, node->facts.name, &placement, OCCUPANCY_ORPHAN);
+	if (r < 0)
+		ledger_remove_pod(ledger, held->uid);
+	return r;
+}
+
+int orphans_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
+{
+	bool anew = facts->held.at[0] && strcmp(node->facts.held.at, facts->held.at) != 0;
+	bool first = node->facts.n_gpus == 0 && facts->n_gpus > 0;
+	int r = 0;
+
+	list_for_each_safe (item, after, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_ORPHAN)
+			orphan_follow(ledger, pod, facts, anew, first);
+	}
+	for (size_t i = 0; r == 0 && i < facts->held.n_pods; i++)
+		r = orphan_add(ledger, node, facts->unit_mib, &facts->held.pods[i]);
+	return r;
+}
+
+void orphans_forget(struct ledger *ledger, struct node_ledger *node)
+{
+	list_for_each (item, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_ORPHAN && orphan_is_listed(pod))
+			orphan_end_by_time(ledger, pod);
+	}
+}
+
+void orphans_begin_time(struct node_ledger *node, int64_t now_ns)
+{
+	list_for_each (item, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_ORPHAN && !orphan_is_listed(pod))
+			pod->expires_ns = now_ns + ORPHAN_NS;
+	}
+}
+
+bool orphan_is_over(const struct ledger *ledger, struct ledger_pod *orphan, int64_t now_ns)
+{
+	const struct node_ledger *node = table_get(&ledger->nodes, orphan->node);
+
+	if (orphan->expires_ns == ORPHAN_UNTIMED)
+		orphan->expires_ns = now_ns + ORPHAN_NS;
+	return orphan->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS);
+}

@@ -1,0 +1,123 @@
+/* facts.h - what the API server says about a node and about a pod, as plain structs. src/kube reads them from
+ * JSON. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "model/held.h"
+#include "model/link.h"
+#include "model/placement.h"
+#include "model/request.h"
+
+#define NODE_GPUS_MAX 64
+
+enum gpu_mode {
+	GPU_MODE_NONE,
+	GPU_MODE_SHARE,
+	GPU_MODE_CGPU,
+	GPU_MODE_CORE_MEM,
+	GPU_MODE_TOPOLOGY,
+	GPU_MODE_MAX
+};
+enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };
+
+/* gpu_mode_parse() - a value of ack.node.gpu.schedule; "default" and "" are GPU_MODE_NONE; -EINVAL otherwise.
+ */
+int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
+const char *gpu_mode_text(enum gpu_mode mode);
+
+/* gpu_mode_is_isolated() - a container of such a node is held to its grant; on a share node it sees the whole
+ * GPU. gpu_mode_is_served() - this version has agents for it. */
+bool gpu_mode_is_isolated(enum gpu_mode mode);
+bool gpu_mode_is_served(enum gpu_mode mode);
+
+/* gpu_mode_units() - what a GPU of so many MiB counts on a node of this mode: units of memory, or 1 where
+ * GPUs are given as a whole. */
+uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib);
+
+/* gpu_instances_max() - how many containers may be on one GPU at once (contract 5): on isolated nodes what
+ * is configured, or, where that is 0, 20, and 16 with a unit under 1 GiB. 0: no limit. */
+#define INSTANCES_MAX 20
+#define INSTANCES_MAX_SMALL_UNIT 16
+uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured);
+
+/* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
+const char *gpu_policy_text(enum gpu_policy policy);
+
+/* gpu_policy_parse() - the reverse; -EINVAL for any other text. */
+int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
+
+#define GPU_REASON_SIZE 160
+
+/* What the annotation ration.dev/gpus of a node says about one of its GPUs. */
+struct gpu_facts {
+	char uuid[GPU_UUID_SIZE];
+	int index; /* nvidia-smi's; a label for people */
+	uint64_t mib;
+	bool healthy;
+	char model[64];
+	char reason[GPU_REASON_SIZE]; /* why it is not healthy, for people; "" if nobody says, or it is */
+	/* To the other GPUs of the node, by their positions; only a topology node says them. */
+	struct link links[NODE_GPUS_MAX];
+	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: not known, NVLINK_GBPS */
+};
+
+struct node_facts {
+	char *name;
+	char *uid;
+	char *address;	    /* first InternalIP, or NULL */
+	enum gpu_mode mode; /* in force (ration.dev/mode), never the label */
+	enum gpu_policy policy;
+	uint32_t unit_mib;
+	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
+	size_t n_gpus;			      /* 0: not reported by an agent */
+	uint32_t instances_max;		      /* containers on one GPU at once; 0: no limit */
+	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
+	bool serving;  /* false: its agent wants no new pod; true after init */
+	bool changing; /* mode and unit are those of the pods that are there; others come after them */
+	struct held held;
+	bool held_unreadable; /* what it says of orphans: nothing new may come */
+};
+
+/* What the API server says about a pod. */
+struct pod_facts {
+	char *uid;
+	char *namespace_;
+	char *name;
+	char *owner; /* uid of the controller, "" if none */
+	char *node;  /* spec.nodeName, "" if not bound */
+	int32_t priority;
+	bool finished; /* phase Succeeded or Failed */
+	bool succeeded;
+	bool pending;  /* phase Pending */
+	bool deleting; /* deletionTimestamp is set; it still occupies */
+	bool assigned; /* the agent has given the devices */
+	bool running;  /* a container may run: its status, or the devices were given before there was one */
+	bool never_preempts;	 /* preemptionPolicy: Never */
+	bool mirror;		 /* a static pod of its node: nobody can evict it */
+	int64_t started;	 /* status.startTime in seconds since 1970, 0 if not started */
+	char *nominated_node;	 /* status.nominatedNodeName, NULL if none */
+	size_t annotations_size; /* bytes of all its annotations, keys and values together */
+	bool annotations_full;	 /* they leave no room for those of a Binding: it cannot be bound */
+	char *resize;	   /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
+	char *gang;	   /* the name of its pod group, NULL mostly */
+	uint32_t gang_min; /* how many pods of it must be placed at least, by its label; 0: it has none */
+	bool gang_forming; /* it was bound before its gang had come about */
+	bool gang_bound; /* gang and gang_min are those that it was bound with, whatever its labels say now */
+	int64_t created; /* creationTimestamp in seconds since 1970, 0 if not read: of pods of a gang */
+	char *labels;	 /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
+	struct request request;
+	bool has_placement; /* the annotation is there, well-formed and matches the request */
+	struct placement placement;
+};
+
+void node_facts_init(struct node_facts *facts);
+void node_facts_release(struct node_facts *facts);
+#define _cleanup_node_facts_ _cleanup_(node_facts_release)
+void pod_facts_init(struct pod_facts *facts);
+void pod_facts_release(struct pod_facts *facts);
+#define _cleanup_pod_facts_ _cleanup_(pod_facts_release)
+int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts);
