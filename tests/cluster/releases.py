@@ -14,11 +14,12 @@ NOW = yaml.safe_load((ROOT / "deploy/charts" / AGENT / "Chart.yaml").read_text()
 BEFORE = "previous"    # tag of the images of the version before
 
 
-def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag=""):
-    """The version before knows no global.imageRegistry. (Nothing else is set: the part `scheduler` takes its image from there.)"""
+def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag="", dry_run=False):
+    """The version before knows no global.imageRegistry. (Nothing else is set: the part `scheduler` takes its image from there.) Returns
+    what helm prints: with dry_run, which changes nothing, all objects."""
     image = f"image.repository=ration/{IMAGES[chart]},image.tag={tag}"
-    cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system",
-                "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((image, *settings)))
+    return cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system", *(["--dry-run=server"] if dry_run else []),
+                       "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((image, *settings))).stdout
 
 
 def install_both(cluster):

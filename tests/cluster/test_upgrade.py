@@ -9,7 +9,7 @@ import pytest
 from cgpupods import check_isolation, node_root
 from cluster import wait_for
 from gpupods import annotation, card_of, container, fingerprint, pod, units_of, used_per_card
-from releases import for_both, install_both, rolled_out, steps, version_before, versions
+from releases import AGENT, for_both, install, install_both, rolled_out, steps, version_before, versions
 from storm import book_of, processes_of
 
 pytestmark = [pytest.mark.storm, pytest.mark.long(150)]
@@ -156,8 +156,17 @@ def serves(cluster, step):
     accounted(cluster)
 
 
+def stamps(cluster, *settings):
+    """Whether the agent's chart of this version would bring the policy that stamps the unit."""
+    made = install(cluster, AGENT, *settings, dry_run=True)
+    assert "kind: DaemonSet" in made
+    return "ration-unit-stamp" in made
+
+
 def test_each_chart_alone_and_both_from_the_version_before_and_back(upgraded):
     cluster = upgraded
+    # The policy of a scheduler of the version before refuses pods with a stamp, whether or not this chart could bring a scheduler.
+    assert [stamps(cluster, f"scheduler.enabled={part}") for part in ("true", "false")] == [False, False]
     before = running_pods(cluster)
     accounts = Accounts(cluster, before.values())
     for step, (work, tags) in steps(cluster).items():
@@ -167,5 +176,7 @@ def test_each_chart_alone_and_both_from_the_version_before_and_back(upgraded):
         undisturbed(cluster, before)
         serves(cluster, step)
         undisturbed(cluster, before)
+        if step == "scheduler":
+            assert stamps(cluster, "scheduler.enabled=false")
     assert sum(check_isolation(cluster, p) for p in before.values() if p["spec"]["nodeName"] == ISOLATED) == EACH
     print(f"\n{len(before)} pods, the ledgers looked at {accounts.end()} times")
