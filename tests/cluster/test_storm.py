@@ -58,7 +58,11 @@ def test_nothing_is_ever_on_a_wrong_card_or_over_it(storm):
           f"{statistics.median(waits):.2f} s, longest {storm.watch.longest_wait[0]:.2f} s; longest time of a pod "
           f"that is over in a ledger {storm.books.longest:.2f} s; load {os.getloadavg()[0]:.1f}")
     assert len(storm.machine.checked) >= storm.made // 3    # the storm has looked at what it promised
-    assert not rejected["kill_kubelet"] and not rejected["nothing"]
+    assert not rejected["nothing"]
+    # A kubelet that starts rejects what it admits before the agent has registered (devicemanager/manager.go, 1.36.3). That is won by
+    # milliseconds on a machine of our own; beside another storm, with sixty threads that want a processor, it may be lost.
+    early = [p["status"].get("message", "") for p in rejected["kill_kubelet"]]
+    assert not (os.environ.get("RATION_FULL") and early) and all("no healthy devices present" in text for text in early), early
     # Two seconds are promised of a machine of our own; the short form runs where strangers share the processors.
     assert not os.environ.get("RATION_FULL") or storm.books.longest <= 2
     # Some pod has waited, maybe for less than the time between two looks at it: 0.0 s.
