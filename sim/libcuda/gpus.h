@@ -1,4 +1,4 @@
-/* GPUs.h - memory of a GPU, as the process holds it. */
+/* gpus.h - memory of a GPU, as the process holds it. */
 #pragma once
 
 #include "sim/libcuda/driver.h"

@@ -33,7 +33,7 @@ int tree_find_gpu(const struct sim_state *state, const char *name, uint32_t *ret
  * those of GPUs and versions that are gone. *ret_stand_ins: device nodes are plain files. */
 int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand_ins, struct error *err);
 
-/* tree_write_state() - make state/GPUs and state/processes say what `state` says. What they say already is
+/* tree_write_state() - make state/cards and state/processes say what `state` says. What they say already is
  * left alone (*ret_changed false): health and processes stay. Else old users see their GPUs as lost. */
 int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err);
 

@@ -31,7 +31,7 @@ int sim_tree_at(const char *root, struct sim_tree *ret_tree);
  * their own GPUs only. */
 bool sim_tree_has_gpu(const struct sim_tree *tree, unsigned minor);
 
-/* sim_state_map() - map DIR/state/GPUs. -ENOENT: no tree; -EBADMSG: not our file, or another version's. The
+/* sim_state_map() - map DIR/state/cards. -ENOENT: no tree; -EBADMSG: not our file, or another version's. The
  * mapping is writable where the file is, else read-only. */
 int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writable);
 void sim_state_unmap(struct sim_state *state);

@@ -16,7 +16,7 @@
  * more or less. Its lines end when somebody next looks whether it lives. A process can be stopped at any
  * instruction: the others go on without it (lock.h), and when it continues, what it finds changed it leaves.
  *
- * What the model is and is not: docs/internals/simulated-GPU.md.
+ * What the model is and is not: docs/internals/simulated-card.md.
  */
 #pragma once
 

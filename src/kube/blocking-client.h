@@ -1,5 +1,6 @@
-/* client.h - requests one after the other, each waited for: for the programs that helm's hooks start before
- * a chart is removed, which have nothing else to do. Everything may be asked again, since a hook may be. */
+/* blocking-client.h - requests one after the other, each waited for: for the programs that helm's hooks start
+ * before a chart is removed, which have nothing else to do. Everything may be asked again, since a hook may
+ * be. */
 #pragma once
 
 struct error;

@@ -1,4 +1,4 @@
-/* GPU-name.h - what a GPU may be called. */
+/* gpu-name.h - what a GPU may be called. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* gangs.h - pods that are placed all or none (model/gang.h), between kube-scheduler and the API server.
+/* gangs.h - pods that are placed all or none (core/gang/gang.h), between kube-scheduler and the API server.
  *
  * Members and PodGroups come by watch. Filter asks here first for a pod of a gang, bind waits here until
  * enough of its gang stand beside it, and what must happen by itself does: pods are nudged, turned away from
@@ -35,7 +35,7 @@ bool gang_controller_filter(struct gang_controller *controller, const struct pod
 	const char *const *names, size_t n, const char **ret_node, const char **ret_text);
 
 /* gang_controller_seek(), gang_controller_fit_on(), gang_controller_for_waiting(), gang_controller_has_none()
- * - as in model/gang.h.
+ * - as in core/gang/gang.h.
  */
 bool gang_controller_seek(struct gang_controller *controller, const struct pod_facts *pod, size_t *ret_needed,
 	const char **ret_mate);
@@ -55,7 +55,8 @@ void gang_controller_failed(struct gang_controller *controller, const char *uid,
 const struct pod_facts *gang_controller_facts(const struct gang_controller *controller, const char *uid);
 bool gang_controller_are_mates(const struct gang_controller *controller, const char *uid, const char *other);
 
-/* gang_controller_is_forming(), gang_controller_rules_out(), gang_controller_holds() - as in model/gang.h. */
+/* gang_controller_is_forming(), gang_controller_rules_out(), gang_controller_holds() - as in
+ * core/gang/gang.h. */
 bool gang_controller_is_forming(const struct gang_controller *controller, const char *uid);
 bool gang_controller_rules_out(const struct gang_controller *controller, const struct pod_facts *pod);
 bool gang_controller_holds(const struct gang_controller *controller, const char *uid);

@@ -91,7 +91,7 @@ static const char *const reject_reasons[REJECT_MAX] = {
 	[REJECT_HELD] = "held",
 	[REJECT_LEVEL] = "level",
 };
-_Static_assert(REJECT_MAX == REJECT_LEVEL + 1, "a misfit without a name here");
+_Static_assert(REJECT_MAX == REJECT_LEVEL + 1, "a reject reason without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {

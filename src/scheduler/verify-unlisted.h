@@ -1,4 +1,4 @@
-/* verification.h - pods of which the watch does not tell what we need to know.
+/* verify-unlisted.h - pods of which the watch does not tell what we need to know.
  *
  * The API server confirmed their Binding, so they count. If such a pod is deleted in a gap of the watch, no
  * event tells its end, and it would count for ever. So after each new LIST those that it did not show are

@@ -1,5 +1,5 @@
 /* ration-scheduler's part for pods that are placed all or none: what gangs.c, gang-groups.c and bind-gang.c
- * do around the real state machine (model/gang.h). */
+ * do around the real state machine (core/gang/gang.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -124,7 +124,7 @@ struct plan {
 
 /* DRAW_LEADERS: two pairs, whose leader changes often while watches lag. DRAW_GANGS: gangs beside the pods,
  * on a cluster that holds a part of them (gang-plan.c). DRAW_GPUS: nodes that give whole GPUs, and pods
- * that ask for them (GPUs-plan.c). */
+ * that ask for them (gpus-plan.c). */
 enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_GPUS = 4 };
 void plan_draw(struct plan *plan, uint64_t seed, unsigned int what);
 void plan_draw_gangs(struct plan *plan, int64_t span_ms);

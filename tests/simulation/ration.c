@@ -1,5 +1,5 @@
-/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and verification.c do around the real ledger
- * and the real decisions. */
+/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and verify-unlisted.c do around the real
+ * ledger and the real decisions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

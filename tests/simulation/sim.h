@@ -3,12 +3,12 @@
  * src/agent (matching, served, pods, ids).
  *
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
- * gang-plan.c gangs from a seed   GPUs-plan.c nodes that give whole GPUs, and pods that ask for them
+ * gang-plan.c gangs from a seed   gpus-plan.c nodes that give whole GPUs, and pods that ask for them
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
  * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-controller.c the
  * scheduler's part for pods that are placed all or none   gang-checks.c what must hold for these
- * GPUs-checks.c which whole GPUs it has to be   fitting.c whether there is room   invariants.c what must
+ * gpus-checks.c which whole GPUs it has to be   fitting.c whether there is room   invariants.c what must
  * hold after every step and in the end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, GPUs and device ids: those of units first, those of
@@ -540,7 +540,7 @@ struct sim {
 	} group_log[GROUP_CHANGES_MAX];
 	uint8_t n_group_log;
 	bool group_is_gone[GANGS_MAX + 1];
-	struct links_score scores[NODES_MAX][1 << GPUS_MAX]; /* of every set of GPUs: GPUs-checks.c */
+	struct links_score scores[NODES_MAX][1 << GPUS_MAX]; /* of every set of GPUs: gpus-checks.c */
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
 	struct ration rations[PAIRS_MAX];
@@ -739,7 +739,7 @@ int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods,
 void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth);
 bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, int pod);
 
-/* GPUs-checks.c: of whole GPUs, which ones it has to be; searched among all sets, with the links of the
+/* gpus-checks.c: of whole GPUs, which ones it has to be; searched among all sets, with the links of the
  * plan */
 struct gpus_seen { /* what a pair's ledger says, by pod */
 	int8_t node[PODS_MAX], kept_node[PODS_MAX];

@@ -1,4 +1,4 @@
-/* metrics-GPUs.h - a line of the agent's page for each GPU of each container that has a grant. */
+/* metrics-gpus.h - a line of the agent's page for each GPU of each container that has a grant. */
 #pragma once
 
 #include <stddef.h>

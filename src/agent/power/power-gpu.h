@@ -1,4 +1,4 @@
-/* power-GPU.h - one container's part of one GPU's computing power: what it may ask for, what it was given,
+/* power-gpu.h - one container's part of one GPU's computing power: what it may ask for, what it was given,
  * what was seen of it. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* gang-plan.h - where all members of a gang could go at once. Pure: the ledger is the same afterwards.
  *
- * First in the order in which pods are placed one by one (rank.h, placement.h), which keeps a gang close
+ * First in the order in which pods are placed one by one (rank.h, choose.h), which keeps a gang close
  * together; where not enough members find room so, the largest first, each on the GPU that it fills best;
  * where that fails too, those on several GPUs on the emptiest, and then by a search for the fewest members
  * that are needed, of bounded length. So a plan that exists may be missed in a large cluster that is nearly

@@ -1,4 +1,4 @@
-/* preemption-GPU.h - one GPU freed of as few and as unimportant pods as possible. */
+/* preemption-gpu.h - one GPU freed of as few and as unimportant pods as possible. */
 #pragma once
 
 #include <stdbool.h>

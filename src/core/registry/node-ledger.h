@@ -1,5 +1,5 @@
 /* node-ledger.h - the sums of one node: what its GPUs have, what its pods occupy (node-ledger.c), and whom
- * they have room for (node-fit.c). Used by ledger.c, placement.c and rank.c; everybody else sees the result
+ * they have room for (node-fit.c). Used by ledger.c, choose.c and rank.c; everybody else sees the result
  * in struct node_ledger. */
 #pragma once
 
