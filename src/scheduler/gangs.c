@@ -19,11 +19,13 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
+#include "core/gang/gang-plan.h"
 #include "core/gang/gang.h"
+#include "core/registry/node-ledger.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/gang-groups.h"
-#include "scheduler/gang-events.h"
+#include "scheduler/journal.h"
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
@@ -72,6 +74,64 @@ static void on_groups_changed(void *userdata)
 	look_within(userdata, LOOK_DELAY_NS);
 }
 
+/* What is decided about gangs goes into the flight recorder, and plans into the journal. */
+
+/* That there is no room is looked at after each change, for each gang that waits: only the answers that
+ * kube-scheduler gets are kept. */
+static void on_plan(struct scheduler *scheduler, const struct gang_event *event)
+{
+	char text[600];
+
+	if (!event->placed && !event->asked)
+		return;
+	journal_planned(scheduler->journal, event);
+	snprintf(text, sizeof(text), "%zu of %zu pods of gang %s have room, %zu are needed", event->placed,
+		event->n_slots, event->gang->key, event->needed);
+	for (size_t i = 0; i < event->n_slots; i++)
+		if (event->slots[i].node)
+			record_gang_place(scheduler, event->slots[i].pod, DECISION_GANG_PLAN,
+				event->slots[i].node->facts.name, &event->slots[i].placement, text);
+}
+
+static void on_given_up(struct scheduler *scheduler, const struct gang_event *event)
+{
+	static const char *const stages[] = {
+		[GANG_PLANNED] = "kube-scheduler had not asked for it",
+		[GANG_ANSWERED] = "it had its node and was not at bind",
+		[GANG_AT_BIND] = "it was at bind",
+	};
+	char text[600];
+
+	list_for_each (item, &event->gang->members) {
+		const struct gang_member *member = list_entry(item, struct gang_member, item);
+		const struct ledger_pod *known = ledger_pod(&scheduler->ledger, member->facts.uid);
+
+		if (member->stage < GANG_PLANNED || member->stage > GANG_AT_BIND)
+			continue;
+		snprintf(text, sizeof(text), "%s; %s", event->text, stages[member->stage]);
+		record_gang_end(scheduler, &member->facts, DECISION_GANG_GIVEN_UP,
+			known && known->node ? known->node : "", text);
+	}
+}
+
+static void on_gang_event(void *userdata, const struct gang_event *event)
+{
+	struct scheduler *scheduler = userdata;
+
+	switch (event->kind) {
+	case GANG_EVENT_PLAN:
+		on_plan(scheduler, event);
+		break;
+	case GANG_EVENT_GIVEN_UP:
+		on_given_up(scheduler, event);
+		break;
+	case GANG_EVENT_KEPT:
+		record_gang_place(scheduler, event->slots[0].pod, DECISION_GANG_KEPT,
+			event->slots[0].node->facts.name, &event->slots[0].placement, "");
+		break;
+	}
+}
+
 int gang_controller_new(
 	struct scheduler *scheduler, const struct gang_rules *rules, struct gang_controller **ret_controller)
 {
@@ -82,7 +142,7 @@ int gang_controller_new(
 		return -ENOMEM;
 	controller->scheduler = scheduler;
 	gangs_init(&controller->gangs, rules);
-	controller->gangs.listener = gang_events_listen;
+	controller->gangs.listener = on_gang_event;
 	controller->gangs.listener_data = scheduler;
 	list_init(&controller->requests);
 	gangs_set_groups_known(&controller->gangs, false);
