@@ -113,7 +113,9 @@ def test_the_certificate_is_renewed_while_pods_are_created(cluster, certificate)
         old = certificate(10)    # days; one that ends within 120 gets a successor
         gone = dict.fromkeys(("next.crt", "next.key", "previous.crt"))
         cluster.kubectl("-n", "kube-system", "patch", "secret", "ration-webhook", "--type=merge", "-p", json.dumps({"data": old | gone}))
-    trusts = lambda crt: all(base64.b64decode(crt) in base64.b64decode(bundle) for bundle in bundles(cluster).values())
+
+    def trusts(certificate_):
+        return all(base64.b64decode(certificate_) in base64.b64decode(bundle) for bundle in bundles(cluster).values())
     cluster.wait_for(lambda: trusts(old["tls.crt"]), 60, "the API server trusts the certificate that ends soon")
     time.sleep(5)    # it has read the configuration
     names, shown, until = [], set(), time.monotonic() + 180

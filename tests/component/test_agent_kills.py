@@ -1,4 +1,5 @@
 """ration-agent killed and asked to go, while a kubelet stands on it: nothing is rejected, nothing is given twice."""
+import contextlib
 import os
 import signal
 import statistics
@@ -97,27 +98,28 @@ def test_kubelet_that_restarts_while_the_worker_is_dead_is_registered_at(world):
     assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "1"
 
 
-def test_a_container_that_starts_while_a_new_agent_lists_the_pods_waits_for_the_list():
-    with World(cdi=False) as world:    # with CDI, the file of before is good
-        world.up(32)
-        pod = world.pod("a", 3, card=1)
-        world.kubelet.admit(pod)
-        world.stop_agent()
-        slow = world.api.inject("GET", "/pods$", watch=False, delay=1.5)
-        world.start_agent()
-        world.kubelet.wait_devices(32)
-        assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "1" and slow.times == 0
-
-
-def test_a_container_of_a_pod_that_the_api_server_does_not_tell_of_is_refused_in_words():
+@contextlib.contextmanager
+def new_agent_that_lists_slowly(seconds):
+    """(world, pod, fault): a pod was admitted, and then another agent started, whose list of pods takes so long. With CDI the file of
+    before would be good."""
     with World(cdi=False) as world:
         world.up(32)
         pod = world.pod("a", 3, card=1)
         world.kubelet.admit(pod)
         world.stop_agent()
-        slow = world.api.inject("GET", "/pods$", watch=False, delay=30)
+        slow = world.api.inject("GET", "/pods$", watch=False, delay=seconds)
         world.start_agent()
         world.kubelet.wait_devices(32)
+        yield world, pod, slow
+
+
+def test_a_container_that_starts_while_a_new_agent_lists_the_pods_waits_for_the_list():
+    with new_agent_that_lists_slowly(1.5) as (world, pod, slow):
+        assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "1" and slow.times == 0
+
+
+def test_a_container_of_a_pod_that_the_api_server_does_not_tell_of_is_refused_in_words():
+    with new_agent_that_lists_slowly(30) as (world, pod, slow):
         with pytest.raises(StartError, match=f"{pod['metadata']['uid']} is not known yet: the API server has not told"):
             world.kubelet.run(pod, "main")
         slow.times = 0
