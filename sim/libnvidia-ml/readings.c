@@ -318,7 +318,8 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *ret_c
 	return NVML_SUCCESS;
 }
 
-/* There are no MIG instances: an enabled GPU is there to be refused by whoever cannot use it. */
+/* The simulated driver has no MIG instances. A GPU with MIG enabled exists so that tests can see programs
+ * refuse it. */
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(
 	nvmlDevice_t device, unsigned index, nvmlDevice_t *ret_device)
 {

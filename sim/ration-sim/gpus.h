@@ -19,8 +19,8 @@
 int gpus_parse_spec(const char *spec, struct sim_state *ret_state, struct error *err);
 
 /* gpus_read() - the file, checked: unknown keys, wrong types, values out of range, two GPUs of one UUID or
- * bus are errors that name the GPU and key. -ENOENT if there is none. What the file does not say stays empty
- * for gpus_complete(). */
+ * bus are errors that name the GPU and key. -ENOENT if there is no file. gpus_complete() fills in the fields
+ * that the file leaves out. */
 int gpus_read(const char *path, struct sim_state *ret_state, struct error *err);
 
 /* gpus_write() - the same, for people; replaces the file at once. Does nothing where the content is the same.

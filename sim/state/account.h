@@ -3,7 +3,8 @@
 
 #include "sim/state/work.h"
 
-/* sim_account_take() - the row of this process and GPU; SIM_MAX_ACCOUNTS if there is none left. The caller
+/* sim_account_take() - the index of the account of this process and GPU, a new one if it has none yet;
+ * SIM_MAX_ACCOUNTS if all are taken. The caller
  * holds the lock under which lines are taken. */
 uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *processes,
 	const struct sim_process *slot, unsigned gpu);

@@ -6,8 +6,8 @@
  * Rules
  * - `ration-sim up` writes the file complete under another name and renames it into place. Everything above
  *   the line "changes while mapped" is constant as long as the file lives.
- * - Other GPUs are another file. The old one is marked retired first: whoever still has it mapped sees its
- *   GPUs as lost until it initialises the library again.
+ * - When `ration-sim up` changes the GPUs, it makes a new file and marks the old one as retired before. A
+ *   process that still has the old file mapped sees its GPUs as lost until it initialises the library again.
  * - What changes is a single aligned word, or follows the ring's rule below, so a process that is killed at
  *   any instruction leaves nothing half-written that a reader could take for whole.
  * - Containers can write the file. A reader therefore bounds every index it takes from it, and copies a
@@ -69,7 +69,7 @@ struct sim_gpu {
 	uint8_t reserved0[2];
 	uint32_t context_mib;		 /* what an empty context takes */
 	uint32_t pcie_gbps, memory_gbps; /* bytes per ns, to and from the host and of its own memory */
-	/* GPUs with the same number share a PCIe switch, a tree of switches, a host bridge; 0: with nobody.
+	/* GPUs with the same number share this part of the PCIe topology. 0: the GPU shares it with no other.
 	 */
 	uint32_t pcie_switch, pcie_tree, host_bridge;
 	uint8_t reserved2[4];

@@ -20,8 +20,8 @@ void sim_memory_give(
 int sim_memory_share(const struct sim_processes *processes, struct sim_process *slot, unsigned gpu,
 	uint64_t bytes, uint64_t *ret_id);
 
-/* sim_memory_join() - hold it as well. -ENOENT: nobody living holds it any more. *ret_bytes, *ret_gpu: what
- * it is.
+/* sim_memory_join() - this process holds the shared memory, too. *ret_bytes, *ret_gpu: its size and GPU.
+ * -ENOENT: no living process holds it any more.
  */
 int sim_memory_join(const struct sim_processes *processes, struct sim_process *slot, uint64_t id,
 	uint64_t *ret_bytes, unsigned *ret_gpu);

@@ -2,11 +2,12 @@
  *
  * There is no process that plays the GPU. A GPU has three engines: its multiprocessors, and one for copies
  * in each direction. Each context has a line of work per engine, which is only two numbers: how much was
- * submitted and how much is done, in nanoseconds of an engine for itself. Whoever asks first lets the GPU
- * catch up with the clock (engine.h): each engine gives lines with work a time slice each, in turn, as GPUs
- * do with contexts. So the work of a context on an engine is done in the order in which it was submitted,
- * whatever the stream; a piece is done when its line is done up to it. Order between engines is kept by
- * gates: what lies behind one waits for another line of the context.
+ * submitted and how much is done, in nanoseconds that the work takes if it has the engine for itself. Each
+ * process that looks at the GPU first computes what has been done until now (engine.h): each engine gives
+ * lines with work a time slice each, in turn, as GPUs do with contexts. So the work of a context on an engine
+ * is done in the order in which it was submitted, whatever the stream; a piece is done when its line is done
+ * up to it. Order between engines is kept by gates: what lies behind one waits for another line of the
+ * context.
  *
  * Who writes what
  * - `submitted` and gates: the line's owner only, `submitted` last; without the GPU's lock where the line is

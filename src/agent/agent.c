@@ -134,8 +134,9 @@ void agent_changed(struct agent *agent)
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
-	/* Before the kubelet hears of it: who comes after us must not take held containers for such that have
-	 * the whole GPU, and must be able to say that nobody serves here, although it never saw the GPU. */
+	/* Write the state file before the kubelet is told. The next agent process must know that containers
+	 * are held to their grants, and, if it never sees the driver, that this node has GPUs to report as
+	 * not served. */
 	agent_remember(agent);
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);

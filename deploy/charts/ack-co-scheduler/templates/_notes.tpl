@@ -32,10 +32,11 @@ and webhook.enabled is false: every pod that asks for aliyun.com/gpu-mem must na
 {{- end }}
 {{- if not (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") }}
 This cluster ({{ .Capabilities.KubeVersion.Version }}) does not serve ValidatingAdmissionPolicy v1 (Kubernetes 1.30):
-everybody who may create or patch pods can forge where a pod is, and a pod that asks for what no node can give is created; its Events say so.
+any user who may create or patch pods can forge where a pod is (write a placement that the scheduler did not make).
+A pod that asks for more than any node has is created all the same, and its Events say that it cannot be placed.
 {{- else }}
 {{- if not .Values.policies.placementKeys }}
-policies.placementKeys is off: everybody who may create or patch pods can forge where a pod is.
+policies.placementKeys is off: any user who may create or patch pods can forge where a pod is (write a placement that the scheduler did not make).
 {{- end }}
 {{- if not .Values.policies.requests }}
 policies.requests is off: a pod that asks for what no node can give is created; its Events say so.
