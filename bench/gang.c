@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "core/gang/gang-plan.h"
 #include "core/gang/gang.h"
+#include "core/gang/gang-plan.h"
 #include "core/registry/nomination.h"
 
 #define ROUNDS 101

@@ -8,9 +8,9 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/placement/rank.h"
 #include "kube/history.h"
 #include "kube/json.h"
-#include "core/placement/rank.h"
 
 #define HISTORY_VERSION 1
 #define DIFFERS 1

@@ -8,9 +8,9 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/preemption/budget.h"
 #include "kube/json.h"
 #include "kube/selector.h"
-#include "core/preemption/budget.h"
 
 static void budget_free_ptr(struct budget **budget)
 {

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/parse.h"
+#include "core/gang/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
-#include "core/gang/gang.h"
 #include "model/selector.h"
 
 #define LABEL_VALUE_MAX 63

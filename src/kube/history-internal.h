@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-#include "core/registry/ledger-event.h"
 #include "core/registry/ledger.h"
+#include "core/registry/ledger-event.h"
 
 #define HISTORY_KINDS 3
 #define HISTORY_FLAGS 5

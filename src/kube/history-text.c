@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "core/gang/gang.h"
+#include "core/gang/gang-plan.h"
+#include "core/registry/nomination.h"
+#include "core/registry/resize.h"
 #include "kube/history-internal.h"
 #include "kube/json.h"
 #include "kube/node.h"
-#include "core/gang/gang-plan.h"
-#include "core/gang/gang.h"
-#include "core/registry/nomination.h"
-#include "core/registry/resize.h"
 #include "model/units.h"
 
 const char *const history_verb_texts[LEDGER_VERB_MAX] = {

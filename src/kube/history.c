@@ -9,15 +9,15 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
+#include "core/registry/resize.h"
 #include "kube/gpu-name.h"
 #include "kube/held.h"
 #include "kube/history-internal.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "core/registry/node-ledger.h"
-#include "core/registry/nomination.h"
-#include "core/registry/resize.h"
 #include "model/units.h"
 
 /* Nothing in a history ends by itself: every end is an event of its own. */

@@ -11,10 +11,10 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/ledger.h"
 #include "kube/gpu-name.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "core/registry/ledger.h"
 #include "model/units.h"
 
 #define PLACEMENT_TEXT_MAX (64 * 1024)

@@ -10,12 +10,12 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "core/registry/resize.h"
 #include "kube/annotations.h"
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
-#include "core/registry/resize.h"
 #include "model/units.h"
 
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */

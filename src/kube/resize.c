@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "kube/json.h"
 #include "core/registry/resize.h"
+#include "kube/json.h"
 #include "model/units.h"
 
 int resize_from_json(

@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "kube/json.h"
 #include "core/registry/node-ledger.h"
+#include "kube/json.h"
 
 /* Every node at its longest name and reason, in the largest request that is read. */
 #define ANSWER_MAX (64u << 20)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/registry/ledger.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "core/registry/ledger.h"
 
 #define TIMEOUT_MS 5000
 

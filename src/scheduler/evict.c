@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "core/registry/nomination.h"
 #include "core/preemption/preemption.h"
+#include "core/registry/nomination.h"
 #include "net/loop.h"
 #include "scheduler/evict-internal.h"
 #include "scheduler/record.h"

@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "core/gang/gang.h"
 #include "kube/client.h"
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
-#include "core/gang/gang.h"
 #include "scheduler/scheduler.h"
 
 /* A CRD may be installed at any time. */

@@ -1,7 +1,7 @@
 #include "scheduler/metrics.h"
 
-#include "kube/kube-metrics.h"
 #include "core/registry/node-ledger.h"
+#include "kube/kube-metrics.h"
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"

@@ -10,13 +10,13 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "core/registry/node-ledger.h"
+#include "core/registry/resize.h"
 #include "kube/annotations.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "kube/resize.h"
-#include "core/registry/node-ledger.h"
-#include "core/registry/resize.h"
 #include "scheduler/scheduler.h"
 
 #define SENTENCE_MAX 4096

@@ -6,11 +6,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "kube/json.h"
 #include "core/placement/explain.h"
-#include "core/registry/node-ledger.h"
 #include "core/placement/rank.h"
+#include "core/registry/node-ledger.h"
 #include "core/wakeup.h"
+#include "kube/json.h"
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
 #include "scheduler/inspect.h"

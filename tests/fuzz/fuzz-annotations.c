@@ -3,12 +3,12 @@
 #include "fuzz.h"
 
 #include "base/error.h"
+#include "core/registry/resize.h"
 #include "kube/held.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/resize.h"
 #include "model/held.h"
-#include "core/registry/resize.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "agent/delivery/cdi.h"
-#include "agent/kubelet/checkpoint.h"
-#include "agent/pods/records.h"
 #include "agent/delivery/images.h"
 #include "agent/delivery/runtime.h"
+#include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/served.h"
 #include "agent/node/state.h"
+#include "agent/pods/records.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/config.h"

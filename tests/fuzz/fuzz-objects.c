@@ -4,12 +4,12 @@
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "core/preemption/budget.h"
 #include "kube/budget.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/resource-policy.h"
-#include "core/preemption/budget.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",

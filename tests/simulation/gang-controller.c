@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "core/placement/decide.h"
 #include "core/gang/gang.h"
+#include "core/placement/decide.h"
 #include "core/registry/nomination.h"
 #include "sim.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "core/placement/decide.h"
-#include "core/registry/node-ledger.h"
 #include "core/placement/rank.h"
+#include "core/registry/node-ledger.h"
 #include "sim.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)

@@ -20,11 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/kubelet/served.h"
+#include "agent/kubelet/turn.h"
 #include "agent/node/inventory.h"
 #include "agent/node/terms.h"
 #include "agent/pods/pods.h"
-#include "agent/kubelet/served.h"
-#include "agent/kubelet/turn.h"
 #include "base/clock.h"
 #include "core/gang/gang.h"
 #include "core/registry/ledger.h"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/placement/decide.h"
+#include "model-fixture.h"
 
 #define PODS_MAX 64
 

@@ -9,12 +9,12 @@
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
+#include "core/registry/ledger.h"
+#include "core/registry/node-ledger.h"
 #include "kube/annotations.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "model-fixture.h"
-#include "core/registry/ledger.h"
-#include "core/registry/node-ledger.h"
 
 static void the_size_is_that_of_keys_and_values(void **state)
 {

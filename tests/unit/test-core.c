@@ -11,12 +11,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "model-fixture.h"
-#include "core/preemption/budget.h"
 #include "core/placement/explain.h"
-#include "core/registry/nomination.h"
+#include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
+#include "core/registry/nomination.h"
 #include "core/wakeup.h"
+#include "model-fixture.h"
 
 struct world {
 	struct ledger ledger;

@@ -11,9 +11,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "model-fixture.h"
 #include "core/placement/decide.h"
 #include "core/wakeup.h"
+#include "model-fixture.h"
 
 static void open_ledger(struct ledger *ledger)
 {

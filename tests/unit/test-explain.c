@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/placement/explain.h"
+#include "model-fixture.h"
 
 /* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {

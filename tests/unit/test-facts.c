@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/registry/ledger.h"
+#include "model-fixture.h"
 
 /* Members that own memory. They differ between a pod's facts and a copy of them. */
 static void clear_owned(struct pod_facts *facts)

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gang-fixture.h"
 #include "core/placement/decide.h"
+#include "gang-fixture.h"
 
 static const char *const two[] = {"u0", "u1"};
 

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
-#include "core/placement/decide.h"
-#include "core/gang/gang-plan.h"
 #include "core/gang/gang.h"
+#include "core/gang/gang-plan.h"
+#include "core/placement/decide.h"
+#include "model-fixture.h"
 
 #define GANGS 50
 #define MEMBERS_MAX 16

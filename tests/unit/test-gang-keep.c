@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "core/registry/nomination.h"
 #include "gang-fixture.h"
 #include "model-fixture.h"
-#include "core/registry/nomination.h"
 
 static bool fits(struct scene *scene, const char *uid)
 {

@@ -13,10 +13,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/gang/gang.h"
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/pod.h"
-#include "core/gang/gang.h"
 
 static int read_pod(const char *labels, const char *annotations, const char *node,
 	struct pod_facts *ret_facts, struct error *err)

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/gang/gang-plan.h"
+#include "model-fixture.h"
 
 #define SLOTS 12
 

@@ -11,8 +11,8 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "model-fixture.h"
 #include "core/registry/ledger.h"
+#include "model-fixture.h"
 
 /* ---- the request ---- */
 

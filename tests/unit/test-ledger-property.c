@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/registry/resize.h"
+#include "model-fixture.h"
 
 #define N_NODES 3
 #define N_GPUS 3

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "links-layouts.h"
 #include "core/placement/links.h"
+#include "links-layouts.h"
 
 typedef const char *const (*matrix)[8];
 

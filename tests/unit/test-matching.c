@@ -10,8 +10,8 @@
 #include "agent-fixture.h"
 #include "agent/kubelet/matching.h"
 #include "agent/kubelet/served.h"
-#include "core/registry/resize.h"
 #include "core/registry/ledger.h"
+#include "core/registry/resize.h"
 
 #define PODS_MAX 4
 

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/placement/decide.h"
 #include "core/registry/node-ledger.h"
+#include "model-fixture.h"
 
 struct world {
 	struct ledger ledger;

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/registry/nomination.h"
+#include "model-fixture.h"
 
 struct world {
 	struct ledger ledger;

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/registry/ledger.h"
+#include "model-fixture.h"
 
 /* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
+#include "model-fixture.h"
 
 static struct ledger ledger;
 static struct budgets budgets;

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
+#include "model-fixture.h"
 
 struct world {
 	struct ledger ledger;

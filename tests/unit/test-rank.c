@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "model-fixture.h"
 #include "core/placement/rank.h"
+#include "model-fixture.h"
 
 static void open_nodes(struct ledger *ledger, enum gpu_policy policy, size_t n, const char *const *names)
 {

@@ -10,8 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "model-fixture.h"
 #include "core/registry/resize.h"
+#include "model-fixture.h"
 
 static struct ledger ledger;
 

@@ -11,15 +11,15 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "links-layouts.h"
-#include "model-fixture.h"
-#include "core/preemption/budget.h"
 #include "core/placement/decide.h"
 #include "core/placement/explain.h"
-#include "core/registry/node-ledger.h"
-#include "core/preemption/preemption.h"
 #include "core/placement/rank.h"
+#include "core/preemption/budget.h"
+#include "core/preemption/preemption.h"
+#include "core/registry/node-ledger.h"
 #include "core/wakeup.h"
+#include "links-layouts.h"
+#include "model-fixture.h"
 
 typedef const char *const (*matrix)[8];
 

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "core/gang/gang-work.h"
-#include "core/registry/node-ledger.h"
 #include "core/placement/rank.h"
+#include "core/registry/node-ledger.h"
 
 void gang_slots_release(struct gang_slot *slots, size_t n)
 {

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "core/gang/gang.h"
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
-#include "core/gang/gang.h"
 
 /* Somebody else has been told where it goes. Of the one who asks kube-scheduler has forgotten it. */
 static bool has_place(const struct gang_member *member, const struct gang_member *asking)

@@ -4,8 +4,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "core/gang/gang-internal.h"
 #include "core/gang/gang.h"
+#include "core/gang/gang-internal.h"
 
 /* Nodes that the plans of one look go through: a few milliseconds (bench/gang.c). The next look goes on. */
 #define NODES_PER_LOOK 20000

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "core/gang/gang.h"
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
-#include "core/gang/gang.h"
 
 /* Without the search of a plan, which has found none: at most as many as it would have placed. */
 static int count_room(const struct gang *gang, struct ledger *ledger, int64_t now_ns)

@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/registry/node-ledger.h"
 #include "core/preemption/preemption-pick.h"
 #include "core/preemption/preemption-work.h"
+#include "core/registry/node-ledger.h"
 
 /* The largest first: with them the fewest suffice. Among equal ones the least important. */
 static int compare_size(const void *a, const void *b)

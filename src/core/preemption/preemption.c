@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "core/registry/node-ledger.h"
 #include "core/preemption/preemption-gpu.h"
 #include "core/preemption/preemption-work.h"
+#include "core/registry/node-ledger.h"
 
 static bool fits(const struct plan_work *work)
 {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "core/placement/explain.h"
-#include "core/registry/orphan.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
+#include "core/registry/orphan.h"
 
 /* Take the pod's own hold on this node out of the sums for a moment; node_ledger_add() puts it back. NULL if
  * it holds nothing there. pod: NULL if the ledger does not know it. */

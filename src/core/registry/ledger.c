@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "core/registry/orphan.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
+#include "core/registry/orphan.h"
 #include "core/registry/resize.h"
 
 void ledger_init(struct ledger *ledger)

@@ -12,10 +12,10 @@
 
 #include "base/list.h"
 #include "base/table.h"
-#include "core/registry/ledger-event.h"
-#include "core/placement/links.h"
-#include "core/registry/owners.h"
 #include "core/placement/choose.h"
+#include "core/placement/links.h"
+#include "core/registry/ledger-event.h"
+#include "core/registry/owners.h"
 #include "model/facts.h"
 
 struct gpu_ledger {
