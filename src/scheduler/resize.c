@@ -39,7 +39,7 @@ struct resize {
 	char *uid, *namespace_, *name, *node;
 	bool busy;		   /* a request to the API server is on its way */
 	bool gone;		   /* the pod is, or its request: nothing is to be begun any more */
-	bool another;		   /* and then came another request, before we heard what became of ours */
+	bool another;		   /* and then came another request, while ours was on its way */
 	struct resize_patch patch; /* text is NULL until it is known what to answer */
 	bool doubtful;		   /* it was sent, and nobody told what came of it */
 	bool unclear;		 /* the last one may have been applied: what it reserves stays until a list */
@@ -328,8 +328,14 @@ static void on_listed(void *userdata, const struct kube_response *response)
 		resize->unclear = false;
 		end_reservation(resize, false);
 		again_later(resize);
-	} else if (resize->gone || !decide(resize, find_pod(list, resize->uid))) {
+	} else if (resize->gone) {
 		resize_free(resize);
+	} else if (!decide(resize, find_pod(list, resize->uid))) {
+		/* The watch may be ahead of the list. */
+		if (resize->another)
+			start(resize);
+		else
+			resize_free(resize);
 	}
 }
 
@@ -338,6 +344,7 @@ static void look(struct resize *resize)
 	int r = takeover_list_node(resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
 
 	resize->busy = r == 0;
+	resize->another = false; /* what came before is in the list */
 	if (r < 0)
 		again_later(resize);
 }

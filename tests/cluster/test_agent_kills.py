@@ -118,8 +118,8 @@ def test_card_of_a_pod_deleted_by_force_is_given_away_only_when_its_container_ha
                    for row in cluster.ctr(node, "tasks", "ls").splitlines())
     ended = None
     while True:
-        alive = runs()    # before the look at the pod: what is bound now must find it dead
         bound = cluster.pod("next")["spec"].get("nodeName")
+        alive = runs()    # after the look at the pod: if that was bound, the container had ended before
         if not alive and ended is None:
             ended = time.monotonic()
         assert not (alive and bound), "the card was given away while the container ran"

@@ -55,7 +55,8 @@ class Scheduler:
         return status
 
     def end(self):
-        """It lives, unless the test has stopped it, and ends as it should."""
+        """It lives, unless the test has stopped it, and ends as it should. pytest shows what it said of a failed test."""
+        print(self.text()[-6000:])
         if self.process.returncode is None:
             assert self.process.poll() is None, \
                 f"ration-scheduler has ended by itself, with {self.process.returncode}:\n{self.text()[-3000:]}"

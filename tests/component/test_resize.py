@@ -212,6 +212,23 @@ def test_a_conflict_with_what_was_applied_unheard_gives_nothing_away(api, schedu
     uses(scheduler, {"n": [3]})
 
 
+def test_a_request_that_came_after_the_list_that_it_waits_for_is_answered(api, scheduler):
+    """The scheduler hears of the second request before the list arrives, in which the first one is withdrawn."""
+    run_pod(api, scheduler, "p", 2)
+    api.inject("GET", "/leases/ack-co-scheduler$", delay=0.5)
+    ask(api, "p", {"main": 10})
+    wait_for(lambda: api.requests_for("GET", "/leases/ack-co-scheduler$"), 8, "the first request is heard")
+    api.silence(True)
+    api.patch("pods", "p", {"metadata": {"annotations": {RESIZE: None}}}, "default")
+    api.clear_requests()
+    api.inject("GET", "/api/v1/pods$", watch=False, late=2.0)
+    wait_for(lambda: api.requests_for("GET", "/api/v1/pods$"), 8, "the list is asked for")
+    time.sleep(0.3)    # and made
+    api.silence(False)
+    assert resize(api, "p", {"main": 3})[0]
+    uses(scheduler, {"n": [3]})
+
+
 def test_a_pod_that_is_deleted_meanwhile_leaves_nothing_behind(api, scheduler):
     run_pod(api, scheduler, "p", 2)
     api.inject("PATCH", "/pods/p$", delay=0.7)
