@@ -31,6 +31,8 @@ SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=d
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
 GPU_AT_A_TIME = 3   # ... and so many of those that share a simulated GPU's time: on a quiet machine one processor has nothing to do
+# Cluster tests beside others wait longer for what has its seconds on a quiet machine.
+BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
 PARTS = 20          # of the long tests; another one each day
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
@@ -303,12 +305,14 @@ def ring_cluster(args, count):
     if not build_lab(count):
         return
     # Most of a cluster test is waiting for pods; what measures comes afterwards.
-    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone and not storm", 3, options=["--dist", "loadfile"])
+    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone and not storm", 3, options=["--dist", "loadfile"],
+           env=BESIDE_OTHERS)
 
 
 def ring_cluster_alone(args, count):
     # Alone, a storm leaves half of two processors idle. In the full form it has to wait less, and runs beside no other.
-    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if args.ring == "full" else 2)
+    alone = args.ring == "full"
+    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if alone else 2, env={} if alone else BESIDE_OTHERS)
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour")
 
 
