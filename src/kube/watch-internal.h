@@ -38,6 +38,7 @@ struct kube_watch {
 	size_t unreadable;		    /* objects of this LIST that could not be read */
 	int64_t opened_ns;
 	unsigned int failures, bad_watches;
+	bool list_only; /* no WATCH follows */
 	bool synced, connected, expired, progress;
 	struct kube_watch_counts counts;
 	char trouble[512]; /* the last one logged, "" when all is well */

@@ -86,7 +86,8 @@ static void watch_list_complete(struct kube_watch *watch, const char *version)
 	watch->counts.last_message_ns = monotonic_ns();
 	if (watch->ops.synced)
 		watch->ops.synced(watch->userdata);
-	watch_follow(watch);
+	if (!watch->list_only)
+		watch_follow(watch);
 }
 
 static void watch_on_list_end(void *userdata, const struct kube_response *response)

@@ -97,7 +97,7 @@ int watch_show(struct kube_watch *watch, struct json_object *object)
 		log_warning("%s: an object without metadata.uid, ignoring", watch->collection);
 		return 0;
 	}
-	if (table_set(&watch->seen, uid, (void *)watch->round) < 0)
+	if (!watch->list_only && table_set(&watch->seen, uid, (void *)watch->round) < 0)
 		return -ENOMEM;
 	watch->ops.object(watch->userdata, object);
 	return 0;
@@ -211,6 +211,16 @@ int kube_watch_start(struct kube_client *client, struct loop *loop, const char *
 	loop_timer_set(watch->retry_timer, 0);
 	*ret_watch = watch;
 	return 0;
+}
+
+int kube_list_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_list)
+{
+	int r = kube_watch_start(client, loop, collection, query, ops, userdata, ret_list);
+
+	if (r == 0)
+		(*ret_list)->list_only = true;
+	return r;
 }
 
 void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms)

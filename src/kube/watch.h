@@ -28,6 +28,10 @@ struct kube_watch_ops {
  * asked with timeoutSeconds and end themselves. */
 int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
 	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch);
+/* kube_list_start() - the same without WATCH: after synced() nothing follows, and deleted() is never called.
+ * When a failure makes the LIST begin anew, object() may show an object that is deleted meanwhile. */
+int kube_list_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_list);
 /* kube_watch_free() - not from within its own ops. Accepts NULL. */
 void kube_watch_free(struct kube_watch *watch);
 

@@ -11,7 +11,7 @@ struct kube_response;
 struct kube_watch;
 struct loop_timer;
 
-#define SPACES_MAX 100	 /* namespaces with ResourcePolicies that hold: each has a watch */
+#define SPACES_MAX 100	 /* namespaces with ResourcePolicies that hold: the pods of each are kept */
 #define POLICIES_MAX 100 /* of one namespace */
 #define LEVEL_STATUS_EVERY_NS INT64_C(1000000000)
 #define STATUSES_MAX 2000 /* policies that are told how they do; others are ignored */
@@ -39,9 +39,10 @@ struct level_space {
 	char *name;
 	struct level_book book;
 	struct table statuses; /* uid -> struct level_status, of policies that cannot be understood too */
-	struct kube_watch *pods;
-	bool synced;
-	int64_t watched_ns; /* since when the watch is open, for all we have seen each second; 0: it is not */
+	struct kube_watch
+		*list; /* its pods are being read, which the watch of all pods did not show us; else NULL */
+	struct table ended; /* uids whose end that watch has told since then */
+	bool is_read;
 	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
 	bool unwritten;	    /* pods may need something to be written */
 	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
@@ -52,12 +53,13 @@ struct levels {
 	struct table spaces;	  /* name -> struct level_space */
 	struct table space_names; /* uid of a policy -> name of its space */
 	struct level_nodes nodes;
-	struct table node_names; /* uid -> name: deletions may come without the object */
-	struct kube_watch *policies_watch, *nodes_watch;
+	int64_t watched_ns; /* since when the watch of pods is open, for all we have seen each second; 0: it
+			       is not */
+	struct kube_watch *policies_watch;
 	struct loop_timer *timer;
 	struct list requests; /* struct level_write */
 	size_t n_requests;
-	bool known, absent, nodes_synced, armed;
+	bool known, absent, armed;
 	size_t n_statuses, n_crowded;
 	uint64_t round;	    /* of LISTs that we asked for ourselves */
 	bool ignored;	    /* some have not even a status */
@@ -70,7 +72,7 @@ struct levels {
 
 struct level_space *levels_space(const struct levels *levels, const char *namespace_);
 
-/* levels_space_is_ready() - its pods and the nodes are read. */
+/* levels_space_is_ready() - its pods are read. Nobody asks us before the nodes are. */
 bool levels_space_is_ready(const struct level_space *space);
 
 /* levels_select() - the pod as a question shows it, if a policy has a say; else NULL. say: as far as known.
@@ -97,8 +99,8 @@ void levels_drop_given_up(struct level_space *space);
 int levels_watch_start(struct levels *levels);
 void levels_watch_stop(struct levels *levels);
 void levels_list_again(struct levels *levels); /* if policies were refused that now may hold */
-/* levels_follow() - the watches that the policies need, and no others; not from within a watch of pods or
- * nodes. */
+/* levels_follow() - reads what the policies need, and drops what none needs; not from within a list of pods.
+ */
 void levels_follow(struct levels *levels);
 
 /* levels-write.c */

@@ -44,18 +44,28 @@ static void take_verdict(struct level_space *space, struct level_pod *pod, uint6
 	pod->wait.preempted = preempted;
 }
 
-static void on_pod(void *userdata, struct json_object *object)
+/* While the namespace is listed, its list may be older than what the watch tells. */
+static void note_end(struct level_space *space, const char *uid)
 {
-	struct level_space *space = userdata;
-	struct level_pod_facts facts;
+	if (space->list && table_set(&space->ended, uid, space) < 0)
+		log_error("pod %s: out of memory", uid);
+}
+
+/* listed: by the list of the namespace, else by the watch of pods, which may be ahead of it: the list says
+ * nothing about pods that the watch has shown, or has told the end of, since the list began. */
+static void take_pod(struct level_space *space, struct json_object *object, bool listed)
+{
+	_cleanup_level_pod_facts_ struct level_pod_facts facts;
 	const struct level_pod *known;
 	struct level_pod *pod;
 	uint64_t before;
 
-	if (level_pod_facts_from_json(object, &space->book.annotation_keys, &facts) < 0) {
-		level_pod_facts_release(&facts);
+	if (level_pod_facts_from_json(object, &space->book.annotation_keys, &facts) < 0)
 		return;
-	}
+	if (listed && (level_book_is_shown(&space->book, facts.uid) || table_get(&space->ended, facts.uid)))
+		return;
+	if (facts.finished)
+		note_end(space, facts.uid);
 	known = level_book_pod(&space->book, facts.uid);
 	before = known ? known->facts.verdict : 0;
 	pod = level_book_set_pod(&space->book, &facts, true);
@@ -65,13 +75,46 @@ static void on_pod(void *userdata, struct json_object *object)
 	levels_look_soon(space->levels);
 }
 
-static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
+static const char *namespace_of(struct json_object *object)
 {
-	struct level_space *space = userdata;
+	return json_member_string(json_member(object, "metadata"), "namespace");
+}
 
-	(void)last;
+void levels_see_pod(struct levels *levels, struct json_object *object)
+{
+	const char *namespace_ = levels_are_used(levels) ? namespace_of(object) : NULL;
+	struct level_space *space = namespace_ ? levels_space(levels, namespace_) : NULL;
+
+	if (space)
+		take_pod(space, object, false);
+}
+
+static void forget_pod(struct level_space *space, const char *uid)
+{
+	note_end(space, uid);
 	level_book_delete_pod(&space->book, uid);
 	levels_look_soon(space->levels);
+}
+
+void levels_forget_pod(struct levels *levels, const char *uid, struct json_object *last)
+{
+	const char *namespace_ = last ? namespace_of(last) : NULL;
+	struct level_space *space = NULL;
+
+	if (!levels_are_used(levels))
+		return;
+	if (namespace_ && (space = levels_space(levels, namespace_)))
+		forget_pod(space, uid);
+	if (namespace_)
+		return;
+	table_for_each (&levels->spaces, cursor, space)
+		if (space->list || level_book_pod(&space->book, uid))
+			forget_pod(space, uid);
+}
+
+static void on_listed_pod(void *userdata, struct json_object *object)
+{
+	take_pod(userdata, object, true);
 }
 
 /* Whom kube-scheduler was told no about before we started it keeps back until something happens to them. */
@@ -87,110 +130,67 @@ static void find_waiting(struct level_space *space)
 		}
 }
 
-static void on_pods_synced(void *userdata)
+static void on_pods_listed(void *userdata)
 {
 	struct level_space *space = userdata;
 
-	level_book_end_list(&space->book);
-	if (!space->synced)
-		space->book.freed++; /* who was told to wait for this */
-	if (!space->synced && space->is_older)
+	level_book_settle(&space->book);
+	space->book.freed++; /* who was told to wait for this */
+	if (space->is_older)
 		find_waiting(space);
 	space->is_older = false;
-	space->synced = true;
+	space->is_read = true;
 	levels_look_soon(space->levels);
 }
 
-static int follow_pods(struct level_space *space)
+static void stop_reading(struct level_space *space)
 {
-	static const struct kube_watch_ops ops = {
-		.object = on_pod, .deleted = on_pod_deleted, .synced = on_pods_synced};
+	kube_watch_free(space->list);
+	space->list = NULL;
+	table_release(&space->ended);
+	table_init(&space->ended);
+}
+
+/* Before there was a policy, or before one named a certain annotation, the pods that the watch showed were
+ * not kept: they are listed once. */
+static int read_pods(struct level_space *space)
+{
+	static const struct kube_watch_ops ops = {.object = on_listed_pod, .synced = on_pods_listed};
 	struct scheduler *scheduler = space->levels->scheduler;
 	char path[512];
 	int r;
 
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", space->name);
+	stop_reading(space);
 	level_book_begin_list(&space->book);
-	space->synced = false;
-	r = kube_watch_start(scheduler->client, scheduler->loop, path, NULL, &ops, space, &space->pods);
+	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, space, &space->list);
 	if (r < 0)
 		return r;
-	kube_watch_set_first_list_query(space->pods, PODS_QUERY);
-	kube_watch_set_backoff_max_ms(space->pods, BACKOFF_MAX_MS);
+	kube_watch_set_backoff_max_ms(space->list, BACKOFF_MAX_MS);
 	return 0;
 }
 
 /* ---- nodes ---- */
 
-static void on_node(void *userdata, struct json_object *object)
+void levels_see_node(struct levels *levels, const char *name, struct json_object *object)
 {
-	struct levels *levels = userdata;
-	struct json_object *metadata = json_member(object, "metadata");
-	const char *name = json_member_string(metadata, "name"), *uid = json_member_string(metadata, "uid");
 	_cleanup_free_ char *labels = NULL;
-	char *copy;
 
-	if (!name || !uid || labels_from_json(json_member(metadata, "labels"), &labels) < 0)
+	if (!levels || labels_from_json(json_member(json_member(object, "metadata"), "labels"), &labels) < 0)
 		return;
-	copy = table_get(&levels->node_names, uid) ? NULL : strdup(name);
-	if (copy && table_set(&levels->node_names, uid, copy) < 0)
-		free(copy);
 	if (level_nodes_set(&levels->nodes, name, labels) < 0)
 		log_error("node %s: out of memory", name);
-	levels_look_soon(levels);
+	if (levels->spaces.count)
+		levels_look_soon(levels);
 }
 
-/* A node of the same name may have been made meanwhile: it has a uid of its own in the table, and is shown
- * again. */
-static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
+void levels_forget_node(struct levels *levels, const char *name)
 {
-	struct levels *levels = userdata;
-	_cleanup_free_ char *name = table_remove(&levels->node_names, uid);
-	const char *other;
-
-	(void)last;
-	table_for_each (&levels->node_names, cursor, other)
-		if (name && strcmp(other, name) == 0)
-			return;
-	if (name)
-		level_nodes_remove(&levels->nodes, name);
-	levels_look_soon(levels);
-}
-
-static void on_nodes_synced(void *userdata)
-{
-	struct levels *levels = userdata;
-	struct level_space *space;
-
-	if (!levels->nodes_synced)
-		table_for_each (&levels->spaces, cursor, space)
-			space->book.freed++;
-	levels->nodes_synced = true;
-	levels_look_soon(levels);
-}
-
-static int follow_nodes(struct levels *levels)
-{
-	static const struct kube_watch_ops ops = {
-		.object = on_node, .deleted = on_node_deleted, .synced = on_nodes_synced};
-
-	return kube_watch_start(levels->scheduler->client, levels->scheduler->loop, "/api/v1/nodes", NULL,
-		&ops, levels, &levels->nodes_watch);
-}
-
-static void forget_nodes(struct levels *levels)
-{
-	const char *uid;
-	void *name;
-
-	kube_watch_free(levels->nodes_watch);
-	levels->nodes_watch = NULL;
-	levels->nodes_synced = false;
-	for (size_t cursor = 0; table_next(&levels->node_names, &cursor, &uid, &name);) {
-		level_nodes_remove(&levels->nodes, name);
-		table_remove(&levels->node_names, uid);
-		free(name);
-	}
+	if (!levels)
+		return;
+	level_nodes_remove(&levels->nodes, name);
+	if (levels->spaces.count)
+		levels_look_soon(levels);
 }
 
 /* ---- policies ---- */
@@ -208,6 +208,7 @@ static struct level_space *space_get_or_add(struct levels *levels, const char *n
 	space->is_older = !levels->known;
 	space->name = strdup(name);
 	table_init(&space->statuses);
+	table_init(&space->ended);
 	level_book_init(&space->book, &levels->nodes);
 	if (!space->name || table_set(&levels->spaces, name, space) < 0) {
 		free(space->name);
@@ -221,7 +222,7 @@ static void space_free(struct level_space *space)
 {
 	struct level_status *status;
 
-	kube_watch_free(space->pods);
+	stop_reading(space);
 	table_for_each (&space->statuses, cursor, status)
 		level_status_drop(space, status->uid);
 	table_release(&space->statuses);
@@ -245,23 +246,19 @@ static bool has_costs_of_ours(const struct level_space *space)
 void levels_follow(struct levels *levels)
 {
 	struct level_space *space;
-	bool any = false;
 
 	table_for_each (&levels->spaces, cursor, space) {
 		bool used = !list_empty(&space->book.policies);
 
-		any = any || used;
-		if (used && !space->pods && follow_pods(space) < 0)
-			log_error("the pods of namespace %s cannot be watched, trying again", space->name);
-		if (used || space->statuses.count || (space->pods && has_costs_of_ours(space)))
+		if (space->is_read && space->list)
+			stop_reading(space);
+		if (used && !space->is_read && !space->list && read_pods(space) < 0)
+			log_error("the pods of namespace %s cannot be listed, trying again", space->name);
+		if (used || space->statuses.count || (space->is_read && has_costs_of_ours(space)))
 			continue;
 		table_remove(&levels->spaces, space->name);
 		space_free(space);
 	}
-	if (any && !levels->nodes_watch && follow_nodes(levels) < 0)
-		log_error("nodes cannot be watched for ResourcePolicies, trying again");
-	if (!levels->spaces.count && levels->nodes_watch)
-		forget_nodes(levels);
 }
 
 static void remember_space(struct levels *levels, const char *uid, const char *name)
@@ -317,8 +314,8 @@ static int take_policy(struct level_space *space, struct level_policy *policy, s
 	if (level_book_set_policy(&space->book, policy) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (annotations) {
-		kube_watch_free(space->pods);
-		space->pods = NULL;
+		stop_reading(space);
+		space->is_read = false;
 	}
 	return 0;
 }
@@ -479,7 +476,6 @@ void levels_watch_stop(struct levels *levels)
 	char *name;
 
 	kube_watch_free(levels->policies_watch);
-	forget_nodes(levels);
 	table_for_each (&levels->spaces, cursor, space) {
 		table_remove(&levels->spaces, space->name);
 		space_free(space);

@@ -11,10 +11,10 @@
 #include "base/metrics.h"
 #include "kube/json.h"
 #include "kube/resource-policy.h"
-#include "kube/watch.h"
 #include "net/loop.h"
 #include "scheduler/levels-internal.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
@@ -42,7 +42,6 @@ int levels_start(struct scheduler *scheduler, struct levels **ret_levels)
 	levels->scheduler = scheduler;
 	table_init(&levels->spaces);
 	table_init(&levels->space_names);
-	table_init(&levels->node_names);
 	level_nodes_init(&levels->nodes);
 	list_init(&levels->requests);
 	r = loop_add_timer(scheduler->loop, levels_on_timer, levels, &levels->timer);
@@ -66,7 +65,6 @@ void levels_stop(struct levels *levels)
 	level_nodes_release(&levels->nodes);
 	table_release(&levels->spaces);
 	table_release(&levels->space_names);
-	table_release(&levels->node_names);
 	free(levels);
 }
 
@@ -87,7 +85,7 @@ struct level_space *levels_space(const struct levels *levels, const char *namesp
 
 bool levels_space_is_ready(const struct level_space *space)
 {
-	return space->synced && space->levels->nodes_synced;
+	return space->is_read;
 }
 
 /* ---- questions ---- */
@@ -374,24 +372,17 @@ void levels_look_soon(struct levels *levels)
 
 /* By what the watch has told, not by the clock: a connection that is dead looks like one on which nothing
  * happens, until a bookmark is due. */
-static int64_t shown_until(struct level_space *space, int64_t now)
+static int64_t shown_until(struct levels *levels, int64_t now)
 {
-	int64_t heard_ns;
+	int64_t heard_ns = sync_heard_ns(levels->scheduler->sync);
 
-	if (!space->pods || !kube_watch_connected(space->pods)) {
-		space->watched_ns = 0;
+	if (!heard_ns) {
+		levels->watched_ns = 0;
 		return 0;
 	}
-	if (!space->watched_ns)
-		space->watched_ns = now;
-	heard_ns = kube_watch_counts(space->pods)->last_message_ns;
-	return heard_ns - space->watched_ns >= AHEAD_MAX_NS ? heard_ns - AHEAD_MAX_NS : 0;
-}
-
-static void look_what_is_over(struct level_space *space, int64_t now)
-{
-	level_book_expire(&space->book, now, shown_until(space, now));
-	levels_drop_given_up(space);
+	if (!levels->watched_ns)
+		levels->watched_ns = now;
+	return heard_ns - levels->watched_ns >= AHEAD_MAX_NS ? heard_ns - AHEAD_MAX_NS : 0;
 }
 
 void levels_not_nudged(struct levels *levels, const char *uid)
@@ -413,12 +404,15 @@ void levels_not_nudged(struct levels *levels, const char *uid)
 void levels_tick(struct levels *levels)
 {
 	struct level_space *space;
+	int64_t now = monotonic_ns(), shown_ns = shown_until(levels, now);
 
 	levels_list_again(levels);
 	if (!levels->spaces.count)
 		return;
-	table_for_each (&levels->spaces, cursor, space)
-		look_what_is_over(space, monotonic_ns());
+	table_for_each (&levels->spaces, cursor, space) {
+		level_book_expire(&space->book, now, shown_ns);
+		levels_drop_given_up(space);
+	}
 	levels_follow(levels);
 	levels_look_soon(levels);
 }

@@ -1,8 +1,9 @@
 /* levels.h - ResourcePolicies: which nodes a pod may use now. What a policy says and who is counted where is
- * in model/ (levels.h, level-book.h); here are the watches, the verbs of kube-scheduler and what is written.
+ * in core/policy (levels.h, level-book.h); here are the watch of policies, the verbs of kube-scheduler and
+ * what is written.
  *
- * Costs a look at one pointer where there is no ResourcePolicy. The first one of a cluster starts a watch of
- * nodes, and the first one of a namespace one of its pods.
+ * Where there is no ResourcePolicy, only the labels of nodes are kept. The first one of a namespace lists its
+ * pods once; what happens to them afterwards comes from the one watch of pods (sync.h).
  */
 #pragma once
 
@@ -33,6 +34,12 @@ bool levels_are_used(const struct levels *levels);
 
 /* levels_tick() - once a second: what ends by time, and what is to be written. */
 void levels_tick(struct levels *levels);
+
+/* What the watches of nodes and pods have told. levels: NULL is none. last: the pod's last state, or NULL. */
+void levels_see_node(struct levels *levels, const char *name, struct json_object *object);
+void levels_forget_node(struct levels *levels, const char *name);
+void levels_see_pod(struct levels *levels, struct json_object *object);
+void levels_forget_pod(struct levels *levels, const char *uid, struct json_object *last);
 
 /* levels_not_nudged() - a pod that we wanted woken was not; others are ignored. NULL is none. */
 void levels_not_nudged(struct levels *levels, const char *uid);

@@ -18,6 +18,7 @@
 #include "kube/watch.h"
 #include "scheduler/agents.h"
 #include "scheduler/gangs.h"
+#include "scheduler/levels.h"
 #include "scheduler/preempt.h"
 #include "scheduler/verify-unlisted.h"
 #include "scheduler/resize.h"
@@ -85,6 +86,7 @@ static void on_node(void *userdata, struct json_object *object)
 	}
 	if (ledger_set_node(&sync->scheduler->ledger, &facts) < 0)
 		log_error("node %s: out of memory", facts.name);
+	levels_see_node(sync->scheduler->levels, facts.name, object);
 	agents_tell(sync->agents, facts.name);
 	waiting_room_look(sync->scheduler->waiting);
 }
@@ -92,11 +94,17 @@ static void on_node(void *userdata, struct json_object *object)
 static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct sync *sync = userdata;
+	struct ledger *ledger = &sync->scheduler->ledger;
 	_cleanup_free_ char *name = table_remove(&sync->node_names, uid);
+	const struct node_ledger *other;
 
 	free(table_remove(&sync->complaints, uid));
-	if (name)
-		ledger_remove_node(&sync->scheduler->ledger, name, uid);
+	if (!name)
+		return;
+	ledger_remove_node(ledger, name, uid);
+	other = ledger_node(ledger, name); /* that has taken the name, or one that only pods name */
+	if (!other || !other->facts.uid)
+		levels_forget_node(sync->scheduler->levels, name);
 }
 
 static void failed_pod_free(struct pod_facts *facts)
@@ -221,6 +229,7 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct sync *sync = userdata;
 	struct error err = {0};
 
+	levels_see_pod(sync->scheduler->levels, object);
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(object, &facts, &err) < 0 && !facts.uid) {
 		log_warning("a pod that cannot be read: %s, ignoring", err.text);
@@ -280,6 +289,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 {
 	struct sync *sync = userdata;
 
+	levels_forget_pod(sync->scheduler->levels, uid, last);
 	if (last)
 		forget_pod(sync, uid, false);
 	else
@@ -357,6 +367,11 @@ const char *sync_pods_version(const struct sync *sync)
 bool sync_is_following(const struct sync *sync)
 {
 	return kube_watch_connected(sync->pods);
+}
+
+int64_t sync_heard_ns(const struct sync *sync)
+{
+	return sync_is_following(sync) ? kube_watch_counts(sync->pods)->last_message_ns : 0;
 }
 
 bool sync_has_forgotten(const struct sync *sync, const char *uid)

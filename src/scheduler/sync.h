@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct metrics;
 struct pod_facts;
@@ -13,6 +14,10 @@ void sync_stop(struct sync *sync); /* accepts NULL */
 
 /* sync_is_following() - a watch of pods is open: what happened to a pod is known, or will be in a moment. */
 bool sync_is_following(const struct sync *sync);
+
+/* sync_heard_ns() - until when, by the monotonic clock, what happened to pods is known; 0: none is followed.
+ */
+int64_t sync_heard_ns(const struct sync *sync);
 
 /* sync_pods_version() - the API server's resourceVersion of pods up to which the ledger has everything; ""
  * while they are listed. */

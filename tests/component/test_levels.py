@@ -128,7 +128,6 @@ def test_without_the_crd_nothing_is_asked_for_and_later_it_is_found(api, start, 
     api.hidden.add("resourcepolicies")
     scheduler = start()
     assert names(ask(scheduler, web(api, "p"))) == NODES
-    wait_for(lambda: api.watches("nodes") == 1)
     assert "warning" not in scheduler.text().lower()
     api.hidden.clear()
     policy(api, [POOL_B])
@@ -164,7 +163,84 @@ def test_policies_of_more_namespaces_than_can_be_followed_say_so_and_come_later(
     api.delete("resourcepolicies", "team", next(name for name in conditions if name not in late))
     wait_for(lambda: [api.get("resourcepolicies", "team", name)["status"]["conditions"][0]["status"]
                       for name in late].count("True") == 1, timeout=20)
-    wait_for(lambda: api.watches("pods") == 101)
+
+
+# ---- where the facts come from
+
+PODS_OF_DEFAULT = "/namespaces/default/pods$"
+
+
+def test_policies_open_no_watch_of_their_own_and_list_a_namespace_once(api, start, nodes):
+    web(api, "before", node="a1")
+    scheduler = start()
+    scheduler.has_read_pods()
+    policy(api, [{**POOL_A, "max": 2}, POOL_B])
+    policy(api, [{**POOL_A, "max": 2}, POOL_B], name="other", selector={"app": "db"})
+    wait_for(lambda: status(api).get("pods") == 1)
+    api.create_node("a3", labels={"pool": "a"})
+    scheduler.has_read_nodes()
+    assert names(ask(scheduler, web(api, "p"), [*NODES, "a3"])) == ["a1", "a2", "a3"]
+    assert names(ask(scheduler, web(api, "q"))) == ["b1", "b2"]
+    api.set_phase("before", "Succeeded")
+    wait_for(lambda: names(ask(scheduler, api.pod("q"))) == ["a1", "a2"])
+    assert api.watches("pods") == api.watches("nodes") == 1
+    assert len(api.requests_for("GET", PODS_OF_DEFAULT)) == 1
+
+
+def test_what_the_watch_told_while_the_namespace_was_listed_is_newer_than_the_list(api, start, nodes):
+    for name in ("stays", "ends", "goes"):
+        web(api, name, node="a1")
+    web(api, "moves")
+    scheduler = start()
+    scheduler.has_read_pods()
+    late = api.inject("GET", PODS_OF_DEFAULT, late=1.5)
+    policy(api, [{**POOL_A, "max": 3}, POOL_B])
+    wait_for(lambda: not late.times, what="the list is asked for")
+    time.sleep(0.3)    # and made
+    api.set_phase("ends", "Failed")
+    api.delete("pods", "goes", "default")
+    api.bind("moves", "a2")
+    scheduler.has_read_pods()
+    assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pods of its namespace are not read yet"
+    wait_for(lambda: nudged(api, "p"), what="the list")
+    assert names(ask(scheduler, api.pod("p"))) == ["a1", "a2"]
+    assert names(ask(scheduler, web(api, "q"))) == ["b1", "b2"]    # three are there: stays, moves, p
+    wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [3, 1])
+
+
+def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_in_before(api, start, nodes):
+    web(api, "before", node="a1")
+    scheduler = start()
+    failing = api.inject("GET", PODS_OF_DEFAULT, times=3, status=500)
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    wait_for(lambda: failing.times < 3)
+    assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pods of its namespace are not read yet"
+    wait_for(lambda: nudged(api, "p"))
+    assert names(ask(scheduler, api.pod("p"))) == ["b1", "b2"] and not failing.times
+
+
+def test_annotations_that_a_new_policy_names_are_read_of_the_pods_that_are_there(api, start, nodes):
+    policy(api, [POOL_A, POOL_B])
+    scheduler = start()
+    api.create_pod("noted", node="a1", labels={"app": "web"}, annotations={"note": "one"})
+    wait_for(lambda: status(api).get("pods") == 1)
+    api.patch("resourcepolicies", "team", {"spec": {"units": [{**POOL_A, "max": 1, "podAnnotations": {"note": "one"}}, POOL_B]}},
+              "default")
+    wait_for(lambda: status(api)["observedGeneration"] == 2 and [u["pods"] for u in status(api)["units"]] == [1, 0])
+    assert names(ask(scheduler, web(api, "p"))) == ["b1", "b2"]
+
+
+def test_a_node_that_comes_back_under_its_name_has_its_new_labels(api, start, nodes):
+    policy(api, [POOL_A, POOL_B])
+    scheduler = start()
+    ready(api)
+    api.delete("nodes", "a1")
+    scheduler.has_read_nodes()
+    assert names(ask(scheduler, web(api, "p"))) == ["a2"]
+    api.create_node("a1", labels={"pool": "b"})
+    scheduler.has_read_nodes()
+    assert names(ask(scheduler, api.pod("p"))) == ["a2"]
+    assert names(ask(scheduler, api.pod("p"), ["a1", "b1"])) == ["a1", "b1"]
 
 
 # ---- whenTryNextUnits
@@ -268,7 +344,6 @@ def test_a_policy_edited_while_pods_run_holds_for_all_of_them(api, start, nodes)
     assert names(ask(scheduler, waiting)) == ["a1", "a2"]
     api.delete("resourcepolicies", "team", "default")
     wait_for(lambda: names(ask(scheduler, waiting)) == NODES)
-    wait_for(lambda: api.watches("nodes") == 1 and api.watches("pods") == 1)    # nothing is followed any more
 
 
 def test_a_relabelled_node_changes_its_level(api, start, nodes):
@@ -336,9 +411,11 @@ def test_a_users_copy_of_our_cost_does_not_keep_a_namespace_followed(api, start,
     ready(api)
     api.create_pod("copied", labels={"app": "web"}, annotations={COST: "-1", "ration.dev/level-cost": "-1"})
     api.create_pod("zero", node="a1", labels={"app": "web"}, annotations={COST: "0", "ration.dev/level-cost": "0"})
-    assert api.watches("pods") == 2
+    read = len(api.requests_for("GET", "/namespaces/default/pods$"))
     api.delete("resourcepolicies", made["metadata"]["name"], "default")
-    wait_for(lambda: api.watches("pods") == 1)
+    time.sleep(2.5)    # it is forgotten in its second
+    policy(api, [POOL_A, POOL_B], name="next")
+    wait_for(lambda: len(api.requests_for("GET", "/namespaces/default/pods$")) == read + 1, what="its pods are read anew")
 
 
 def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api, start, nodes):

@@ -1,8 +1,9 @@
 /* ResourcePolicies and the verbs /levels/filter and /levels/preempt. Input: pieces that end with a NUL. Their
- * first byte says what the rest is: r, n and p are a ResourcePolicy, a Node and a pod as watches show them,
- * R, N and P the uid of one that was deleted; f and v are the bodies of filter and preempt; a is an answer of
- * the API server to all that it was asked, whose first byte chooses the status; y ends the first LIST of
- * everything, z says that there are no ResourcePolicies; t lets ten seconds pass. */
+ * first byte says what the rest is: r, n and p are a ResourcePolicy, a Node and a pod as watches show them, l
+ * a pod as the list of its namespace has it; R and P are the uid and N the name of one that was deleted; f
+ * and v are the bodies of filter and preempt; a is an answer of the API server to all that it was asked,
+ * whose first byte chooses the status; y ends the first LIST of everything, z says that there are no
+ * ResourcePolicies; t lets ten seconds pass. */
 #include "fuzz.h"
 
 #include <ctype.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
@@ -22,6 +24,7 @@
 #include "scheduler/levels.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 
 const unsigned int fuzz_rounds = 4000;
@@ -71,11 +74,9 @@ void log_write(enum log_level level, const char *format, ...)
 {
 }
 
-int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
-	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch)
+static int start(char kind, const char *collection, const struct kube_watch_ops *ops, void *userdata,
+	struct kube_watch **ret_watch)
 {
-	char kind = strstr(collection, "resourcepolicies") ? 'r' : strstr(collection, "/nodes") ? 'n' : 'p';
-
 	fuzz_check_path(collection);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
 		if (!watches[i].kind) {
@@ -84,6 +85,19 @@ int kube_watch_start(struct kube_client *client, struct loop *loop, const char *
 			return 0;
 		}
 	return -ENOMEM;
+}
+
+int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch)
+{
+	return start(
+		strstr(collection, "resourcepolicies") ? 'r' : '?', collection, ops, userdata, ret_watch);
+}
+
+int kube_list_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_list)
+{
+	return start('l', collection, ops, userdata, ret_list);
 }
 
 void kube_watch_free(struct kube_watch *watch)
@@ -187,10 +201,12 @@ const char *http_call_query(const struct http_call *call, const char *key)
 	return NULL;
 }
 
-/* By the linker in the place of those of scheduler/lease.c (meson.build): this replica may write if the Lease
- * of the kube-scheduler beside it, which is asked for, says so. */
+/* By the linker in the place of those of scheduler/lease.c and sync.c (meson.build): this replica may write
+ * if the Lease of the kube-scheduler beside it, which is asked for, says so; the watch of pods is open and
+ * never behind. */
 int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size);
+int64_t __wrap_sync_heard_ns(const struct sync *sync);
 
 int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
 {
@@ -201,6 +217,11 @@ int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_
 {
 	snprintf(path, size, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler");
 	return 0;
+}
+
+int64_t __wrap_sync_heard_ns(const struct sync *sync)
+{
+	return now_s * NS_PER_S;
 }
 
 static void api_server_answers(const char *text)
@@ -222,12 +243,22 @@ static void api_server_answers(const char *text)
 	n_pending -= n;
 }
 
-static void show(char kind, const char *text)
+static void show(struct levels *levels, char kind, const char *text)
 {
 	struct json_object *object = NULL;
+	const char *name;
 
 	if (islower(kind) && json_parse(text, strlen(text), &object, NULL) < 0)
 		return;
+	name = json_member_string(json_member(object, "metadata"), "name");
+	if (kind == 'n' && name)
+		levels_see_node(levels, name, object);
+	else if (kind == 'N')
+		levels_forget_node(levels, text);
+	else if (kind == 'p')
+		levels_see_pod(levels, object);
+	else if (kind == 'P')
+		levels_forget_pod(levels, text, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++) {
 		struct kube_watch *watch = &watches[i];
 
@@ -255,8 +286,8 @@ static void all_synced(bool absent)
 
 static void take_piece(struct levels *levels, const char *text)
 {
-	if (strchr("rnpRNP", *text))
-		show(*text, text + 1);
+	if (strchr("rnplRNP", *text))
+		show(levels, *text, text + 1);
 	else if (strchr("fv", *text) && n_calls < CALLS_MAX)
 		levels_answer(levels, &calls[n_calls++], *text == 'f' ? "filter" : "preempt", text + 1,
 			strlen(text + 1));

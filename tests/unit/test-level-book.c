@@ -292,7 +292,7 @@ static void relabelled_and_removed_nodes_move_their_pods(void **state)
 	assert_int_equal(level_book_levels_of(&f->book, level_book_policy(&f->book, "p"), "a"), 0);
 }
 
-static void a_new_list_forgets_what_it_does_not_show_but_nobody_who_may_be_newer(void **state)
+static void a_new_list_has_shown_nobody_yet_and_keeps_all(void **state)
 {
 	struct fixture *f = *state;
 	struct level_pod_facts asked = facts("new", "app=web\n", ""), waits = facts("waits", "app=web\n", "");
@@ -302,12 +302,15 @@ static void a_new_list_forgets_what_it_does_not_show_but_nobody_who_may_be_newer
 	pod(f, "1", "app=web\n", "a");
 	pod(f, "2", "app=web\n", "a");
 	ask(f, level_book_set_pod(&f->book, &asked, false), 7);
+	assert_true(level_book_is_shown(&f->book, "1"));
+	assert_false(level_book_is_shown(&f->book, "new"));
 	level_book_begin_list(&f->book);
 	pod(f, "2", "app=web\n", "a");
-	level_book_end_list(&f->book);
-	assert_null(level_book_pod(&f->book, "1"));
+	assert_false(level_book_is_shown(&f->book, "1"));
+	assert_true(level_book_is_shown(&f->book, "2"));
+	assert_false(level_book_is_shown(&f->book, "never"));
 	assert_non_null(level_book_pod(&f->book, "new"));
-	assert_string_equal(sums(f, "p"), "2/0 0/0 0/0");
+	assert_string_equal(sums(f, "p"), "3/0 0/0 0/0");
 	assert_true(pod(f, "waits", "app=web\n", "")->waits);
 }
 
@@ -557,7 +560,7 @@ int main(void)
 		TEST(the_oldest_policy_that_selects_a_pod_has_it),
 		TEST(a_changed_policy_counts_the_pods_that_run_anew),
 		TEST(relabelled_and_removed_nodes_move_their_pods),
-		TEST(a_new_list_forgets_what_it_does_not_show_but_nobody_who_may_be_newer),
+		TEST(a_new_list_has_shown_nobody_yet_and_keeps_all),
 		TEST(on_a_node_of_two_levels_a_pod_is_in_the_one_that_it_was_given),
 		TEST(a_pod_that_no_watch_shows_is_forgotten),
 		TEST(a_question_about_a_pod_whose_end_was_told_brings_it_not_back),

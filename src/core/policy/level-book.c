@@ -281,14 +281,11 @@ void level_book_begin_list(struct level_book *book)
 	book->round++;
 }
 
-void level_book_end_list(struct level_book *book)
+bool level_book_is_shown(const struct level_book *book, const char *uid)
 {
-	struct level_pod *pod;
+	const struct level_pod *pod = level_book_pod(book, uid);
 
-	level_book_settle(book);
-	table_for_each (&book->pods, cursor, pod)
-		if (pod->round && pod->round != book->round)
-			pod_remove(book, pod);
+	return pod && pod->round == book->round;
 }
 
 /* ---- questions ---- */

@@ -92,7 +92,7 @@ struct level_pod {
 	struct level_wait wait;
 	uint64_t wait_serial; /* of the policy that it has waited with */
 	uint64_t preempt;     /* bits of levels in which others may be preempted for it, by the last answer */
-	uint64_t round;	      /* of LISTs, which showed it; 0: none did yet */
+	uint64_t round;	      /* level_book.round when a LIST or WATCH showed it last; 0: none did yet */
 
 	/* For who answers kube-scheduler (src/scheduler/levels.c). */
 	bool waits; /* filter found no level for it, since waits_since_ns */
@@ -119,7 +119,7 @@ struct level_book {
 	struct list policies;	   /* struct level_entry, in the order of who comes first */
 	struct table pods;	   /* uid -> struct level_pod */
 	struct table annotation_keys;
-	uint64_t round;
+	uint64_t round; /* counts LISTs */
 	bool stale;	/* to be counted anew before anything is asked */
 	uint64_t freed; /* grows whenever there may be more room in a level than before */
 	char gone[LEVEL_GONE_MAX][LEVEL_UID_SIZE];
@@ -141,10 +141,10 @@ int level_book_set_policy(struct level_book *book, struct level_policy *policy);
 void level_book_remove_policy(struct level_book *book, const char *uid);
 const struct level_policy *level_book_policy(const struct level_book *book, const char *uid);
 
-/* level_book_begin_list(), level_book_end_list() - who was shown before and not in between is gone. Who was
- * only asked about may be newer than the LIST. */
+/* level_book_begin_list() - from now on pods are listed that the watch does not show by itself.
+ * level_book_is_shown() - this one has been, by either, since then. */
 void level_book_begin_list(struct level_book *book);
-void level_book_end_list(struct level_book *book);
+bool level_book_is_shown(const struct level_book *book, const char *uid);
 
 /* level_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
  * listed: the watch shows it, else a question of kube-scheduler's. Returns the pod, NULL if it is finished or
