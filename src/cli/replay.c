@@ -151,7 +151,7 @@ static size_t count_without_level(struct json_object *reasons)
 	const char *last = n ? json_member_string(json_object_array_get_idx(reasons, n - 1), "reason") : NULL;
 	char level[64];
 
-	reject_reason_text(REJECT_LEVEL, &(struct request){0}, level, sizeof(level));
+	reject_reason_text(REJECT_POLICY_UNIT, &(struct request){0}, level, sizeof(level));
 	return last && strcmp(last, level) == 0 ? n - 1 : n;
 }
 

@@ -105,13 +105,13 @@
 /* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
-/* ResourcePolicies. The podLabel that means: wait for nodes of this level, see
+/* ResourcePolicies. The podLabel that means: wait for nodes of this unit, see
  * docs/internals/contract.md. */
 #define LABEL_AWAITS_SCALING "k8s.aliyun.com/resource-policy-wait-for-ecs-scaling"
 /* Kubernetes' own: which pod of a ReplicaSet goes first; and the value that it has from us, so that a user's
  * own is recognised. */
 #define ANNOTATION_DELETION_COST "controller.kubernetes.io/pod-deletion-cost"
-#define ANNOTATION_LEVEL_COST "ration.dev/level-cost"
+#define ANNOTATION_POLICY_COST "ration.dev/level-cost"
 /* What a cloud's virtual nodes have. */
 #define TAINT_VIRTUAL_NODE "virtual-kubelet.io/provider"
 

@@ -20,9 +20,9 @@
  * far. */
 #define TIMEOUT_MAX_S (365 * 24 * 3600)
 
-static void policy_free_ptr(struct level_policy **policy)
+static void policy_free_ptr(struct resource_policy **policy)
 {
-	level_policy_free(*policy);
+	resource_policy_free(*policy);
 }
 
 /* What asks for GPUs, says where they are or is this scheduler's own: with its rights, which the policy
@@ -56,10 +56,10 @@ static int read_pairs(
 		if (!text || strpbrk(text, "\n") || strpbrk(key, "=\n"))
 			return error_set(err, EINVAL,
 				"units[%zu].%s: the value of %.100s is no text of one line", at, what, key);
-		r = level_pairs_add(pairs, key, text);
+		r = label_pairs_add(pairs, key, text);
 		if (r == -E2BIG)
 			return error_set(err, EINVAL, "units[%zu].%s has more than %d entries", at, what,
-				LEVEL_PAIRS_MAX);
+				POLICY_PAIRS_MAX);
 		if (r < 0)
 			return error_set(err, ENOMEM, "out of memory");
 	}
@@ -80,9 +80,9 @@ static int read_max_resources(
 	if (!object)
 		return 0;
 	if (!json_object_is_type(object, json_type_object) ||
-		json_object_object_length(object) > LEVEL_RESOURCES_MAX)
+		json_object_object_length(object) > POLICY_RESOURCES_MAX)
 		return error_set(err, EINVAL, "units[%zu].maxResources is no object of at most %d quantities",
-			at, LEVEL_RESOURCES_MAX);
+			at, POLICY_RESOURCES_MAX);
 	json_object_object_foreach (object, resource, value) {
 		const char *text = quantity_text(value);
 		int64_t milli;
@@ -90,81 +90,81 @@ static int read_max_resources(
 		if (!text || quantity_parse_milli(text, &milli) < 0)
 			return error_set(
 				err, EINVAL, "units[%zu].maxResources: %.100s is no quantity", at, resource);
-		if (level_amounts_add(amounts, resource, milli) < 0)
+		if (amounts_add(amounts, resource, milli) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 	}
 	return 0;
 }
 
 /* A podLabel that asks to wait for nodes; it is neither written nor counted (contract.md). */
-static int read_pod_labels(struct json_object *unit, size_t at, struct level *level, struct error *err)
+static int read_pod_labels(struct json_object *object, size_t at, struct unit *unit, struct error *err)
 {
 	_cleanup_json_ struct json_object *written = NULL;
-	struct json_object *labels = json_member(unit, "podLabels");
+	struct json_object *labels = json_member(object, "podLabels");
 	const char *awaits = json_member_string(labels, LABEL_AWAITS_SCALING);
 
-	level->awaits_scaling = awaits && strcmp(awaits, "true") == 0;
+	unit->awaits_scaling = awaits && strcmp(awaits, "true") == 0;
 	if (!json_object_is_type(labels, json_type_object))
-		return read_pairs(labels, "podLabels", at, &level->pod_labels, err);
+		return read_pairs(labels, "podLabels", at, &unit->pod_labels, err);
 	written = json_object_new_object();
 	json_object_object_foreach (labels, key, value)
 		if (strcmp(key, LABEL_AWAITS_SCALING) != 0 &&
 			json_object_object_add(written, key, json_object_get(value)) < 0)
 			return error_set(err, ENOMEM, "out of memory");
-	return read_pairs(written, "podLabels", at, &level->pod_labels, err);
+	return read_pairs(written, "podLabels", at, &unit->pod_labels, err);
 }
 
-static int read_unit(struct json_object *unit, size_t at, struct level *level, struct error *err)
+static int read_unit(struct json_object *object, size_t at, struct unit *unit, struct error *err)
 {
-	const char *kind = json_member_string(unit, "resource");
-	struct json_object *max = json_member(unit, "max");
+	const char *kind = json_member_string(object, "resource");
+	struct json_object *max = json_member(object, "max");
 	int64_t number;
 	int r;
 
-	if (!kind || level_kind_parse(kind, &level->kind) < 0)
+	if (!kind || policy_unit_kind_parse(kind, &unit->kind) < 0)
 		return error_set(err, EINVAL,
 			"units[%zu].resource is %.40s: must be idc, ecs, eci, acs or elastic", at,
 			kind ? kind : "missing");
-	level->has_max = max != NULL;
+	unit->has_max = max != NULL;
 	if (max && json_whole(max, 0, INT32_MAX, &number) < 0)
 		return error_set(err, EINVAL, "units[%zu].max is no number from 0 to 2147483647", at);
-	level->max = max ? (uint32_t)number : 0;
-	r = read_pairs(json_member(unit, "nodeSelector"), "nodeSelector", at, &level->node_selector, err);
+	unit->max = max ? (uint32_t)number : 0;
+	r = read_pairs(json_member(object, "nodeSelector"), "nodeSelector", at, &unit->node_selector, err);
 	if (r == 0)
-		r = read_max_resources(json_member(unit, "maxResources"), at, &level->max_resources, err);
+		r = read_max_resources(json_member(object, "maxResources"), at, &unit->max_resources, err);
 	if (r == 0)
-		r = read_pod_labels(unit, at, level, err);
+		r = read_pod_labels(object, at, unit, err);
 	if (r == 0)
-		r = read_pairs(json_member(unit, "podAnnotations"), "podAnnotations", at,
-			&level->pod_annotations, err);
+		r = read_pairs(json_member(object, "podAnnotations"), "podAnnotations", at,
+			&unit->pod_annotations, err);
 	if (r == 0)
-		r = check_written(&level->pod_labels, "podLabels", at, err);
-	return r == 0 ? check_written(&level->pod_annotations, "podAnnotations", at, err) : r;
+		r = check_written(&unit->pod_labels, "podLabels", at, err);
+	return r == 0 ? check_written(&unit->pod_annotations, "podAnnotations", at, err) : r;
 }
 
-static int read_units(struct json_object *spec, struct level_policy *policy, struct error *err)
+static int read_units(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *units = json_member(spec, "units");
 	size_t n = json_object_is_type(units, json_type_array) ? json_object_array_length(units) : 0;
 	int r = 0;
 
-	if (n == 0 || n > LEVELS_MAX)
-		return error_set(err, EINVAL, "units is no list of 1 to %d units", LEVELS_MAX);
+	if (n == 0 || n > POLICY_UNITS_MAX)
+		return error_set(err, EINVAL, "units is no list of 1 to %d units", POLICY_UNITS_MAX);
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		policy->n_levels = i + 1;
-		r = read_unit(json_object_array_get_idx(units, i), i, &policy->levels[i], err);
+		policy->n_units = i + 1;
+		r = read_unit(json_object_array_get_idx(units, i), i, &policy->units[i], err);
 	}
 	return r;
 }
 
-static int read_keys(struct json_object *spec, struct level_policy *policy, struct error *err)
+static int read_keys(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *keys = json_member(spec, "matchLabelKeys");
 	size_t n = json_object_is_type(keys, json_type_array) ? json_object_array_length(keys) : 0;
 
-	if ((keys && !json_object_is_type(keys, json_type_array)) || n > LEVEL_KEYS_MAX)
+	if ((keys && !json_object_is_type(keys, json_type_array)) || n > POLICY_KEYS_MAX)
 		return error_set(
-			err, EINVAL, "matchLabelKeys is no list of at most %d labels", LEVEL_KEYS_MAX);
+			err, EINVAL, "matchLabelKeys is no list of at most %d labels", POLICY_KEYS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const char *key = json_string(json_object_array_get_idx(keys, i));
 
@@ -229,14 +229,14 @@ static int duration_parse(const char *text, int64_t *ret_ns)
 	return 0;
 }
 
-static int read_advance(struct json_object *spec, struct level_policy *policy, struct error *err)
+static int read_advance(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *when = json_member(spec, "whenTryNextUnits"),
 			   *timeout = json_member(when, "timeout");
 	struct json_object *value = json_member(when, "policy");
 	const char *text = json_string(value);
 
-	if (value && (!text || level_advance_parse(text, &policy->advance) < 0))
+	if (value && (!text || policy_advance_parse(text, &policy->advance) < 0))
 		return error_set(err, EINVAL,
 			"whenTryNextUnits.policy is %.60s: must be LackResourceOrExceedMax, ExceedMax, TimeoutOrExceedMax, LackResourceAndNoTerminating or Timeout",
 			text ? text : "no text");
@@ -260,7 +260,7 @@ static int read_flag(struct json_object *spec, const char *key, bool *flag, stru
 	return 0;
 }
 
-static int read_choices(struct json_object *spec, struct level_policy *policy, struct error *err)
+static int read_choices(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *value = json_member(spec, "preemptPolicy");
 	const char *text = value ? json_string(value) : "AfterAllUnits";
@@ -279,7 +279,7 @@ static int read_choices(struct json_object *spec, struct level_policy *policy, s
 	return r < 0 ? r : read_flag(spec, "ignoreTerminatingPod", &policy->ignores_terminating, err);
 }
 
-static int read_selector(struct json_object *spec, struct level_policy *policy, struct error *err)
+static int read_selector(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	int r = selector_read_labels(json_member(spec, "selector"), &policy->selector);
 
@@ -299,7 +299,7 @@ static int64_t read_time(struct json_object *object, const char *key)
 	return end && !*end ? timegm(&tm) : 0;
 }
 
-static int read_identity(struct json_object *object, struct level_policy *policy, struct error *err)
+static int read_identity(struct json_object *object, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *metadata = json_member(object, "metadata");
 	const char *uid = json_member_string(metadata, "uid"), *name = json_member_string(metadata, "name"),
@@ -317,9 +317,10 @@ static int read_identity(struct json_object *object, struct level_policy *policy
 								 : error_set(err, ENOMEM, "out of memory");
 }
 
-int level_policy_from_json(struct json_object *object, struct level_policy **ret_policy, struct error *err)
+int resource_policy_from_json(
+	struct json_object *object, struct resource_policy **ret_policy, struct error *err)
 {
-	_cleanup_(policy_free_ptr) struct level_policy *policy = level_policy_new();
+	_cleanup_(policy_free_ptr) struct resource_policy *policy = resource_policy_new();
 	struct json_object *spec = json_member(object, "spec");
 	int r;
 

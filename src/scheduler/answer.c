@@ -47,7 +47,7 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 struct rejection {
 	const struct request *request;
 	const struct node_ledger *waits_for;
-	const char *level;
+	const char *unit;
 	struct strbuf texts[REJECT_MAX]; /* JSON, the same for thousands of nodes */
 };
 
@@ -94,17 +94,18 @@ static bool describe(struct rejection *rejection, enum reject_reason reject_reas
 	char text[64];
 
 	strbuf_init(out, 1024);
-	json_add_string(out, reject_reason == REJECT_LEVEL ? rejection->level
-							   : reject_reason_text(reject_reason,
-								     rejection->request, text, sizeof(text)));
+	json_add_string(
+		out, reject_reason == REJECT_POLICY_UNIT
+			     ? rejection->unit
+			     : reject_reason_text(reject_reason, rejection->request, text, sizeof(text)));
 	return !out->failed;
 }
 
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
-	const struct request *request, const struct node_ledger *waits_for, const char *level)
+	const struct request *request, const struct node_ledger *waits_for, const char *unit)
 {
 	_cleanup_(rejection_release) struct rejection rejection = {
-		.request = request, .waits_for = waits_for, .level = level};
+		.request = request, .waits_for = waits_for, .unit = unit};
 	_cleanup_strbuf_ struct strbuf out;
 	bool described = true;
 

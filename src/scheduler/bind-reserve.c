@@ -15,7 +15,7 @@
 #include "scheduler/bind-internal.h"
 #include "scheduler/binding.h"
 #include "scheduler/gangs.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
@@ -62,8 +62,8 @@ char *bind_reserve(
 	int r;
 
 	placement_init(&placement);
-	if (levels_confirm(scheduler->levels, bind->what.namespace_, bind->what.uid, bind->what.node, err) <
-		0)
+	if (policies_confirm(
+		    scheduler->policies, bind->what.namespace_, bind->what.uid, bind->what.node, err) < 0)
 		return NULL;
 	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {

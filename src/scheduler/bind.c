@@ -22,7 +22,7 @@
 #include "scheduler/extender.h"
 #include "scheduler/gangs.h"
 #include "scheduler/lease.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -238,7 +238,7 @@ static void bind_without_gpu(struct bind *bind)
 	struct error err = {.text = "out of memory"};
 	_cleanup_free_ char *text = NULL;
 
-	if (levels_confirm(bind->queue->scheduler->levels, bind->what.namespace_, bind->what.uid,
+	if (policies_confirm(bind->queue->scheduler->policies, bind->what.namespace_, bind->what.uid,
 		    bind->what.node, &err) == 0)
 		text = binding_text(&bind->what, none);
 	json_object_put(none);

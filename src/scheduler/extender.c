@@ -19,7 +19,7 @@
 #include "scheduler/gangs.h"
 #include "scheduler/journal.h"
 #include "scheduler/lease.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
@@ -89,8 +89,8 @@ static void survey_release(struct survey *survey)
 }
 
 /* What the pod's ResourcePolicy does not let it use now is as good as unfit. */
-static int survey_levels(struct scheduler *scheduler, const struct question *question, struct survey *survey,
-	struct levels_say *ret_say)
+static int survey_policy(struct scheduler *scheduler, const struct question *question, struct survey *survey,
+	struct policy_decision *ret_decision)
 {
 	size_t n = question->nodes.n;
 	_cleanup_free_ bool *usable = calloc(n + 1, sizeof(*usable));
@@ -99,16 +99,16 @@ static int survey_levels(struct scheduler *scheduler, const struct question *que
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		usable[i] = survey->verdicts[i].reject_reason == FITS;
-	levels_narrow(scheduler->levels, json_member(question->root, "Pod"), question->nodes.names, n, usable,
-		ret_say);
+	policies_narrow(scheduler->policies, json_member(question->root, "Pod"), question->nodes.names, n,
+		usable, ret_decision);
 	for (size_t i = 0; i < n; i++)
 		if (survey->verdicts[i].reject_reason == FITS && !usable[i])
-			survey->verdicts[i].reject_reason = REJECT_LEVEL;
+			survey->verdicts[i].reject_reason = REJECT_POLICY_UNIT;
 	return 0;
 }
 
 static int survey_nodes(struct scheduler *scheduler, const struct question *question, struct survey *survey,
-	struct levels_say *ret_say)
+	struct policy_decision *ret_decision)
 {
 	size_t n = question->nodes.n;
 
@@ -117,7 +117,8 @@ static int survey_nodes(struct scheduler *scheduler, const struct question *ques
 	if (!survey->verdicts || !survey->fitting)
 		return -ENOMEM;
 	ledger_survey(&scheduler->ledger, question->nodes.names, n, &question->pod, survey->verdicts);
-	if (levels_are_used(scheduler->levels) && survey_levels(scheduler, question, survey, ret_say) < 0)
+	if (policies_are_used(scheduler->policies) &&
+		survey_policy(scheduler, question, survey, ret_decision) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		const struct node_verdict *verdict = &survey->verdicts[i];
@@ -161,8 +162,8 @@ static char *answer_gang(struct scheduler *scheduler, const struct question *que
 }
 
 /* Filter for a member of a gang. *ret_answered is false if the pod takes the normal path. */
-static char *filter_gang(struct scheduler *scheduler, const struct question *question, struct levels_say *say,
-	enum filter_outcome *ret_result, bool *ret_answered)
+static char *filter_gang(struct scheduler *scheduler, const struct question *question,
+	struct policy_decision *decision, enum filter_outcome *ret_result, bool *ret_answered)
 {
 	_cleanup_free_ const char **narrowed = NULL;
 	const char *node = NULL, *text = NULL;
@@ -170,22 +171,22 @@ static char *filter_gang(struct scheduler *scheduler, const struct question *que
 
 	*ret_answered = true;
 	*ret_result = FILTER_FAILED;
-	if (question->pod.gang && levels_are_used(scheduler->levels) &&
-		levels_narrow_gang(scheduler->levels, &question->pod, json_member(question->root, "Pod"),
-			question->nodes.names, n, &narrowed, &n, say) < 0)
+	if (question->pod.gang && policies_are_used(scheduler->policies) &&
+		policies_narrow_gang(scheduler->policies, &question->pod, json_member(question->root, "Pod"),
+			question->nodes.names, n, &narrowed, &n, decision) < 0)
 		return NULL;
 	*ret_answered = gang_controller_filter(scheduler->gangs, &question->pod,
 		narrowed ? narrowed : (const char **)question->nodes.names, n, &node, &text);
 	if (!*ret_answered)
 		return NULL;
-	if (node && say->selected)
-		levels_take_gang(say);
+	if (node && decision->selected)
+		policies_take_gang(decision);
 	else if (narrowed && !n)
-		text = say->text;
+		text = decision->text;
 	return answer_gang(scheduler, question, node, text, ret_result);
 }
 
-/* What a replay is to find again: the nodes that the level has left. */
+/* What a replay is to find again: the nodes that the policy unit has left. */
 static void journal_question(
 	struct scheduler *scheduler, const struct question *question, const struct survey *survey)
 {
@@ -193,7 +194,7 @@ static void journal_question(
 	size_t n = 0;
 
 	for (size_t i = 0; names && i < question->nodes.n; i++)
-		if (survey->verdicts[i].reject_reason != REJECT_LEVEL)
+		if (survey->verdicts[i].reject_reason != REJECT_POLICY_UNIT)
 			names[n++] = question->nodes.names[i];
 	if (names)
 		journal_asked(scheduler->journal, &question->pod, names, n);
@@ -201,37 +202,37 @@ static void journal_question(
 
 /* Others are evicted for the pod only where its policy lets it in. */
 static void consider_evictions(
-	struct scheduler *scheduler, const struct question *question, const struct levels_say *say)
+	struct scheduler *scheduler, const struct question *question, const struct policy_decision *decision)
 {
 	_cleanup_free_ const char **names = NULL;
 	size_t n = 0;
 
-	if (!say->selected) {
+	if (!decision->selected) {
 		evictions_consider(
 			scheduler->evictions, &question->pod, question->nodes.names, question->nodes.n);
 		return;
 	}
 	names = calloc(question->nodes.n + 1, sizeof(*names));
 	for (size_t i = 0; names && i < question->nodes.n; i++)
-		if (levels_may_preempt(say, question->nodes.names[i]))
+		if (policies_may_preempt(decision, question->nodes.names[i]))
 			names[n++] = question->nodes.names[i];
 	if (n)
 		evictions_consider(scheduler->evictions, &question->pod, names, n);
 }
 
 static char *filter_reject(struct scheduler *scheduler, const struct question *question,
-	const struct survey *survey, const struct levels_say *say)
+	const struct survey *survey, const struct policy_decision *decision)
 {
 	waiting_room_rejected(scheduler->waiting, &question->pod);
-	consider_evictions(scheduler, question, say);
-	record_filter(
-		scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->reject_reasons, say->text);
+	consider_evictions(scheduler, question, decision);
+	record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->reject_reasons,
+		decision->text);
 	return answer_rejection(question->nodes.names, survey->verdicts, question->nodes.n,
-		&question->pod.request, nomination_waits(scheduler, &question->pod), say->text);
+		&question->pod.request, nomination_waits(scheduler, &question->pod), decision->text);
 }
 
 static char *filter_accept(struct scheduler *scheduler, const struct question *question,
-	struct survey *survey, const struct levels_say *say, enum filter_outcome *ret_result)
+	struct survey *survey, const struct policy_decision *decision, enum filter_outcome *ret_result)
 {
 	size_t n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
 
@@ -242,12 +243,12 @@ static char *filter_accept(struct scheduler *scheduler, const struct question *q
 	if (n > survey->n_fitting)
 		n = survey->n_fitting;
 	record_filter(scheduler, &question->pod, question->nodes.n, survey->fitting, n, survey->n_fitting,
-		survey->reject_reasons, say->text);
+		survey->reject_reasons, decision->text);
 	return answer_nodes(survey->fitting, n);
 }
 
 static char *filter_question(struct scheduler *scheduler, const struct question *question,
-	struct levels_say *say, enum filter_outcome *ret_result)
+	struct policy_decision *decision, enum filter_outcome *ret_result)
 {
 	_cleanup_(survey_release) struct survey survey = {0};
 	const char *in_doubt = "the outcome of this pod's last Binding is not known yet, trying again";
@@ -263,23 +264,23 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 		record_filter_error(scheduler, &question->pod, in_doubt);
 		return extender_error(in_doubt);
 	}
-	answer = filter_gang(scheduler, question, say, ret_result, &answered);
+	answer = filter_gang(scheduler, question, decision, ret_result, &answered);
 	if (answered)
 		return answer;
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
-	if (survey_nodes(scheduler, question, &survey, say) < 0)
+	if (survey_nodes(scheduler, question, &survey, decision) < 0)
 		return NULL;
-	if (say->selected)
+	if (decision->selected)
 		journal_question(scheduler, question, &survey);
 	else
 		journal_asked(scheduler->journal, &question->pod, question->nodes.names, question->nodes.n);
 	if (survey.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
-		return filter_reject(scheduler, question, &survey, say);
+		return filter_reject(scheduler, question, &survey, decision);
 	}
-	return filter_accept(scheduler, question, &survey, say, ret_result);
+	return filter_accept(scheduler, question, &survey, decision, ret_result);
 }
 
 /* A pod that asks for what cannot be: no node serves it. An Error would be asked again every 1 to 10 s for
@@ -317,7 +318,7 @@ char *extender_filter(
 	struct scheduler *scheduler, struct http_call *call, const char *body, size_t len, bool *ret_later)
 {
 	_cleanup_(question_release) struct question question = {0};
-	struct levels_say say = {0};
+	struct policy_decision decision = {0};
 	enum filter_outcome result;
 	struct error err = {0};
 	char *answer;
@@ -327,7 +328,7 @@ char *extender_filter(
 	if (!scheduler_is_ready(scheduler))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
-	if (!levels_are_known(scheduler->levels))
+	if (!policies_are_known(scheduler->policies))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's ResourcePolicies yet", body, len);
 	if (ledger_lease_may_plan(scheduler->lease, &err) < 0)
@@ -339,10 +340,10 @@ char *extender_filter(
 		return r == -EINVAL && names_pod(&question) ? reject_malformed(scheduler, &question, err.text)
 							    : extender_error(err.text);
 	}
-	answer = filter_question(scheduler, &question, &say, &result);
+	answer = filter_question(scheduler, &question, &decision, &result);
 	scheduler->metrics.filter_results[result]++;
-	if (answer && say.owes_marks) {
-		levels_reply(&say, call, TAKE_PTR(answer),
+	if (answer && decision.owes_marks) {
+		policies_reply(&decision, call, TAKE_PTR(answer),
 			extender_error("the labels of the pod's level could not be written, trying again"));
 		*ret_later = true;
 	}

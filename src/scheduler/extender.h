@@ -13,8 +13,8 @@ struct json_object;
 struct scheduler;
 
 /* extender_filter() - which of the named nodes have a GPU for the pod: the K best, the best one held for it.
- * The call is the caller's to answer, unless *ret_later: it is answered when the labels of the pod's level
- * are written, and NULL is returned. */
+ * The call is the caller's to answer, unless *ret_later: it is answered when the labels of the pod's policy
+ * unit are written, and NULL is returned. */
 char *extender_filter(
 	struct scheduler *scheduler, struct http_call *call, const char *body, size_t len, bool *ret_later);
 

@@ -24,7 +24,7 @@
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"
 #include "scheduler/lease.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
 #include "scheduler/resize.h"
@@ -309,7 +309,7 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 	else if (post && strcmp(path, "/simulate/filter") == 0)
 		http_call_reply(call, 200, "application/json", simulate_filter(scheduler, body, len));
 	else if (post && strncmp(path, "/levels/", 8) == 0)
-		levels_answer(scheduler->levels, call, path + 8, body, len);
+		policies_answer(scheduler->policies, call, path + 8, body, len);
 	else if (post && strcmp(path, "/prioritize") == 0)
 		timed_reply(call, &scheduler->metrics.prioritize, began_ns,
 			extender_prioritize(scheduler, body, len));
@@ -347,7 +347,7 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
 	else if (!ledger_lease_is_known(program->scheduler.lease))
 		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
-	else if (!levels_are_known(program->scheduler.levels))
+	else if (!policies_are_known(program->scheduler.policies))
 		reply_text(call, 503, "the cluster's ResourcePolicies are not read yet\n");
 	else if (!webhook_is_known(program->scheduler.webhook))
 		reply_text(call, 503, "the certificate of the webhook is not read yet\n");
@@ -414,7 +414,7 @@ static void on_tick(void *userdata)
 	sync_tick(program->scheduler.sync);
 	resizes_tick(program->scheduler.resizes);
 	gang_controller_tick(program->scheduler.gangs);
-	levels_tick(program->scheduler.levels);
+	policies_tick(program->scheduler.policies);
 	waiting_room_forget_gone(program->scheduler.waiting);
 	waiting_room_look(program->scheduler.waiting);
 	loop_timer_set(program->tick, TICK_NS);
@@ -463,7 +463,7 @@ static int start_watches(struct scheduler *scheduler, const struct options *opti
 	if (r == 0)
 		r = budget_sync_start(scheduler, &scheduler->budget_sync);
 	if (r == 0)
-		r = levels_start(scheduler, &scheduler->levels);
+		r = policies_start(scheduler, &scheduler->policies);
 	if (r == 0)
 		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
 	return r;
@@ -516,7 +516,7 @@ static void program_stop(struct program *program)
 	sync_stop(scheduler->sync);
 	budget_sync_stop(scheduler->budget_sync);
 	gang_controller_stop(scheduler->gangs);
-	levels_stop(scheduler->levels);
+	policies_stop(scheduler->policies);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
 	journal_stop(scheduler->journal);

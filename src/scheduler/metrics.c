@@ -6,7 +6,7 @@
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"
 #include "scheduler/lease.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -89,9 +89,9 @@ static const char *const reject_reasons[REJECT_MAX] = {
 	[REJECT_UNIT] = "unit",
 	[REJECT_CHANGING] = "changing",
 	[REJECT_HELD] = "held",
-	[REJECT_LEVEL] = "level",
+	[REJECT_POLICY_UNIT] = "level",
 };
-_Static_assert(REJECT_MAX == REJECT_LEVEL + 1, "a reject reason without a name here");
+_Static_assert(REJECT_MAX == REJECT_POLICY_UNIT + 1, "a reject reason without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {
@@ -252,7 +252,7 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	add_verbs(&page, &scheduler->metrics);
 	add_preemption(&page, &scheduler->metrics);
 	add_pods(&page, scheduler);
-	levels_metrics(scheduler->levels, &page);
+	policies_metrics(scheduler->policies, &page);
 	webhook_metrics(scheduler->webhook, &page);
 	add_cluster(&page, &scheduler->ledger);
 	kube_metrics(&page, scheduler->client);

@@ -16,7 +16,7 @@
 #include "scheduler/evict.h"
 #include "scheduler/gangs.h"
 #include "scheduler/lease.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/metrics.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
@@ -170,7 +170,7 @@ static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod
 }
 
 static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes,
-	const struct levels_say *say, enum preempt_outcome *ret_result)
+	const struct policy_decision *decision, enum preempt_outcome *ret_result)
 {
 	/* While we evict for the pod ourselves, nobody else needs to go. */
 	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
@@ -184,7 +184,7 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 
 	if (!own && !gang && !full) {
 		json_object_object_foreach (nodes, node, victims)
-			if (r == 0 && levels_may_preempt(say, node))
+			if (r == 0 && policies_may_preempt(decision, node))
 				r = consider_node(scheduler, pod, node, victims, &choice);
 	}
 	if (r == 0)
@@ -221,7 +221,7 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_pod_facts_ struct pod_facts pod;
-	struct levels_say say = {0};
+	struct policy_decision decision = {0};
 	struct json_object *nodes;
 
 	pod_facts_init(&pod);
@@ -250,9 +250,9 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 	*ret_result = PREEMPT_NOT_OURS;
 	if (request_is_empty(&pod.request))
 		return pass_all(nodes);
-	if (levels_are_used(scheduler->levels))
-		levels_recall(scheduler->levels, json_member(root, "Pod"), &say);
-	return decide(scheduler, &pod, nodes, &say, ret_result);
+	if (policies_are_used(scheduler->policies))
+		policies_recall(scheduler->policies, json_member(root, "Pod"), &decision);
+	return decide(scheduler, &pod, nodes, &decision, ret_result);
 }
 
 char *preempt_answer(

@@ -115,10 +115,10 @@ static void record_names(struct scheduler *scheduler, struct decision *decision,
 	recorder_add(scheduler->recorder, decision);
 }
 
-void record_level(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+void record_policy(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const char *const *names, size_t n, const char *text)
 {
-	struct decision decision = decision_about(scheduler, pod, DECISION_LEVEL);
+	struct decision decision = decision_about(scheduler, pod, DECISION_POLICY);
 
 	record_names(scheduler, &decision, n_asked, names, n, text);
 }

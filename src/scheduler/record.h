@@ -31,10 +31,10 @@ void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const
 void record_outcome(struct scheduler *scheduler, const char *uid, const char *namespace_, const char *name,
 	const char *node, const char *text, int64_t spent_ns);
 
-/* record_level() - what the ResourcePolicy says about a pod that asks for no GPU: the n nodes left of those
+/* record_policy() - what the ResourcePolicy says about a pod that asks for no GPU: the n nodes left of those
  * asked about.
  */
-void record_level(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+void record_policy(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const char *const *names, size_t n, const char *text);
 
 void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod);

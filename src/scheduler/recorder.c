@@ -205,7 +205,7 @@ const char *decision_kind_text(enum decision_kind kind)
 		[DECISION_GANG_GIVEN_UP] = "gang-given-up",
 		[DECISION_GANG_KEPT] = "gang-kept",
 		[DECISION_GANG_EVICT] = "gang-evict",
-		[DECISION_LEVEL] = "level",
+		[DECISION_POLICY] = "level",
 	};
 
 	return texts[kind];

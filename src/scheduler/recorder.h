@@ -34,7 +34,7 @@ enum decision_kind {
 	DECISION_GANG_GIVEN_UP, /* the place is given back; text: why */
 	DECISION_GANG_KEPT,	/* GPUs are kept for it, since its gang has waited long */
 	DECISION_GANG_EVICT,	/* only a part of its gang was placed: text "" is accepted */
-	DECISION_LEVEL, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
+	DECISION_POLICY, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
 	DECISION_KIND_MAX,
 };
 

@@ -1,18 +1,4 @@
-/* scheduler/ - ration-scheduler: the extender beside kube-scheduler. One thread, one ledger, no writes to
- * nodes. main.c options and wiring   sync.c watch events into the ledger   extender.c the verbs filter and
- * prioritize bind.c Bindings in flight   waiting.c pods we rejected, nudged when they may fit   inspect.c the
- * status page   recorder.c the last decisions   record.c what the verbs tell it   why.c both as JSON
-   preempt.c
- * the verb preempt, nominations   evict.c evictions of our own   sync-budgets.c PodDisruptionBudgets
- * resize.c another size for a pod that runs   gangs.c pods that are placed all or none, bind-gang.c at bind,
- * gang-groups.c PodGroups
- *
- * levels*.c ResourcePolicies   simulate.c filter for programs that simulate scheduling
- *
- * webhook.c the mutating webhook   certificates.c its certificate   admission.c its answers
- *
- * scheduler.h: the state that these share.
- */
+/* scheduler.h - the state that the files of ration-scheduler share. Which file does what: README.md. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,11 +14,11 @@ struct bind_queue;
 struct budget_sync;
 struct evictions;
 struct gang_controller;
-struct kube_client;
 struct journal;
+struct kube_client;
 struct ledger_lease;
-struct levels;
 struct loop;
+struct policies;
 struct recorder;
 struct resizes;
 struct sync;
@@ -55,7 +41,7 @@ struct scheduler {
 	struct budget_sync *budget_sync;
 	struct evictions *evictions;
 	struct gang_controller *gangs;
-	struct levels *levels;
+	struct policies *policies;
 	struct webhook *webhook;   /* NULL without --webhook */
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
 	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */

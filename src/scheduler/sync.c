@@ -18,7 +18,7 @@
 #include "kube/watch.h"
 #include "scheduler/agents.h"
 #include "scheduler/gangs.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/verify-unlisted.h"
 #include "scheduler/resize.h"
@@ -86,7 +86,7 @@ static void on_node(void *userdata, struct json_object *object)
 	}
 	if (ledger_set_node(&sync->scheduler->ledger, &facts) < 0)
 		log_error("node %s: out of memory", facts.name);
-	levels_see_node(sync->scheduler->levels, facts.name, object);
+	policies_see_node(sync->scheduler->policies, facts.name, object);
 	agents_tell(sync->agents, facts.name);
 	waiting_room_look(sync->scheduler->waiting);
 }
@@ -104,7 +104,7 @@ static void on_node_deleted(void *userdata, const char *uid, struct json_object 
 	ledger_remove_node(ledger, name, uid);
 	other = ledger_node(ledger, name); /* that has taken the name, or one that only pods name */
 	if (!other || !other->facts.uid)
-		levels_forget_node(sync->scheduler->levels, name);
+		policies_forget_node(sync->scheduler->policies, name);
 }
 
 static void failed_pod_free(struct pod_facts *facts)
@@ -229,7 +229,7 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct sync *sync = userdata;
 	struct error err = {0};
 
-	levels_see_pod(sync->scheduler->levels, object);
+	policies_see_pod(sync->scheduler->policies, object);
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(object, &facts, &err) < 0 && !facts.uid) {
 		log_warning("a pod that cannot be read: %s, ignoring", err.text);
@@ -289,7 +289,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 {
 	struct sync *sync = userdata;
 
-	levels_forget_pod(sync->scheduler->levels, uid, last);
+	policies_forget_pod(sync->scheduler->policies, uid, last);
 	if (last)
 		forget_pod(sync, uid, false);
 	else

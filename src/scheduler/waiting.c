@@ -15,7 +15,7 @@
 #include "kube/names.h"
 #include "net/loop.h"
 #include "scheduler/gangs.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -137,7 +137,7 @@ static void nudge_failed(struct waiting_room *room, const char *uid, const char 
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	room->failing = true;
 	wakeup_failed(&room->list, uid, monotonic_ns());
-	levels_not_nudged(room->scheduler->levels, uid);
+	policies_not_nudged(room->scheduler->policies, uid);
 }
 
 static void on_nudged(void *userdata, const struct kube_response *response)

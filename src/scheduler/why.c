@@ -14,7 +14,7 @@
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
 #include "scheduler/inspect.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -332,7 +332,8 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 {
 	const struct ledger_pod *pod = find_pod(&scheduler->ledger, question);
 	struct json_object *root = json_object_new_object();
-	struct json_object *level = levels_explain(scheduler->levels, question->namespace_, question->name);
+	struct json_object *unit = policies_explain(
+		scheduler->policies, question->namespace_, question->name);
 	struct wakeup_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
 
@@ -348,8 +349,8 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		if (!pod->facts.finished)
 			add_nodes(root, &scheduler->ledger, &pod->facts, only);
 	}
-	if (level)
-		json_set(root, "resourcePolicy", level);
+	if (unit)
+		json_set(root, "resourcePolicy", unit);
 	add_decisions(root, scheduler->recorder, question);
 	text = strdup(json_text(root));
 	json_object_put(root);

@@ -191,9 +191,9 @@ static void give_array(struct caller *caller, struct held *held)
 	cu.cuArrayDestroy(held->array);
 }
 
-static uint64_t halved(uint64_t size, unsigned level)
+static uint64_t halved(uint64_t size, unsigned unit)
 {
-	return size == 0 || size >> level ? size >> level : 1;
+	return size == 0 || size >> unit ? size >> unit : 1;
 }
 
 /* Of any shape: as wide as one texel, or as high, with depth, or with layers. */
@@ -202,17 +202,17 @@ static CUresult take_mipmap(struct caller *caller, struct held *held)
 	uint64_t texels = 1 + random_size(caller, held) / 16, width = one_of_sizes(caller, texels, 131072);
 	uint64_t height = one_of_sizes(caller, texels / width, 65536), depth = texels / (width * height);
 	bool layered = caller_random(caller, 2);
-	unsigned levels = 1 + (unsigned)caller_random(caller, 18);
+	unsigned units = 1 + (unsigned)caller_random(caller, 18);
 	CUDA_ARRAY3D_DESCRIPTOR shape = {width, height, depth < 2048 ? depth : 2048, CU_AD_FORMAT_FLOAT, 4,
 		layered ? CUDA_ARRAY3D_LAYERED : 0};
 	uint64_t cost = 0;
 
-	for (unsigned i = 0; i < levels; i++)
+	for (unsigned i = 0; i < units; i++)
 		cost += in_blocks(16 * halved(width, i) * halved(height, i) *
 				  (layered ? shape.Depth : halved(shape.Depth, i)));
 	if (!reserve(caller, held, cost))
 		return CUDA_ERROR_NOT_READY;
-	return cu.cuMipmappedArrayCreate(&held->mipmap, &shape, levels);
+	return cu.cuMipmappedArrayCreate(&held->mipmap, &shape, units);
 }
 
 static void give_mipmap(struct caller *caller, struct held *held)

@@ -55,7 +55,7 @@ int kube_request(struct kube_client *client, const char *method, const char *pat
 	return 0;
 }
 
-void log_write(enum log_level level, const char *format, ...)
+void log_write(enum log_level unit, const char *format, ...)
 {
 }
 

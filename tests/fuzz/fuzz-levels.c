@@ -21,7 +21,7 @@
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/journal.h"
-#include "scheduler/levels.h"
+#include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -70,7 +70,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-void log_write(enum log_level level, const char *format, ...)
+void log_write(enum log_level unit, const char *format, ...)
 {
 }
 
@@ -243,7 +243,7 @@ static void api_server_answers(const char *text)
 	n_pending -= n;
 }
 
-static void show(struct levels *levels, char kind, const char *text)
+static void show(struct policies *policies, char kind, const char *text)
 {
 	struct json_object *object = NULL;
 	const char *name;
@@ -252,13 +252,13 @@ static void show(struct levels *levels, char kind, const char *text)
 		return;
 	name = json_member_string(json_member(object, "metadata"), "name");
 	if (kind == 'n' && name)
-		levels_see_node(levels, name, object);
+		policies_see_node(policies, name, object);
 	else if (kind == 'N')
-		levels_forget_node(levels, text);
+		policies_forget_node(policies, text);
 	else if (kind == 'p')
-		levels_see_pod(levels, object);
+		policies_see_pod(policies, object);
 	else if (kind == 'P')
-		levels_forget_pod(levels, text, NULL);
+		policies_forget_pod(policies, text, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++) {
 		struct kube_watch *watch = &watches[i];
 
@@ -284,12 +284,12 @@ static void all_synced(bool absent)
 	}
 }
 
-static void take_piece(struct levels *levels, const char *text)
+static void take_piece(struct policies *policies, const char *text)
 {
 	if (strchr("rnplRNP", *text))
-		show(levels, *text, text + 1);
+		show(policies, *text, text + 1);
 	else if (strchr("fv", *text) && n_calls < CALLS_MAX)
-		levels_answer(levels, &calls[n_calls++], *text == 'f' ? "filter" : "preempt", text + 1,
+		policies_answer(policies, &calls[n_calls++], *text == 'f' ? "filter" : "preempt", text + 1,
 			strlen(text + 1));
 	else if (*text == 'a')
 		api_server_answers(text + 1);
@@ -298,7 +298,7 @@ static void take_piece(struct levels *levels, const char *text)
 	else if (*text == 't')
 		now_s += 10;
 	loop_run_once(scheduler.loop, 0);
-	levels_tick(levels);
+	policies_tick(policies);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -314,25 +314,25 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
-	struct levels *levels;
+	struct policies *policies;
 
 	ours = true;
 	memset(calls, 0, sizeof(calls));
 	n_calls = n_pending = 0;
 	ledger_init(&scheduler.ledger);
 	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
-	MUST(levels_start(&scheduler, &levels) == 0);
-	scheduler.levels = levels;
+	MUST(policies_start(&scheduler, &policies) == 0);
+	scheduler.policies = policies;
 	for (size_t at = 0, turn = 0; at < size && turn < 64; at += strlen(text + at) + 1, turn++)
 		if (text[at])
-			take_piece(levels, text + at);
+			take_piece(policies, text + at);
 	/* Every call has one answer, when the API server has answered too. */
 	for (int i = 0; i < 8 && n_pending; i++)
 		api_server_answers("");
 	for (size_t i = 0; i < n_calls; i++)
 		MUST(calls[i].replied);
-	scheduler.levels = NULL;
-	levels_stop(levels);
+	scheduler.policies = NULL;
+	policies_stop(policies);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
 		MUST(!watches[i].kind);
 	waiting_room_free(scheduler.waiting);

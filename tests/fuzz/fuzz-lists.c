@@ -60,7 +60,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-void log_write(enum log_level level, const char *format, ...)
+void log_write(enum log_level unit, const char *format, ...)
 {
 }
 

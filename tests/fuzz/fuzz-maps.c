@@ -57,7 +57,7 @@ bool kube_watch_synced(const struct kube_watch *watch)
 	return synced;
 }
 
-void log_write(enum log_level level, const char *format, ...)
+void log_write(enum log_level unit, const char *format, ...)
 {
 }
 

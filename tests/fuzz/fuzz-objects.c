@@ -69,27 +69,27 @@ static void pod(struct json_object *object)
 
 static void policy(struct json_object *object)
 {
-	struct level_policy *read;
+	struct resource_policy *read;
 	struct error err = {""};
 
-	if (level_policy_from_json(object, &read, &err) < 0) {
+	if (resource_policy_from_json(object, &read, &err) < 0) {
 		MUST(err.text[0]);
 		return;
 	}
-	MUST(*read->uid && *read->name && read->n_levels > 0 && read->n_levels <= LEVELS_MAX &&
+	MUST(*read->uid && *read->name && read->n_units > 0 && read->n_units <= POLICY_UNITS_MAX &&
 		read->timeout_ns >= 0);
 	selector_selects(&read->selector, "app=a\nk=b\n");
-	level_policy_free(read);
+	resource_policy_free(read);
 }
 
-static void pod_of_levels(struct json_object *object)
+static void pod_of_units(struct json_object *object)
 {
-	_cleanup_level_pod_facts_ struct level_pod_facts facts;
+	_cleanup_policy_pod_facts_ struct policy_pod_facts facts;
 	struct table keys;
 
 	table_init(&keys);
 	MUST(table_set(&keys, "ration.dev/placement", &keys) == 0);
-	if (level_pod_facts_from_json(object, &keys, &facts) == 0)
+	if (policy_pod_facts_from_json(object, &keys, &facts) == 0)
 		MUST(*facts.uid && *facts.name && *facts.namespace_);
 	for (size_t i = 0; i < facts.requests.n; i++)
 		MUST(facts.requests.list[i].milli > 0);
@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		node(object);
 		budget(object);
 		policy(object);
-		pod_of_levels(object);
+		pod_of_units(object);
 	}
 	json_object_put(object);
 	free(text);

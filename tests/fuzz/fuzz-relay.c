@@ -22,7 +22,7 @@ const char *const fuzz_words[] = {"\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
 static struct loop *loop;
 
 /* "the supervisor is gone" is no news here. */
-void log_write(enum log_level level, const char *format, ...)
+void log_write(enum log_level unit, const char *format, ...)
 {
 }
 

@@ -1,4 +1,5 @@
-/* Where a gang may go is decided by somebody else as well (levels of nodes): what he has to know for it. */
+/* Where a gang may go is decided by somebody else as well (units of a ResourcePolicy): what he has to know
+ * for it. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"

@@ -26,7 +26,7 @@ static const char *reject_reason_constant(enum reject_reason reject_reason)
 		return "GPU node changes its mode";
 	case REJECT_HELD:
 		return "GPU node's ration.dev/held cannot be read";
-	case REJECT_LEVEL:
+	case REJECT_POLICY_UNIT:
 		return "not the level that the ResourcePolicy gives";
 	default:
 		return "fits";

@@ -26,7 +26,7 @@ enum reject_reason {
 	REJECT_UNIT,	    /* GPU memory unit differs */
 	REJECT_CHANGING,    /* GPU node changes its mode (or unit) */
 	REJECT_HELD,	    /* what its agent says of orphans cannot be read */
-	REJECT_LEVEL,	    /* it would fit, but its ResourcePolicy has another level for it, or none */
+	REJECT_POLICY_UNIT, /* it would fit, but its ResourcePolicy has another unit for it, or none */
 	REJECT_MAX,
 };
 

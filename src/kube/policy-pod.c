@@ -110,10 +110,10 @@ static int add_resources(struct json_object *names, struct json_object *spec, st
 		int r;
 
 		(void)value;
-		if (level_amount(amounts, resource) != 0)
+		if (amounts_get(amounts, resource) != 0)
 			continue;
 		milli = effective(spec, resource);
-		r = milli > 0 ? level_amounts_add(amounts, resource, milli) : 0;
+		r = milli > 0 ? amounts_add(amounts, resource, milli) : 0;
 		if (r == -ENOMEM)
 			return r;
 	}
@@ -184,7 +184,7 @@ static uint64_t hash_of(struct json_object *object)
 	return hash | 1;
 }
 
-static void read_scheduled(struct json_object *status, struct level_pod_facts *facts)
+static void read_scheduled(struct json_object *status, struct policy_pod_facts *facts)
 {
 	struct json_object *conditions = json_member(status, "conditions");
 
@@ -204,30 +204,31 @@ static void read_scheduled(struct json_object *status, struct level_pod_facts *f
 	}
 }
 
-/* What we write: minus the number of levels before the pod's. */
+/* What we write: minus the number of units before the pod's. */
 static int32_t own_cost(const char *text)
 {
 	uint32_t value;
 
-	return *text == '-' && parse_u32(text + 1, LEVELS_MAX - 1, &value) == 0 ? -(int32_t)value : 0;
+	return *text == '-' && parse_u32(text + 1, POLICY_UNITS_MAX - 1, &value) == 0 ? -(int32_t)value : 0;
 }
 
 /* Ours is known by an annotation of ours with the same value: what somebody changed since is his. */
-static void read_cost(struct json_object *annotations, struct level_pod_facts *facts)
+static void read_cost(struct json_object *annotations, struct policy_pod_facts *facts)
 {
 	struct json_object *cost = json_member(annotations, ANNOTATION_DELETION_COST);
-	const char *value = json_string(cost), *ours = json_member_string(annotations, ANNOTATION_LEVEL_COST);
+	const char *value = json_string(cost),
+		   *ours = json_member_string(annotations, ANNOTATION_POLICY_COST);
 
 	if (!cost)
 		return;
-	facts->cost = LEVEL_COST_USERS;
+	facts->cost = POLICY_COST_USERS;
 	if (!value || !ours || strcmp(value, ours) != 0 || !own_cost(value))
 		return;
-	facts->cost = LEVEL_COST_OURS;
+	facts->cost = POLICY_COST_OURS;
 	facts->cost_value = own_cost(value);
 }
 
-static void read_state(struct json_object *pod, struct level_pod_facts *facts)
+static void read_state(struct json_object *pod, struct policy_pod_facts *facts)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *spec = json_member(pod, "spec"),
 			   *status = json_member(pod, "status");
@@ -256,12 +257,12 @@ static char *copy_of(struct json_object *object, const char *key)
 	return strdup(text && strlen(text) <= 253 ? text : "");
 }
 
-int level_pod_facts_from_json(
-	struct json_object *pod, const struct table *annotation_keys, struct level_pod_facts *ret_facts)
+int policy_pod_facts_from_json(
+	struct json_object *pod, const struct table *annotation_keys, struct policy_pod_facts *ret_facts)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *spec = json_member(pod, "spec");
 
-	*ret_facts = (struct level_pod_facts){.uid = copy_of(metadata, "uid"),
+	*ret_facts = (struct policy_pod_facts){.uid = copy_of(metadata, "uid"),
 		.namespace_ = copy_of(metadata, "namespace"),
 		.name = copy_of(metadata, "name"),
 		.node = copy_of(spec, "nodeName")};

@@ -10,7 +10,7 @@
 #include "net/http-server.h"
 #include "scheduler/answer.h"
 #include "scheduler/extender.h"
-#include "scheduler/levels-internal.h"
+#include "scheduler/policies-internal.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
@@ -38,11 +38,11 @@ static int question_parse(const char *body, size_t len, struct question *questio
 }
 
 /* Others' pods are not even read; those that ask for a GPU were narrowed by the other entry already. */
-static bool is_ours(struct levels *levels, struct question *question)
+static bool is_ours(struct policies *policies, struct question *question)
 {
 	const char *namespace_ = json_member_string(json_member(question->pod, "metadata"), "namespace");
 
-	if (!levels->spaces.count || !namespace_ || !levels_space(levels, namespace_))
+	if (!policies->namespaces.count || !namespace_ || !policies_namespace(policies, namespace_))
 		return false;
 	return pod_facts_from_json(question->pod, &question->facts, NULL) == 0 &&
 	       request_is_empty(&question->facts.request);
@@ -58,8 +58,8 @@ static size_t usable_names(const struct json_names *nodes, const bool *usable, c
 	return n;
 }
 
-static void answer_narrowed(const struct question *question, const struct levels_say *say, const bool *usable,
-	struct http_call *call)
+static void answer_narrowed(const struct question *question, const struct policy_decision *decision,
+	const bool *usable, struct http_call *call)
 {
 	size_t n_asked = question->nodes.n, n;
 	_cleanup_free_ const char **names = calloc(n_asked + 1, sizeof(*names));
@@ -70,21 +70,22 @@ static void answer_narrowed(const struct question *question, const struct levels
 		return;
 	}
 	n = usable_names(&question->nodes, usable, names);
-	record_level(say->levels->scheduler, &question->facts, n_asked, names, n, say->text);
-	good = n ? answer_names(names, n) : answer_unresolvable(question->nodes.names, n_asked, say->text);
-	if (say->owes_marks)
-		levels_reply(say, call, good,
+	record_policy(decision->policies->scheduler, &question->facts, n_asked, names, n, decision->text);
+	good = n ? answer_names(names, n)
+		 : answer_unresolvable(question->nodes.names, n_asked, decision->text);
+	if (decision->owes_marks)
+		policies_reply(decision, call, good,
 			answer_unresolvable(question->nodes.names, n_asked,
 				"the labels of its level could not be written, trying again"));
 	else
 		http_call_reply(call, 200, JSON, good);
 }
 
-static void filter(struct levels *levels, struct http_call *call, const char *body, size_t len)
+static void filter(struct policies *policies, struct http_call *call, const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
 	_cleanup_free_ bool *usable = NULL;
-	struct levels_say say;
+	struct policy_decision decision;
 
 	pod_facts_init(&question.facts);
 	if (question_parse(body, len, &question) < 0 || !question.nodes.names) {
@@ -93,24 +94,25 @@ static void filter(struct levels *levels, struct http_call *call, const char *bo
 				"request has no Pod, or no NodeNames: set nodeCacheCapable: true for this extender"));
 		return;
 	}
-	if (is_ours(levels, &question))
+	if (is_ours(policies, &question))
 		usable = malloc(question.nodes.n + 1);
 	if (usable) {
 		memset(usable, true, question.nodes.n);
-		levels_narrow(levels, question.pod, question.nodes.names, question.nodes.n, usable, &say);
+		policies_narrow(
+			policies, question.pod, question.nodes.names, question.nodes.n, usable, &decision);
 	}
-	if (usable && say.selected)
-		answer_narrowed(&question, &say, usable, call);
+	if (usable && decision.selected)
+		answer_narrowed(&question, &decision, usable, call);
 	else
 		http_call_reply(call, 200, JSON, answer_names(question.nodes.names, question.nodes.n));
 }
 
-static void preempt(struct levels *levels, struct http_call *call, const char *body, size_t len)
+static void preempt(struct policies *policies, struct http_call *call, const char *body, size_t len)
 {
 	_cleanup_json_ struct json_object *root = NULL, *answer = json_object_new_object();
 	struct json_object *nodes, *kept = json_object_new_object();
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
-	struct levels_say say = {0};
+	struct policy_decision decision = {0};
 	struct error ignored;
 
 	json_set(answer, "NodeNameToMetaVictims", kept);
@@ -124,20 +126,20 @@ static void preempt(struct levels *levels, struct http_call *call, const char *b
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(json_member(root, "Pod"), &facts, NULL) == 0 &&
 		request_is_empty(&facts.request))
-		levels_recall(levels, json_member(root, "Pod"), &say);
+		policies_recall(policies, json_member(root, "Pod"), &decision);
 	json_object_object_foreach (nodes, name, victims)
-		if (levels_may_preempt(&say, name))
+		if (policies_may_preempt(&decision, name))
 			json_set(kept, name, json_object_get(victims));
 	http_call_reply(call, 200, JSON, strdup(json_text(answer)));
 }
 
-void levels_answer(
-	struct levels *levels, struct http_call *call, const char *verb, const char *body, size_t len)
+void policies_answer(
+	struct policies *policies, struct http_call *call, const char *verb, const char *body, size_t len)
 {
 	if (strcmp(verb, "filter") == 0)
-		filter(levels, call, body, len);
+		filter(policies, call, body, len);
 	else if (strcmp(verb, "preempt") == 0)
-		preempt(levels, call, body, len);
+		preempt(policies, call, body, len);
 	else
 		http_call_reply(call, 404, "text/plain; charset=utf-8",
 			strdup("POST /levels/filter, /levels/preempt\n"));

@@ -11,50 +11,50 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "core/policy/level-book-internal.h"
+#include "core/policy/policy-book-internal.h"
 
-static struct level_nodes nodes;
-static struct level_book book;
+static struct policy_nodes nodes;
+static struct policy_book book;
 
 /* Policy "p" with a group for each value of the label "hash". */
 static int set_up(void **state)
 {
-	struct level_policy *policy = level_policy_new();
+	struct resource_policy *policy = resource_policy_new();
 
-	level_nodes_init(&nodes);
-	level_nodes_set(&nodes, "a", "pool=a\n");
-	level_book_init(&book, &nodes);
+	policy_nodes_init(&nodes);
+	policy_nodes_set(&nodes, "a", "pool=a\n");
+	policy_book_init(&book, &nodes);
 	policy->uid = strdup("p");
 	policy->name = strdup("p");
 	policy->namespace_ = strdup("team");
-	policy->n_levels = 1;
-	policy->levels[0] = (struct level){.kind = LEVEL_ECS};
+	policy->n_units = 1;
+	policy->units[0] = (struct unit){.kind = POLICY_UNIT_ECS};
 	policy->keys[0] = strdup("hash");
 	policy->n_keys = 1;
-	return level_book_set_policy(&book, policy);
+	return policy_book_set_policy(&book, policy);
 }
 
 static int tear_down(void **state)
 {
-	level_book_release(&book);
-	level_nodes_release(&nodes);
+	policy_book_release(&book);
+	policy_nodes_release(&nodes);
 	return 0;
 }
 
 static void show(const char *uid, const char *labels)
 {
-	struct level_pod_facts facts = {.uid = strdup(uid),
+	struct policy_pod_facts facts = {.uid = strdup(uid),
 		.namespace_ = strdup("team"),
 		.name = strdup(uid),
 		.labels = strdup(labels),
 		.node = strdup("a")};
 
-	assert_non_null(level_book_set_pod(&book, &facts, true));
+	assert_non_null(policy_book_set_pod(&book, &facts, true));
 }
 
 static size_t count(void)
 {
-	return level_entry_find(&book, "p")->groups.count;
+	return policy_entry_find(&book, "p")->groups.count;
 }
 
 static void a_group_ends_with_its_last_pod(void **state)
@@ -63,11 +63,11 @@ static void a_group_ends_with_its_last_pod(void **state)
 	show("2", "hash=x\n");
 	show("3", "hash=y\n");
 	assert_int_equal(count(), 2);
-	level_book_delete_pod(&book, "1");
+	policy_book_delete_pod(&book, "1");
 	assert_int_equal(count(), 2);
-	level_book_delete_pod(&book, "2");
+	policy_book_delete_pod(&book, "2");
 	assert_int_equal(count(), 1);
-	level_book_delete_pod(&book, "3");
+	policy_book_delete_pod(&book, "3");
 	assert_int_equal(count(), 0);
 }
 
@@ -76,7 +76,7 @@ static void a_pod_that_changes_its_group_leaves_none_behind(void **state)
 	show("1", "hash=x\n");
 	show("1", "hash=y\n");
 	assert_int_equal(count(), 1);
-	assert_null(table_get(&level_entry_find(&book, "p")->groups, "x\n"));
+	assert_null(table_get(&policy_entry_find(&book, "p")->groups, "x\n"));
 	show("1", "other=z\n");
 	assert_int_equal(count(), 0);
 }

@@ -7,11 +7,11 @@
 
 #include "base/clock.h"
 #include "kube/json.h"
-#include "scheduler/levels-internal.h"
+#include "scheduler/policies-internal.h"
 
 #define CONDITION "Accepted"
 
-void level_status_free(struct level_status *status)
+void policy_status_free(struct policy_status *status)
 {
 	if (!status)
 		return;
@@ -21,35 +21,35 @@ void level_status_free(struct level_status *status)
 	free(status);
 }
 
-struct level_status *level_status_of(struct level_space *space, const char *uid, const char *name)
+struct policy_status *policy_status_of(struct policy_namespace *ns, const char *uid, const char *name)
 {
-	struct level_status *status = table_get(&space->statuses, uid);
+	struct policy_status *status = table_get(&ns->statuses, uid);
 
 	if (status)
 		return status;
-	status = space->levels->n_statuses < STATUSES_MAX ? calloc(1, sizeof(*status)) : NULL;
+	status = ns->policies->n_statuses < STATUSES_MAX ? calloc(1, sizeof(*status)) : NULL;
 	if (!status)
 		return NULL;
-	status->space = space;
+	status->ns = ns;
 	status->uid = strdup(uid);
 	status->name = strdup(name);
-	if (!status->uid || !status->name || table_set(&space->statuses, uid, status) < 0) {
-		level_status_free(status);
+	if (!status->uid || !status->name || table_set(&ns->statuses, uid, status) < 0) {
+		policy_status_free(status);
 		return NULL;
 	}
-	space->levels->n_statuses++;
+	ns->policies->n_statuses++;
 	return status;
 }
 
-void level_status_drop(struct level_space *space, const char *uid)
+void policy_status_drop(struct policy_namespace *ns, const char *uid)
 {
-	struct level_status *status = table_remove(&space->statuses, uid);
+	struct policy_status *status = table_remove(&ns->statuses, uid);
 
 	if (!status)
 		return;
-	space->levels->n_statuses--;
-	space->levels->n_crowded -= status->crowded;
-	level_status_free(status);
+	ns->policies->n_statuses--;
+	ns->policies->n_crowded -= status->crowded;
+	policy_status_free(status);
 }
 
 static void now_text(char *text, size_t size)
@@ -61,7 +61,7 @@ static void now_text(char *text, size_t size)
 }
 
 /* The condition as an earlier process of ours wrote it keeps its time. */
-static void find_since(struct level_status *status, struct json_object *object)
+static void find_since(struct policy_status *status, struct json_object *object)
 {
 	struct json_object *conditions = json_member(json_member(object, "status"), "conditions");
 	size_t n = json_object_is_type(conditions, json_type_array) ? json_object_array_length(conditions)
@@ -80,15 +80,15 @@ static void find_since(struct level_status *status, struct json_object *object)
 	}
 }
 
-void level_status_set(
-	struct level_status *status, struct json_object *object, int result, const char *problem)
+void policy_status_set(
+	struct policy_status *status, struct json_object *object, int result, const char *problem)
 {
-	struct levels *levels = status->space->levels;
+	struct policies *policies = status->ns->policies;
 	bool accepted = result == 0, crowded = result == -E2BIG;
 
 	if (status->accepted != accepted)
 		status->since[0] = '\0';
-	levels->n_crowded = levels->n_crowded - status->crowded + crowded;
+	policies->n_crowded = policies->n_crowded - status->crowded + crowded;
 	status->accepted = accepted;
 	status->crowded = crowded;
 	status->settled = false;
@@ -96,7 +96,7 @@ void level_status_set(
 	json_whole(json_member(json_member(object, "metadata"), "generation"), 1, INT64_MAX,
 		&status->generation);
 	snprintf(status->problem, sizeof(status->problem), "%s", accepted ? "" : problem);
-	status->level[0] = '\0';
+	status->unit[0] = '\0';
 	status->reason[0] = '\0';
 	if (!status->since[0])
 		find_since(status, object);
@@ -104,44 +104,44 @@ void level_status_set(
 		now_text(status->since, sizeof(status->since));
 }
 
-void level_status_note(struct level_space *space, const struct level_policy *policy,
-	const struct level_answer *answer, const char *text)
+void policy_status_note(struct policy_namespace *ns, const struct resource_policy *policy,
+	const struct policy_answer *answer, const char *text)
 {
-	struct level_status *status = table_get(&space->statuses, policy->uid);
+	struct policy_status *status = table_get(&ns->statuses, policy->uid);
 	const char *colon = strstr(text, ": ");
 
 	if (!status)
 		return;
-	if (answer->verdict == LEVEL_USE)
-		snprintf(status->level, sizeof(status->level), "%zu/%zu %s", answer->level + 1,
-			policy->n_levels, level_kind_text(policy->levels[answer->level].kind));
+	if (answer->verdict == POLICY_USE_UNIT)
+		snprintf(status->unit, sizeof(status->unit), "%zu/%zu %s", answer->unit + 1, policy->n_units,
+			policy_unit_kind_text(policy->units[answer->unit].kind));
 	snprintf(status->reason, sizeof(status->reason), "%s", colon ? colon + 2 : text);
 }
 
 static struct json_object *units_json(
-	struct level_space *space, const struct level_policy *policy, int64_t *ret_pods)
+	struct policy_namespace *ns, const struct resource_policy *policy, int64_t *ret_pods)
 {
-	struct json_object *units = json_object_new_array();
-	struct level_use use[LEVELS_MAX];
+	struct json_object *rows = json_object_new_array();
+	struct policy_unit_usage use[POLICY_UNITS_MAX];
 
-	level_book_sum(&space->book, policy->uid, use);
-	for (size_t i = 0; i < policy->n_levels; i++) {
-		const struct level *level = &policy->levels[i];
-		struct json_object *unit = json_object_new_object();
+	policy_book_sum(&ns->book, policy->uid, use);
+	for (size_t i = 0; i < policy->n_units; i++) {
+		const struct unit *unit = &policy->units[i];
+		struct json_object *row = json_object_new_object();
 
-		json_set(unit, "resource", json_object_new_string(level_kind_text(level->kind)));
-		json_set(unit, "pods", json_object_new_int64(use[i].pods));
+		json_set(row, "resource", json_object_new_string(policy_unit_kind_text(unit->kind)));
+		json_set(row, "pods", json_object_new_int64(use[i].pods));
 		if (use[i].terminating)
-			json_set(unit, "terminating", json_object_new_int64(use[i].terminating));
-		if (level->has_max)
-			json_set(unit, "max", json_object_new_int64(level->max));
-		json_object_array_add(units, unit);
+			json_set(row, "terminating", json_object_new_int64(use[i].terminating));
+		if (unit->has_max)
+			json_set(row, "max", json_object_new_int64(unit->max));
+		json_object_array_add(rows, row);
 		*ret_pods += use[i].pods;
 	}
-	return units;
+	return rows;
 }
 
-static struct json_object *condition_json(const struct level_status *status)
+static struct json_object *condition_json(const struct policy_status *status)
 {
 	struct json_object *conditions = json_object_new_array(), *condition = json_object_new_object();
 
@@ -158,24 +158,23 @@ static struct json_object *condition_json(const struct level_status *status)
 	return conditions;
 }
 
-static struct json_object *status_json(struct level_status *status)
+static struct json_object *status_json(struct policy_status *status)
 {
-	const struct level_policy *policy = level_book_policy(&status->space->book, status->uid);
+	const struct resource_policy *policy = policy_book_policy(&status->ns->book, status->uid);
 	struct json_object *root = json_object_new_object(), *object = json_object_new_object();
 	int64_t pods = 0;
 
 	json_set(object, "observedGeneration", json_object_new_int64(status->generation));
-	json_set(
-		object, "units", policy ? units_json(status->space, policy, &pods) : json_object_new_array());
+	json_set(object, "units", policy ? units_json(status->ns, policy, &pods) : json_object_new_array());
 	json_set(object, "pods", json_object_new_int64(pods));
-	json_set(object, "level", json_object_new_string(status->level));
+	json_set(object, "level", json_object_new_string(status->unit));
 	json_set(object, "reason", json_object_new_string(status->reason));
 	json_set(object, "conditions", condition_json(status));
 	json_set(root, "status", object);
 	return root;
 }
 
-char *level_status_text(struct level_status *status, int64_t now_ns)
+char *policy_status_text(struct policy_status *status, int64_t now_ns)
 {
 	struct json_object *root;
 	char *text;
@@ -187,7 +186,7 @@ char *level_status_text(struct level_status *status, int64_t now_ns)
 	json_object_put(root);
 	if (text && status->written && strcmp(text, status->written) == 0) {
 		free(text);
-		status->not_before_ns = now_ns + LEVEL_STATUS_EVERY_NS;
+		status->not_before_ns = now_ns + POLICY_STATUS_EVERY_NS;
 		return NULL;
 	}
 	return text;

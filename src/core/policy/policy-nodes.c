@@ -2,36 +2,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/policy/level-book.h"
+#include "core/policy/policy-book.h"
 
 #define LABEL_TYPE "type"
 #define TYPE_VIRTUAL "virtual-kubelet"
 
-void level_nodes_init(struct level_nodes *nodes)
+void policy_nodes_init(struct policy_nodes *nodes)
 {
 	table_init(&nodes->by_name);
 	nodes->generation = 1;
 }
 
-static void node_free(struct level_node *node)
+static void node_free(struct policy_node *node)
 {
 	if (node)
 		free(node->labels);
 	free(node);
 }
 
-void level_nodes_release(struct level_nodes *nodes)
+void policy_nodes_release(struct policy_nodes *nodes)
 {
-	struct level_node *node;
+	struct policy_node *node;
 
 	table_for_each (&nodes->by_name, cursor, node)
 		node_free(node);
 	table_release(&nodes->by_name);
 }
 
-static struct level_node *node_new(const char *name, const char *labels)
+static struct policy_node *node_new(const char *name, const char *labels)
 {
-	struct level_node *node = calloc(1, sizeof(*node) + strlen(name) + 1);
+	struct policy_node *node = calloc(1, sizeof(*node) + strlen(name) + 1);
 
 	if (!node)
 		return NULL;
@@ -46,9 +46,9 @@ static struct level_node *node_new(const char *name, const char *labels)
 }
 
 /* Most events of a node change its status only. */
-int level_nodes_set(struct level_nodes *nodes, const char *name, const char *labels)
+int policy_nodes_set(struct policy_nodes *nodes, const char *name, const char *labels)
 {
-	struct level_node *old = table_get(&nodes->by_name, name), *node;
+	struct policy_node *old = table_get(&nodes->by_name, name), *node;
 
 	if (old && strcmp(old->labels ? old->labels : "", labels ? labels : "") == 0)
 		return 0;
@@ -62,9 +62,9 @@ int level_nodes_set(struct level_nodes *nodes, const char *name, const char *lab
 	return 0;
 }
 
-void level_nodes_remove(struct level_nodes *nodes, const char *name)
+void policy_nodes_remove(struct policy_nodes *nodes, const char *name)
 {
-	struct level_node *node = table_remove(&nodes->by_name, name);
+	struct policy_node *node = table_remove(&nodes->by_name, name);
 
 	if (node)
 		nodes->generation++;

@@ -1,4 +1,4 @@
-#include "core/policy/level-book-internal.h"
+#include "core/policy/policy-book-internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 #define GROUP_TEXT_MAX 4096
 
-void level_groups_clear(struct level_entry *entry)
+void policy_groups_clear(struct policy_entry *entry)
 {
-	struct level_group *group;
+	struct policy_group *group;
 
 	table_for_each (&entry->groups, cursor, group) {
 		free(group->use);
@@ -20,10 +20,10 @@ void level_groups_clear(struct level_entry *entry)
 	table_init(&entry->groups);
 }
 
-struct level_entry *level_entry_find(const struct level_book *book, const char *uid)
+struct policy_entry *policy_entry_find(const struct policy_book *book, const char *uid)
 {
 	list_for_each (item, &book->policies) {
-		struct level_entry *entry = list_entry(item, struct level_entry, item);
+		struct policy_entry *entry = list_entry(item, struct policy_entry, item);
 
 		if (strcmp(entry->policy->uid, uid) == 0)
 			return entry;
@@ -31,10 +31,10 @@ struct level_entry *level_entry_find(const struct level_book *book, const char *
 	return NULL;
 }
 
-static struct level_entry *entry_of(struct level_book *book, const struct level_pod *pod)
+static struct policy_entry *entry_of(struct policy_book *book, const struct policy_pod *pod)
 {
 	list_for_each (item, &book->policies) {
-		struct level_entry *entry = list_entry(item, struct level_entry, item);
+		struct policy_entry *entry = list_entry(item, struct policy_entry, item);
 
 		if (selector_selects(&entry->policy->selector, pod->facts.labels))
 			return entry;
@@ -43,7 +43,8 @@ static struct level_entry *entry_of(struct level_book *book, const struct level_
 }
 
 /* false: a key is missing. */
-static bool group_text(const struct level_policy *policy, const struct level_pod *pod, struct strbuf *text)
+static bool group_text(
+	const struct resource_policy *policy, const struct policy_pod *pod, struct strbuf *text)
 {
 	for (size_t i = 0; i < policy->n_keys; i++) {
 		size_t len = 0;
@@ -57,15 +58,15 @@ static bool group_text(const struct level_policy *policy, const struct level_pod
 	return !text->failed;
 }
 
-static struct level_group *group_get_or_add(struct level_entry *entry, const char *text)
+static struct policy_group *group_get_or_add(struct policy_entry *entry, const char *text)
 {
-	struct level_group *group = table_get(&entry->groups, text);
+	struct policy_group *group = table_get(&entry->groups, text);
 
 	if (group)
 		return group;
 	group = calloc(1, sizeof(*group) + strlen(text) + 1);
 	if (group)
-		group->use = calloc(entry->policy->n_levels, sizeof(*group->use));
+		group->use = calloc(entry->policy->n_units, sizeof(*group->use));
 	if (!group || !group->use || table_set(&entry->groups, text, group) < 0) {
 		if (group)
 			free(group->use);
@@ -76,7 +77,7 @@ static struct level_group *group_get_or_add(struct level_entry *entry, const cha
 	return group;
 }
 
-static struct level_group *group_of(struct level_entry *entry, const struct level_pod *pod)
+static struct policy_group *group_of(struct policy_entry *entry, const struct policy_pod *pod)
 {
 	_cleanup_strbuf_ struct strbuf text;
 
@@ -84,12 +85,12 @@ static struct level_group *group_of(struct level_entry *entry, const struct leve
 	return group_text(entry->policy, pod, &text) ? group_get_or_add(entry, strbuf_cstr(&text)) : NULL;
 }
 
-bool level_pod_has_marks(const struct level_pod *pod, size_t at)
+bool policy_pod_has_marks(const struct policy_pod *pod, size_t at)
 {
-	const struct level *level = &pod->policy->levels[at];
+	const struct unit *unit = &pod->policy->units[at];
 
-	return level_pairs_hold(&level->pod_labels, pod->facts.labels) &&
-	       level_pairs_hold(&level->pod_annotations, pod->facts.annotations);
+	return label_pairs_hold(&unit->pod_labels, pod->facts.labels) &&
+	       label_pairs_hold(&unit->pod_annotations, pod->facts.annotations);
 }
 
 static bool names(const struct label_pairs *pairs, const char *key)
@@ -110,47 +111,46 @@ static bool has_other(const struct label_pairs *pairs, const struct label_pairs 
 	return false;
 }
 
-bool level_pod_owes_marks(const struct level_pod *pod, size_t at)
+bool policy_pod_owes_marks(const struct policy_pod *pod, size_t at)
 {
-	const struct level *levels = pod->policy->levels, *own = &levels[at];
+	const struct unit *units = pod->policy->units, *own = &units[at];
 
-	if (!level_pod_has_marks(pod, at))
+	if (!policy_pod_has_marks(pod, at))
 		return true;
-	for (size_t i = 0; i < pod->policy->n_levels; i++)
-		if (i != at && (has_other(&levels[i].pod_labels, &own->pod_labels, pod->facts.labels) ||
-				       has_other(&levels[i].pod_annotations, &own->pod_annotations,
+	for (size_t i = 0; i < pod->policy->n_units; i++)
+		if (i != at && (has_other(&units[i].pod_labels, &own->pod_labels, pod->facts.labels) ||
+				       has_other(&units[i].pod_annotations, &own->pod_annotations,
 					       pod->facts.annotations)))
 			return true;
 	return false;
 }
 
-static bool is_in(const struct level_pod *pod, const struct level_node *node, size_t at)
+static bool is_in(const struct policy_pod *pod, const struct policy_node *node, size_t at)
 {
-	return level_has_node(&pod->policy->levels[at], node->labels, node->is_virtual) &&
-	       level_pod_has_marks(pod, at);
+	return policy_unit_has_node(&pod->policy->units[at], node->labels, node->is_virtual) &&
+	       policy_pod_has_marks(pod, at);
 }
 
-static int level_of_pod(const struct level_book *book, const struct level_pod *pod)
+static int policy_of_pod(const struct policy_book *book, const struct policy_pod *pod)
 {
-	const struct level_node *node;
+	const struct policy_node *node;
 
 	if (!*pod->facts.node)
 		return pod->claim;
 	node = table_get(&book->nodes->by_name, pod->facts.node);
 	if (!node)
 		return -1;
-	if (pod->given >= 0 && pod->given < (int)pod->policy->n_levels &&
-		is_in(pod, node, (size_t)pod->given))
+	if (pod->given >= 0 && pod->given < (int)pod->policy->n_units && is_in(pod, node, (size_t)pod->given))
 		return pod->given;
-	for (size_t i = 0; i < pod->policy->n_levels; i++)
+	for (size_t i = 0; i < pod->policy->n_units; i++)
 		if (is_in(pod, node, i))
 			return (int)i;
 	return -1;
 }
 
-static bool counts_there(const struct level_pod *pod)
+static bool counts_there(const struct policy_pod *pod)
 {
-	const struct level_policy *policy = pod->policy;
+	const struct resource_policy *policy = pod->policy;
 
 	if (policy->ignores_terminating && pod->facts.terminating)
 		return false;
@@ -158,38 +158,38 @@ static bool counts_there(const struct level_pod *pod)
 	       pod->facts.scheduled >= policy->created;
 }
 
-static void use_change(struct level_pod *pod, int sign)
+static void use_change(struct policy_pod *pod, int sign)
 {
-	const struct level *level = &pod->policy->levels[pod->level];
-	struct level_use *use = &pod->group->use[pod->level];
+	const struct unit *unit = &pod->policy->units[pod->unit];
+	struct policy_unit_usage *use = &pod->group->use[pod->unit];
 
 	use->terminating += (uint32_t)(pod->facts.terminating ? sign : 0);
 	if (!pod->counts)
 		return;
 	use->pods += (uint32_t)sign;
-	for (size_t i = 0; i < level->max_resources.n; i++)
+	for (size_t i = 0; i < unit->max_resources.n; i++)
 		use->milli[i] += sign *
-				 level_amount(&pod->facts.requests, level->max_resources.list[i].resource);
+				 amounts_get(&pod->facts.requests, unit->max_resources.list[i].resource);
 }
 
-/* The group stays until level_group_drop_if_empty(): the pod may come back into it. */
-void level_pod_take_out(struct level_pod *pod)
+/* The group stays until policy_group_drop_if_empty(): the pod may come back into it. */
+void policy_pod_take_out(struct policy_pod *pod)
 {
 	if (!pod->group)
 		return;
-	if (pod->level >= 0)
+	if (pod->unit >= 0)
 		use_change(pod, -1);
 	pod->group->members--;
 	pod->group = NULL;
-	pod->level = -1;
+	pod->unit = -1;
 	pod->counts = false;
 }
 
 /* Groups come and go with every change of a Deployment's template. */
-void level_group_drop_if_empty(
-	struct level_book *book, const struct level_policy *policy, struct level_group *group)
+void policy_group_drop_if_empty(
+	struct policy_book *book, const struct resource_policy *policy, struct policy_group *group)
 {
-	struct level_entry *entry = group && !group->members ? level_entry_find(book, policy->uid) : NULL;
+	struct policy_entry *entry = group && !group->members ? policy_entry_find(book, policy->uid) : NULL;
 
 	if (!entry)
 		return;
@@ -199,20 +199,20 @@ void level_group_drop_if_empty(
 }
 
 /* With another policy, or another version of it. */
-static void begin_anew(struct level_pod *pod)
+static void begin_anew(struct policy_pod *pod)
 {
 	pod->wait_serial = pod->policy->serial;
-	pod->wait = (struct level_wait){0};
+	pod->wait = (struct policy_wait){0};
 	pod->given = -1;
 }
 
-void level_pod_put_in(struct level_book *book, struct level_pod *pod)
+void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
 {
-	struct level_entry *entry = entry_of(book, pod);
+	struct policy_entry *entry = entry_of(book, pod);
 
 	pod->policy = entry ? entry->policy : NULL;
 	pod->group = entry ? group_of(entry, pod) : NULL;
-	pod->level = -1;
+	pod->unit = -1;
 	pod->counts = false;
 	if (!pod->policy)
 		pod->claim = -1;
@@ -221,10 +221,10 @@ void level_pod_put_in(struct level_book *book, struct level_pod *pod)
 	if (!pod->group)
 		return;
 	pod->group->members++;
-	if (pod->claim >= (int)pod->policy->n_levels)
+	if (pod->claim >= (int)pod->policy->n_units)
 		pod->claim = -1;
-	pod->level = level_of_pod(book, pod);
-	if (pod->level < 0)
+	pod->unit = policy_of_pod(book, pod);
+	if (pod->unit < 0)
 		return;
 	pod->counts = counts_there(pod);
 	use_change(pod, 1);

@@ -1,0 +1,137 @@
+/* policies-internal.h - what policies.c (questions), policies-confirm.c, policies-gang.c, policies-watch.c,
+ * policies-write.c, policies-status.c and policies-verbs.c share. */
+#pragma once
+
+#include "base/list.h"
+#include "base/table.h"
+#include "core/policy/policy-book.h"
+#include "scheduler/policies.h"
+
+struct kube_response;
+struct kube_watch;
+struct loop_timer;
+
+#define NAMESPACES_MAX 100 /* namespaces with ResourcePolicies that hold: the pods of each are kept */
+#define POLICIES_MAX 100   /* of one namespace */
+#define POLICY_STATUS_EVERY_NS INT64_C(1000000000)
+#define STATUSES_MAX 2000 /* policies that are told how they do; others are ignored */
+
+/* How a policy is doing, for its status. */
+struct policy_status {
+	struct policy_namespace *ns;
+	char *uid, *name;
+	int64_t generation;
+	bool accepted;
+	bool crowded;		       /* refused only since there are too many others */
+	uint64_t round;		       /* of units->round, in which it was shown */
+	char problem[512];	       /* why not */
+	char since[32];		       /* when that came to be so */
+	char unit[64];		       /* the last that a pod was given */
+	char reason[POLICY_TEXT_SIZE]; /* and why, or why the last pod that asked waits */
+	char *written;		       /* NULL: not known */
+	bool busy, settled;	       /* written, and will not change by itself */
+	int64_t not_before_ns;
+};
+
+/* A namespace. */
+struct policy_namespace {
+	struct policies *policies;
+	char *name;
+	struct policy_book book;
+	struct table statuses; /* uid -> struct policy_status, of policies that cannot be understood too */
+	struct kube_watch
+		*list; /* its pods are being read, which the watch of all pods did not show us; else NULL */
+	struct table ended; /* uids whose end that watch has told since then */
+	bool is_read;
+	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
+	bool unwritten;	    /* pods may need something to be written */
+	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
+};
+
+struct policies {
+	struct scheduler *scheduler;
+	struct table namespaces;      /* name -> struct policy_namespace */
+	struct table namespace_names; /* uid of a policy -> name of its space */
+	struct policy_nodes nodes;
+	int64_t watched_ns; /* since when the watch of pods is open, for all we have seen each second; 0: it
+			       is not */
+	struct kube_watch *policies_watch;
+	struct loop_timer *timer;
+	struct list requests; /* struct policy_write */
+	size_t n_requests;
+	bool known, absent, armed;
+	size_t n_statuses, n_crowded;
+	uint64_t round;	    /* of LISTs that we asked for ourselves */
+	bool ignored;	    /* some have not even a status */
+	bool made_room;	    /* for policies that were refused since there are too many */
+	int64_t listed_ns;  /* when they were listed for that last */
+	bool leads, asking; /* the kube-scheduler beside us, by its Lease */
+	int64_t leads_checked_ns;
+	uint64_t given, waited, writes;
+};
+
+struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_);
+
+/* policy_namespace_is_ready() - its pods are read. Nobody asks us before the nodes are. */
+bool policy_namespace_is_ready(const struct policy_namespace *ns);
+
+/* policies_select() - the pod as a question shows it, if a policy has a say; else NULL. decision: as far as
+ * known.
+ */
+struct policy_pod *policies_select(struct policies *policies, struct json_object *object,
+	struct policy_namespace **ret_ns, struct policy_decision *ret_decision);
+
+/* policies_cannot_say() - nobody can say yet: the pod is woken when somebody can. */
+bool policies_cannot_say(
+	struct policy_namespace *ns, struct policy_pod *pod, struct policy_decision *decision);
+
+/* policies_use(), policies_wait() - what was answered, by the text in decision. */
+void policies_use(
+	struct policy_namespace *ns, struct policy_pod *pod, size_t unit, struct policy_decision *decision);
+void policies_wait(struct policy_namespace *ns, struct policy_pod *pod, const struct policy_answer *answer,
+	int64_t now, const struct policy_decision *decision);
+
+/* policies_look_soon() - somebody may wait for what is free now, or something is to be written. */
+void policies_look_soon(struct policies *policies);
+
+/* policies-gang.c: policies_drop_given_up() - what was taken for pods that did not ask, whose gang has no
+ * plan any more. */
+void policies_drop_given_up(struct policy_namespace *ns);
+
+/* policies-watch.c */
+int policies_watch_start(struct policies *policies);
+void policies_watch_stop(struct policies *policies);
+void policies_list_again(struct policies *policies); /* if policies were refused that now may hold */
+/* policies_follow() - reads what the policies need, and drops what none needs; not from within a list of
+ * pods.
+ */
+void policies_follow(struct policies *policies);
+
+/* policies-write.c */
+void policies_write(struct policies *policies);
+void policies_writes_stop(struct policies *policies);
+
+/* policies-status.c: status_of() adds one; NULL: out of memory, or there are STATUSES_MAX. status_set() -
+ * result: 0, -E2BIG if there are too many others, another error if it cannot be understood. */
+struct policy_status *policy_status_of(struct policy_namespace *ns, const char *uid, const char *name);
+void policy_status_set(
+	struct policy_status *status, struct json_object *object, int result, const char *problem);
+void policy_status_drop(struct policy_namespace *ns, const char *uid);
+void policy_status_free(struct policy_status *status);
+void policy_status_note(struct policy_namespace *ns, const struct resource_policy *policy,
+	const struct policy_answer *answer, const char *text);
+/* policy_status_text() - what is to be written now, NULL if that is what was written. Not more than once a
+ * second, since it is made of all groups of its pods. The caller frees it. */
+char *policy_status_text(struct policy_status *status, int64_t now_ns);
+
+/* A request that is under way. */
+struct policy_write {
+	struct list item;
+	struct policies *policies;
+	char *ns, *uid; /* of the pod or the policy; looked up again when the answer is there */
+	struct http_call *call;
+	char *good, *bad;
+	char *status;
+};
+struct policy_write *policy_write_new(struct policies *policies, const char *ns, const char *uid);
+void policy_write_free(struct policy_write *write);

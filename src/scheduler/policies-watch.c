@@ -1,0 +1,489 @@
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/json.h"
+#include "kube/object-name.h"
+#include "kube/resource-policy.h"
+#include "kube/watch.h"
+#include "scheduler/policies-internal.h"
+#include "scheduler/scheduler.h"
+
+/* Pods that have ended are in no unit. */
+#define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+/* Where there is no such collection, it may come later. */
+#define ABSENT_BACKOFF_MS 30000
+#define BACKOFF_MAX_MS 1000
+#define LIST_AGAIN_NS (5 * NS_PER_S)
+/* A verdict that the watch shows so soon after a claim may be that of the question before. */
+#define CLAIM_GRACE_NS (2 * NS_PER_S)
+
+/* ---- pods of a namespace ---- */
+
+/* kube-scheduler has said no after we said yes: something else rejected the pod. And who is unschedulable
+ * without that we were asked has found no room in its first unit since then. */
+static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, uint64_t before)
+{
+	uint64_t preempted = pod->wait.preempted;
+	struct policy_answer ignored;
+	int64_t now = monotonic_ns();
+
+	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
+		return;
+	if (pod->claim >= 0 && now - pod->claim_began_ns > CLAIM_GRACE_NS)
+		policy_book_drop_claim(&ns->book, pod);
+	if (pod->claim >= 0 || !policy_namespace_is_ready(ns))
+		return;
+	policy_book_ask(&ns->book, pod, 1, 0, now, &ignored);
+	pod->wait.preempted = preempted;
+}
+
+/* While the namespace is listed, its list may be older than what the watch tells. */
+static void note_end(struct policy_namespace *ns, const char *uid)
+{
+	if (ns->list && table_set(&ns->ended, uid, ns) < 0)
+		log_error("pod %s: out of memory", uid);
+}
+
+/* listed: by the list of the namespace, else by the watch of pods, which may be ahead of it: the list says
+ * nothing about pods that the watch has shown, or has told the end of, since the list began. */
+static void take_pod(struct policy_namespace *ns, struct json_object *object, bool listed)
+{
+	_cleanup_policy_pod_facts_ struct policy_pod_facts facts;
+	const struct policy_pod *known;
+	struct policy_pod *pod;
+	uint64_t before;
+
+	if (policy_pod_facts_from_json(object, &ns->book.annotation_keys, &facts) < 0)
+		return;
+	if (listed && (policy_book_is_shown(&ns->book, facts.uid) || table_get(&ns->ended, facts.uid)))
+		return;
+	if (facts.finished)
+		note_end(ns, facts.uid);
+	known = policy_book_pod(&ns->book, facts.uid);
+	before = known ? known->facts.verdict : 0;
+	pod = policy_book_set_pod(&ns->book, &facts, true);
+	if (pod)
+		take_verdict(ns, pod, before);
+	ns->unwritten = true;
+	policies_look_soon(ns->policies);
+}
+
+static const char *namespace_of(struct json_object *object)
+{
+	return json_member_string(json_member(object, "metadata"), "namespace");
+}
+
+void policies_see_pod(struct policies *policies, struct json_object *object)
+{
+	const char *namespace_ = policies_are_used(policies) ? namespace_of(object) : NULL;
+	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
+
+	if (ns)
+		take_pod(ns, object, false);
+}
+
+static void forget_pod(struct policy_namespace *ns, const char *uid)
+{
+	note_end(ns, uid);
+	policy_book_delete_pod(&ns->book, uid);
+	policies_look_soon(ns->policies);
+}
+
+void policies_forget_pod(struct policies *policies, const char *uid, struct json_object *last)
+{
+	const char *namespace_ = last ? namespace_of(last) : NULL;
+	struct policy_namespace *ns = NULL;
+
+	if (!policies_are_used(policies))
+		return;
+	if (namespace_ && (ns = policies_namespace(policies, namespace_)))
+		forget_pod(ns, uid);
+	if (namespace_)
+		return;
+	table_for_each (&policies->namespaces, cursor, ns)
+		if (ns->list || policy_book_pod(&ns->book, uid))
+			forget_pod(ns, uid);
+}
+
+static void on_listed_pod(void *userdata, struct json_object *object)
+{
+	take_pod(userdata, object, true);
+}
+
+/* Whom kube-scheduler was told no about before we started it keeps back until something happens to them. */
+static void find_waiting(struct policy_namespace *ns)
+{
+	struct policy_pod *pod;
+
+	table_for_each (&ns->book.pods, cursor, pod)
+		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
+			!pod->asked && !pod->waits) {
+			pod->waits = true;
+			pod->waits_since_ns = pod->wake_ns = monotonic_ns();
+		}
+}
+
+static void on_pods_listed(void *userdata)
+{
+	struct policy_namespace *ns = userdata;
+
+	policy_book_settle(&ns->book);
+	ns->book.freed++; /* who was told to wait for this */
+	if (ns->is_older)
+		find_waiting(ns);
+	ns->is_older = false;
+	ns->is_read = true;
+	policies_look_soon(ns->policies);
+}
+
+static void stop_reading(struct policy_namespace *ns)
+{
+	kube_watch_free(ns->list);
+	ns->list = NULL;
+	table_release(&ns->ended);
+	table_init(&ns->ended);
+}
+
+/* Before there was a policy, or before one named a certain annotation, the pods that the watch showed were
+ * not kept: they are listed once. */
+static int read_pods(struct policy_namespace *ns)
+{
+	static const struct kube_watch_ops ops = {.object = on_listed_pod, .synced = on_pods_listed};
+	struct scheduler *scheduler = ns->policies->scheduler;
+	char path[512];
+	int r;
+
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->name);
+	stop_reading(ns);
+	policy_book_begin_list(&ns->book);
+	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, ns, &ns->list);
+	if (r < 0)
+		return r;
+	kube_watch_set_backoff_max_ms(ns->list, BACKOFF_MAX_MS);
+	return 0;
+}
+
+/* ---- nodes ---- */
+
+void policies_see_node(struct policies *policies, const char *name, struct json_object *object)
+{
+	_cleanup_free_ char *labels = NULL;
+
+	if (!policies ||
+		labels_from_json(json_member(json_member(object, "metadata"), "labels"), &labels) < 0)
+		return;
+	if (policy_nodes_set(&policies->nodes, name, labels) < 0)
+		log_error("node %s: out of memory", name);
+	if (policies->namespaces.count)
+		policies_look_soon(policies);
+}
+
+void policies_forget_node(struct policies *policies, const char *name)
+{
+	if (!policies)
+		return;
+	policy_nodes_remove(&policies->nodes, name);
+	if (policies->namespaces.count)
+		policies_look_soon(policies);
+}
+
+/* ---- policies ---- */
+
+static struct policy_namespace *namespace_get_or_add(struct policies *policies, const char *name)
+{
+	struct policy_namespace *ns = policies_namespace(policies, name);
+
+	if (ns)
+		return ns;
+	ns = calloc(1, sizeof(*ns));
+	if (!ns)
+		return NULL;
+	ns->policies = policies;
+	ns->is_older = !policies->known;
+	ns->name = strdup(name);
+	table_init(&ns->statuses);
+	table_init(&ns->ended);
+	policy_book_init(&ns->book, &policies->nodes);
+	if (!ns->name || table_set(&policies->namespaces, name, ns) < 0) {
+		free(ns->name);
+		free(ns);
+		return NULL;
+	}
+	return ns;
+}
+
+static void namespace_free(struct policy_namespace *ns)
+{
+	struct policy_status *status;
+
+	stop_reading(ns);
+	table_for_each (&ns->statuses, cursor, status)
+		policy_status_drop(ns, status->uid);
+	table_release(&ns->statuses);
+	policy_book_release(&ns->book);
+	free(ns->name);
+	free(ns);
+}
+
+/* Only bound pods have got one from us: on another it is somebody's copy. */
+static bool has_costs_of_ours(const struct policy_namespace *ns)
+{
+	const struct policy_pod *pod;
+
+	table_for_each (&ns->book.pods, cursor, pod)
+		if (pod->facts.cost == POLICY_COST_OURS && *pod->facts.node)
+			return true;
+	return false;
+}
+
+/* One whose last policy has gone is kept until its pods are clean again. */
+void policies_follow(struct policies *policies)
+{
+	struct policy_namespace *ns;
+
+	table_for_each (&policies->namespaces, cursor, ns) {
+		bool used = !list_empty(&ns->book.policies);
+
+		if (ns->is_read && ns->list)
+			stop_reading(ns);
+		if (used && !ns->is_read && !ns->list && read_pods(ns) < 0)
+			log_error("the pods of namespace %s cannot be listed, trying again", ns->name);
+		if (used || ns->statuses.count || (ns->is_read && has_costs_of_ours(ns)))
+			continue;
+		table_remove(&policies->namespaces, ns->name);
+		namespace_free(ns);
+	}
+}
+
+static void remember_namespace(struct policies *policies, const char *uid, const char *name)
+{
+	char *copy = table_get(&policies->namespace_names, uid) ? NULL : strdup(name);
+
+	if (copy && table_set(&policies->namespace_names, uid, copy) < 0)
+		free(copy);
+}
+
+static size_t policies_of(const struct policy_namespace *ns)
+{
+	size_t n = 0;
+
+	list_for_each (item, &ns->book.policies)
+		n++;
+	return n;
+}
+
+static size_t used_namespaces(const struct policies *policies)
+{
+	const struct policy_namespace *ns;
+	size_t n = 0;
+
+	table_for_each (&policies->namespaces, cursor, ns)
+		n += !list_empty(&ns->book.policies);
+	return n;
+}
+
+static int check_crowd(
+	const struct policy_namespace *ns, const struct resource_policy *policy, struct error *err)
+{
+	if (policy_book_policy(&ns->book, policy->uid))
+		return 0;
+	if (policies_of(ns) >= POLICIES_MAX)
+		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
+	if (list_empty(&ns->book.policies) && used_namespaces(ns->policies) >= NAMESPACES_MAX)
+		return error_set(
+			err, E2BIG, "%d other namespaces have ResourcePolicies already", NAMESPACES_MAX);
+	return 0;
+}
+
+/* Annotations that no policy named before were not kept: the pods are listed anew. */
+static int take_policy(struct policy_namespace *ns, struct resource_policy *policy, struct error *err)
+{
+	bool annotations = false;
+	int r = check_crowd(ns, policy, err);
+
+	if (r < 0) {
+		resource_policy_free(policy);
+		return r;
+	}
+	for (size_t i = 0; i < policy->n_units; i++)
+		annotations = annotations || policy->units[i].pod_annotations.n;
+	if (policy_book_set_policy(&ns->book, policy) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (annotations) {
+		stop_reading(ns);
+		ns->is_read = false;
+	}
+	return 0;
+}
+
+static bool is_unchanged(const struct policy_namespace *ns, const char *uid, struct json_object *metadata)
+{
+	const struct policy_status *status = table_get(&ns->statuses, uid);
+	int64_t generation = 0;
+
+	return status && !status->crowded &&
+	       json_whole(json_member(metadata, "generation"), 1, INT64_MAX, &generation) == 0 &&
+	       generation == status->generation;
+}
+
+/* Those who were refused for others are asked about again. */
+static void make_room(struct policies *policies)
+{
+	policies->made_room = policies->made_room || policies->n_crowded || policies->ignored;
+}
+
+static void judge_policy(
+	struct policy_namespace *ns, struct policy_status *status, struct json_object *object)
+{
+	struct resource_policy *policy = NULL;
+	struct error err = {0};
+	int r = resource_policy_from_json(object, &policy, &err);
+
+	if (r == 0)
+		r = take_policy(ns, policy, &err);
+	if (r < 0) {
+		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->name, status->name, err.text);
+		policy_book_remove_policy(&ns->book, status->uid);
+	}
+	policy_status_set(status, object, r, err.text);
+	if (r < 0 && r != -E2BIG)
+		make_room(ns->policies);
+	ns->unwritten = true;
+}
+
+static void on_policy(void *userdata, struct json_object *object)
+{
+	struct policies *policies = userdata;
+	struct json_object *metadata = json_member(object, "metadata");
+	const char *uid = json_member_string(metadata, "uid"), *name = json_member_string(metadata, "name"),
+		   *namespace_ = json_member_string(metadata, "namespace");
+	struct policy_namespace *ns;
+	struct policy_status *status;
+
+	if (!uid || !name || !object_name_is_valid(name) || !namespace_ || !object_name_is_valid(namespace_))
+		return;
+	ns = namespace_get_or_add(policies, namespace_);
+	status = ns ? policy_status_of(ns, uid, name) : NULL;
+	if (!status) {
+		log_warning("ResourcePolicy %s/%s: ignored, there are %d already", namespace_, name,
+			STATUSES_MAX);
+		policies->ignored = true;
+		policies_follow(policies);
+		return;
+	}
+	status->round = policies->round;
+	if (is_unchanged(ns, uid, metadata))
+		return;
+	remember_namespace(policies, uid, namespace_);
+	judge_policy(ns, status, object);
+	policies_follow(policies);
+	policies_look_soon(policies);
+}
+
+static void on_policy_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct policies *policies = userdata;
+	_cleanup_free_ char *name = table_remove(&policies->namespace_names, uid);
+	struct policy_namespace *ns = name ? policies_namespace(policies, name) : NULL;
+
+	(void)last;
+	if (!ns)
+		return;
+	policy_book_remove_policy(&ns->book, uid);
+	policy_status_drop(ns, uid);
+	make_room(policies);
+	ns->unwritten = true;
+	policies_follow(policies);
+	policies_look_soon(policies);
+}
+
+/* What was deleted while nobody watched: after a LIST that we asked for ourselves. */
+static bool forget_one_unshown(struct policies *policies)
+{
+	struct policy_namespace *ns;
+	struct policy_status *status;
+
+	table_for_each (&policies->namespaces, cursor, ns)
+		table_for_each (&ns->statuses, at, status)
+			if (status->round != policies->round) {
+				on_policy_deleted(policies, status->uid, NULL);
+				return true;
+			}
+	return false;
+}
+
+static void on_policies_synced(void *userdata)
+{
+	struct policies *policies = userdata;
+
+	while (forget_one_unshown(policies))
+		; /* spaces go with their last one */
+
+	if (policies->absent)
+		log_info("ResourcePolicies are known to the API server now");
+	policies->known = true;
+	policies->absent = false;
+}
+
+static void on_policies_absent(void *userdata)
+{
+	struct policies *policies = userdata;
+
+	if (!policies->absent)
+		log_info("the API server has no ResourcePolicies for us: no levels");
+	policies->known = true;
+	policies->absent = true;
+}
+
+int policies_watch_start(struct policies *policies)
+{
+	static const struct kube_watch_ops ops = {.object = on_policy,
+		.deleted = on_policy_deleted,
+		.synced = on_policies_synced,
+		.absent = on_policies_absent};
+	struct scheduler *scheduler = policies->scheduler;
+	int r = kube_watch_start(scheduler->client, scheduler->loop, RESOURCE_POLICIES, NULL, &ops, policies,
+		&policies->policies_watch);
+
+	if (r == 0)
+		kube_watch_set_backoff_max_ms(policies->policies_watch, ABSENT_BACKOFF_MS);
+	return r;
+}
+
+/* Not from within a watch. */
+void policies_list_again(struct policies *policies)
+{
+	int64_t now = monotonic_ns();
+
+	if (policies->policies_watch && (!policies->made_room || now - policies->listed_ns < LIST_AGAIN_NS ||
+						!kube_watch_synced(policies->policies_watch)))
+		return;
+	kube_watch_free(policies->policies_watch);
+	policies->policies_watch = NULL;
+	policies->made_room = policies->ignored = false;
+	policies->listed_ns = now;
+	policies->round++;
+	if (policies_watch_start(policies) < 0)
+		log_error("ResourcePolicies cannot be watched, trying again");
+}
+
+void policies_watch_stop(struct policies *policies)
+{
+	struct policy_namespace *ns;
+	char *name;
+
+	kube_watch_free(policies->policies_watch);
+	table_for_each (&policies->namespaces, cursor, ns) {
+		table_remove(&policies->namespaces, ns->name);
+		namespace_free(ns);
+	}
+	table_for_each (&policies->namespace_names, at, name)
+		free(name);
+}
