@@ -18,8 +18,8 @@
 #include "scheduler/journal.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 #include "scheduler/why.h"
 
 #define GPUS 8
@@ -344,7 +344,7 @@ int main(int argc, char **argv)
 	must(loop_new(&scheduler.loop), "loop");
 	must(recorder_new(&scheduler.recorder), "recorder");
 	must(journal_new(&scheduler, &scheduler.journal), "journal");
-	must(waiting_room_new(&scheduler, &scheduler.waiting), "waiting room");
+	must(requeuer_new(&scheduler, &scheduler.requeuer), "requeuer");
 	fill(&scheduler.ledger, n_nodes, n_pods);
 	scheduler.nodes_synced = scheduler.pods_synced = true;
 	journal_listener = scheduler.ledger.listener;

@@ -185,7 +185,7 @@ static void add_gang_evict(struct strbuf *out, struct json_object *decision)
 		*text_of(decision, "error") ? text_of(decision, "error") : "accepted");
 }
 
-static void add_nudge(struct strbuf *out, struct json_object *decision)
+static void add_requeue(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_adds(out, "woken: something that it fits on was freed");
 }
@@ -199,7 +199,7 @@ static const struct {
 	{"prioritize", add_scores},
 	{"bind", add_bind},
 	{"outcome", add_outcome},
-	{"nudge", add_nudge},
+	{"nudge", add_requeue},
 	{"preempt", add_preempt},
 	{"evict-search", add_search},
 	{"evict-plan", add_eviction_plan},

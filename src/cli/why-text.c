@@ -66,7 +66,7 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 
 static void add_waiting(struct strbuf *out, struct json_object *waiting)
 {
-	int64_t nudges = number_of(waiting, "nudges");
+	int64_t requeues = number_of(waiting, "nudges");
 
 	if (!waiting)
 		return;
@@ -74,8 +74,8 @@ static void add_waiting(struct strbuf *out, struct json_object *waiting)
 	add_duration(out, number_of(waiting, "forMs"));
 	strbuf_adds(out, " ago, last ");
 	add_duration(out, number_of(waiting, "lastAskedMsAgo"));
-	strbuf_addf(
-		out, " ago; woken %" PRId64 " time%s because something was freed.\n", nudges, plural(nudges));
+	strbuf_addf(out, " ago; woken %" PRId64 " time%s because something was freed.\n", requeues,
+		plural(requeues));
 }
 
 /* What the pods of a gang wait for together. */

@@ -95,7 +95,7 @@
 #define GANG_FORMING "forming"
 
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
-#define ANNOTATION_NUDGE "ration.dev/nudge"
+#define ANNOTATION_REQUEUE "ration.dev/nudge"
 
 /* Another size for a pod that runs: what somebody asks for, JSON {"container":units}. ration-scheduler takes
  * it away with its answer. */

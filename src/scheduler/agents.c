@@ -15,8 +15,8 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 
 #define COLLECTION "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases"
 #define QUERY "labelSelector=" LEASE_NODE_LABEL "%3Dagent"
@@ -87,7 +87,7 @@ static void agent_set_lost(struct agents *agents, struct agent *agent, bool lost
 	else
 		log_info("node %s: its agent renews its Lease again", agent->node);
 	ledger_set_agent_lost(&agents->scheduler->ledger, agent->node, lost);
-	waiting_room_look(agents->scheduler->waiting);
+	requeuer_look(agents->scheduler->requeuer);
 }
 
 static void on_lease(void *userdata, struct json_object *lease)

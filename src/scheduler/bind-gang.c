@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "core/registry/ledger.h"
 #include "net/http-server.h"
-#include "scheduler/bind.h"
 #include "scheduler/bind-internal.h"
+#include "scheduler/bind.h"
 #include "scheduler/gangs.h"
 #include "scheduler/scheduler.h"
 

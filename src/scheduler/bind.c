@@ -24,9 +24,9 @@
 #include "scheduler/lease.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 #define IN_FLIGHT_MAX 64
 /* Well inside kube-scheduler's httpTimeout of 10 s: after that it forgets the pod, and nothing of ours may
@@ -144,7 +144,7 @@ static void bind_queue_on_doubt_timer(void *userdata)
 		ledger_release_reservation(&queue->scheduler->ledger, bind->what.uid);
 		bind_free(bind);
 	}
-	waiting_room_look(queue->scheduler->waiting);
+	requeuer_look(queue->scheduler->requeuer);
 }
 
 static void bind_queue_advance(struct bind_queue *queue);
@@ -161,7 +161,7 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	queue->n_in_flight--;
 	if (outcome == BINDING_APPLIED) {
 		ledger_confirm(&scheduler->ledger, bind->what.uid);
-		waiting_room_leave(scheduler->waiting, bind->what.uid);
+		requeuer_leave(scheduler->requeuer, bind->what.uid);
 		log_info("pod %s/%s bound to node %s", bind->what.namespace_, bind->what.name,
 			bind->what.node);
 		bind_answer(bind, BIND_BOUND, "");
@@ -175,7 +175,7 @@ static void on_bound(void *userdata, const struct kube_response *response)
 		} else {
 			bind_doubt(bind);
 		}
-		waiting_room_look(scheduler->waiting);
+		requeuer_look(scheduler->requeuer);
 	}
 	bind_queue_advance(queue);
 }

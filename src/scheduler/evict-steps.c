@@ -16,8 +16,8 @@
 #include "scheduler/evict-request.h"
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 
 #define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define TRIES_MAX 3
@@ -76,7 +76,7 @@ void attempt_fail(struct attempt *attempt)
 	attempt->due_ns = monotonic_ns() + attempt->backoff_ns;
 	attempt->backoff_ns = attempt->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS
 									: attempt->backoff_ns * 2;
-	waiting_room_look(scheduler->waiting);
+	requeuer_look(scheduler->requeuer);
 }
 
 static const char *node_of(const struct attempt *attempt)

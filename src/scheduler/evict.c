@@ -12,8 +12,8 @@
 #include "net/loop.h"
 #include "scheduler/evict-internal.h"
 #include "scheduler/record.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 
 #define ATTEMPTS_MAX 1000
 #define PLANS_MAX 100		  /* nodes with a plan that one search looks at, as kube-scheduler does */
@@ -274,7 +274,7 @@ static void advance(struct attempt *attempt, const struct ledger_pod *pod, int64
 	if (attempt->step == STEP_REST) {
 		if (attempt->due_ns > now || attempt->woken)
 			return;
-		waiting_room_wake(evictions->scheduler->waiting, &attempt->pod);
+		requeuer_now(evictions->scheduler->requeuer, &attempt->pod);
 		attempt->woken = true;
 	} else if (attempt->step == STEP_PLANNED) {
 		if (attempt->due_ns <= now)

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "core/placement/decide.h"
 #include "core/placement/rank.h"
-#include "kube/json.h"
 #include "kube/json-names.h"
+#include "kube/json.h"
 #include "kube/pod.h"
 #include "scheduler/answer.h"
 #include "scheduler/evict.h"
@@ -23,8 +23,8 @@
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 
 /* What filter and prioritize are asked: ExtenderArgs. */
 struct question {
@@ -223,7 +223,7 @@ static void consider_evictions(
 static char *filter_reject(struct scheduler *scheduler, const struct question *question,
 	const struct survey *survey, const struct policy_decision *decision)
 {
-	waiting_room_rejected(scheduler->waiting, &question->pod);
+	requeuer_rejected(scheduler->requeuer, &question->pod);
 	consider_evictions(scheduler, question, decision);
 	record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->reject_reasons,
 		decision->text);
@@ -291,7 +291,7 @@ static char *reject_malformed(struct scheduler *scheduler, const struct question
 {
 	record_filter_error(scheduler, &question->pod, text);
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
-	waiting_room_look(scheduler->waiting);
+	requeuer_look(scheduler->requeuer);
 	return answer_unresolvable(question->nodes.names, question->nodes.n, text);
 }
 
@@ -348,7 +348,7 @@ char *extender_filter(
 		*ret_later = true;
 	}
 	/* A hold that ended or moved to another node may be what somebody waits for. */
-	waiting_room_look(scheduler->waiting);
+	requeuer_look(scheduler->requeuer);
 	return answer;
 }
 

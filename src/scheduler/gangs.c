@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "core/gang/gang.h"
 #include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
 #include "core/registry/node-ledger.h"
 #include "kube/client.h"
 #include "kube/event.h"
@@ -29,9 +29,9 @@
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define TIMEOUT_MS 3000
@@ -348,9 +348,9 @@ static void carry_out(struct gang_controller *controller, const struct gang_orde
 	case GANG_TURN_AWAY:
 		bind_queue_turn_away(controller->scheduler->binds, order->uid);
 		break;
-	case GANG_NUDGE:
+	case GANG_REQUEUE:
 		if (pod)
-			waiting_room_wake(controller->scheduler->waiting, pod);
+			requeuer_now(controller->scheduler->requeuer, pod);
 		break;
 	case GANG_EVICT:
 		if (pod)
@@ -358,7 +358,7 @@ static void carry_out(struct gang_controller *controller, const struct gang_orde
 		break;
 	case GANG_SINGLE:
 		if (pod)
-			waiting_room_found(controller->scheduler->waiting, pod);
+			requeuer_found(controller->scheduler->requeuer, pod);
 		break;
 	case GANG_UNMARK:
 		if (pod)
@@ -399,7 +399,7 @@ static void gang_controller_on_timer(void *userdata)
 	again_ns = gangs_look(&controller->gangs, &scheduler->ledger, monotonic_ns(), leads);
 	controller->looked_generation = scheduler->ledger.generation;
 	gang_controller_carry_out(controller);
-	waiting_room_look(scheduler->waiting);
+	requeuer_look(scheduler->requeuer);
 	if (again_ns != INT64_MAX)
 		look_within(controller, again_ns > NS_PER_MS ? again_ns : NS_PER_MS);
 }
@@ -462,7 +462,7 @@ bool gang_controller_filter(struct gang_controller *controller, const struct pod
 	if (answer == GANG_NONE)
 		return false;
 	/* From now on we wake it: alone it would not help. */
-	waiting_room_leave(controller->scheduler->waiting, pod->uid);
+	requeuer_leave(controller->scheduler->requeuer, pod->uid);
 	look_within(controller, LOOK_DELAY_NS);
 	return true;
 }

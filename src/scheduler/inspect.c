@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 static void add_text(struct json_object *object, const char *key, const char *text)
 {
@@ -150,7 +150,7 @@ char *inspect_json(const struct scheduler *scheduler, const char *node)
 
 	json_object_object_add(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
 	add_text(root, "podsVersion", sync_pods_version(scheduler->sync));
-	add_number(root, "waiting", waiting_room_count(scheduler->waiting));
+	add_number(root, "waiting", requeuer_count(scheduler->requeuer));
 	add_number(root, "wrongSums", wrong);
 	add_number(root, "overcommittedGPUs", over);
 	json_object_object_add(root, "nodes", nodes_json(scheduler, node));

@@ -27,13 +27,13 @@
 #include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/simulate.h"
-#include "scheduler/sync.h"
 #include "scheduler/sync-budgets.h"
+#include "scheduler/sync.h"
 #include "scheduler/uninstall.h"
-#include "scheduler/waiting.h"
 #include "scheduler/webhook.h"
 #include "scheduler/why.h"
 
@@ -415,8 +415,8 @@ static void on_tick(void *userdata)
 	resizes_tick(program->scheduler.resizes);
 	gang_controller_tick(program->scheduler.gangs);
 	policies_tick(program->scheduler.policies);
-	waiting_room_forget_gone(program->scheduler.waiting);
-	waiting_room_look(program->scheduler.waiting);
+	requeuer_forget_gone(program->scheduler.requeuer);
+	requeuer_look(program->scheduler.requeuer);
 	loop_timer_set(program->tick, TICK_NS);
 }
 
@@ -487,7 +487,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = loop_add_timer(scheduler->loop, on_drain, program, &program->drain)) < 0 ||
 		(r = recorder_new(&scheduler->recorder)) < 0 ||
 		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
-		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
+		(r = requeuer_new(scheduler, &scheduler->requeuer)) < 0 ||
 		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
 		(r = resizes_new(scheduler, &scheduler->resizes)) < 0 ||
 		(r = gang_controller_new(scheduler, &gang_rules, &scheduler->gangs)) < 0 ||
@@ -528,7 +528,7 @@ static void program_stop(struct program *program)
 	gang_controller_free(scheduler->gangs);
 	resizes_free(scheduler->resizes);
 	evictions_free(scheduler->evictions);
-	waiting_room_free(scheduler->waiting);
+	requeuer_free(scheduler->requeuer);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);
 	loop_timer_remove(program->tick);

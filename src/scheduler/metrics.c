@@ -8,9 +8,9 @@
 #include "scheduler/lease.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 #include "scheduler/webhook.h"
 
 static const char *const filter_results[FILTER_RESULT_MAX] = {
@@ -223,13 +223,13 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		"Pods for which cards are kept while others leave them.", nominations);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
-		waiting_room_count(scheduler->waiting));
+		requeuer_count(scheduler->requeuer));
 	metrics_family(page, "ration_resizes_total", "counter",
 		"Answers to requests for another size of a pod that runs.");
 	metrics_each(page, "result", resize_results, scheduler->metrics.resizes, 2);
 	metrics_one(page, "ration_pod_wakeups_total", "counter",
 		"Touches of a waiting pod, so that kube-scheduler tries it again.",
-		scheduler->metrics.wakeups);
+		scheduler->metrics.requeues);
 	metrics_one(page, "ration_binds_in_progress", "gauge", "Calls of bind that are not answered yet.",
 		bind_queue_busy(scheduler->binds));
 	metrics_one(page, "ration_takeovers_total", "counter",

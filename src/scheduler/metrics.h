@@ -88,7 +88,7 @@ struct scheduler_metrics {
 	uint64_t filter_reject_reasons[REJECT_MAX]; /* nodes that filter rejected, by reason */
 	uint64_t prioritize_bad_requests;
 	uint64_t bind_results[BIND_RESULT_MAX];
-	uint64_t wakeups;    /* waiting pods that were touched */
+	uint64_t requeues;   /* waiting pods that were touched */
 	uint64_t resizes[2]; /* answers to requests for another size: refused, applied */
 };
 

@@ -13,16 +13,16 @@
 #include "kube/resource-policy.h"
 #include "net/loop.h"
 #include "scheduler/policies-internal.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
-#define NUDGES_PER_LOOK 8
+#define POLICY_REQUEUES_PER_LOOK 8
 /* Between two of one pod: kube-scheduler has been told by its own events mostly, and may have been right to
  * wait. */
-#define NUDGE_FIRST_NS NS_PER_S
-#define NUDGE_DOUBLED 3
+#define REQUEUE_FIRST_NS NS_PER_S
+#define REQUEUE_DOUBLED 3
 /* After the first answer in a unit whose pods may be preempted: kube-scheduler has tried it by then. */
 #define PREEMPTION_TRY_NS NS_PER_S
 /* The watch shows a pod that kube-scheduler knows by then. */
@@ -157,7 +157,7 @@ void policies_use(
 {
 	policy_book_claim(&ns->book, pod, unit, monotonic_ns());
 	pod->waits = false;
-	pod->nudges = 0;
+	pod->requeues = 0;
 	pod->wake_ns = 0;
 	snprintf(pod->text, sizeof(pod->text), "%s", decision->text);
 	/* One that somebody has bound meanwhile has no claim, and what it lacks it will not get from us. */
@@ -270,16 +270,17 @@ bool policies_may_preempt(const struct policy_decision *decision, const char *no
 
 /* ---- waking ---- */
 
-/* What a nudge needs to know. */
-static void nudge(struct policies *policies, struct policy_pod *pod, int64_t now)
+/* What a requeue needs to know. */
+static void requeue(struct policies *policies, struct policy_pod *pod, int64_t now)
 {
 	const struct pod_facts facts = {
 		.uid = pod->facts.uid, .namespace_ = pod->facts.namespace_, .name = pod->facts.name};
 
-	pod->nudge_after_ns = now +
-			      (NUDGE_FIRST_NS << (pod->nudges < NUDGE_DOUBLED ? pod->nudges : NUDGE_DOUBLED));
-	pod->nudges++;
-	waiting_room_wake(policies->scheduler->waiting, &facts);
+	pod->requeue_after_ns = now +
+				(REQUEUE_FIRST_NS << (pod->requeues < REQUEUE_DOUBLED ? pod->requeues
+										      : REQUEUE_DOUBLED));
+	pod->requeues++;
+	requeuer_now(policies->scheduler->requeuer, &facts);
 }
 
 static bool is_due(const struct policy_namespace *ns, const struct policy_pod *pod, int64_t now)
@@ -289,9 +290,9 @@ static bool is_due(const struct policy_namespace *ns, const struct policy_pod *p
 }
 
 /* A time-out is kept to. */
-static bool may_be_nudged(const struct policy_pod *pod, int64_t now)
+static bool may_be_requeued(const struct policy_pod *pod, int64_t now)
 {
-	return pod->nudge_after_ns <= now || (pod->wake_ns && pod->wake_ns <= now);
+	return pod->requeue_after_ns <= now || (pod->wake_ns && pod->wake_ns <= now);
 }
 
 /* Sorted by how long they wait; the last one goes when there are too many. */
@@ -299,9 +300,9 @@ static void due_add(struct policy_pod **due, size_t *n, struct policy_pod *pod)
 {
 	size_t at;
 
-	if (*n == NUDGES_PER_LOOK && pod->waits_since_ns >= due[*n - 1]->waits_since_ns)
+	if (*n == POLICY_REQUEUES_PER_LOOK && pod->waits_since_ns >= due[*n - 1]->waits_since_ns)
 		return;
-	if (*n < NUDGES_PER_LOOK)
+	if (*n < POLICY_REQUEUES_PER_LOOK)
 		++*n;
 	for (at = *n - 1; at > 0 && due[at - 1]->waits_since_ns > pod->waits_since_ns; at--)
 		due[at] = due[at - 1];
@@ -319,7 +320,7 @@ static size_t find_due(struct policy_namespace *ns, int64_t now, struct policy_p
 		if (!is_due(ns, pod, now))
 			continue;
 		n_due++;
-		if (may_be_nudged(pod, now))
+		if (may_be_requeued(pod, now))
 			due_add(due, &n, pod);
 	}
 	*ret_more = n_due > n;
@@ -329,7 +330,7 @@ static size_t find_due(struct policy_namespace *ns, int64_t now, struct policy_p
 /* Returns whether somebody is left who is due. */
 static bool look_at(struct policy_namespace *ns, int64_t now)
 {
-	struct policy_pod *due[NUDGES_PER_LOOK];
+	struct policy_pod *due[POLICY_REQUEUES_PER_LOOK];
 	bool more;
 	size_t n;
 
@@ -343,7 +344,7 @@ static bool look_at(struct policy_namespace *ns, int64_t now)
 		if (due[i]->wake_ns <= now)
 			due[i]->wake_ns = 0;
 		due[i]->waits = due[i]->asked; /* kube-scheduler asks another one of us, or us again */
-		nudge(ns->policies, due[i], now);
+		requeue(ns->policies, due[i], now);
 	}
 	return more;
 }
@@ -388,7 +389,7 @@ static int64_t shown_until(struct policies *policies, int64_t now)
 	return heard_ns - policies->watched_ns >= AHEAD_MAX_NS ? heard_ns - AHEAD_MAX_NS : 0;
 }
 
-void policies_not_nudged(struct policies *policies, const char *uid)
+void policies_not_requeued(struct policies *policies, const char *uid)
 {
 	struct policy_namespace *ns;
 

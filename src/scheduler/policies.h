@@ -41,8 +41,8 @@ void policies_forget_node(struct policies *policies, const char *name);
 void policies_see_pod(struct policies *policies, struct json_object *object);
 void policies_forget_pod(struct policies *policies, const char *uid, struct json_object *last);
 
-/* policies_not_nudged() - a pod that we wanted woken was not; others are ignored. NULL is none. */
-void policies_not_nudged(struct policies *policies, const char *uid);
+/* policies_not_requeued() - a pod that we wanted woken was not; others are ignored. NULL is none. */
+void policies_not_requeued(struct policies *policies, const char *uid);
 
 /* What the pod's policy says. */
 struct policy_decision {

@@ -16,8 +16,8 @@
 #include "scheduler/evict.h"
 #include "scheduler/gangs.h"
 #include "scheduler/lease.h"
-#include "scheduler/policies.h"
 #include "scheduler/metrics.h"
+#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 

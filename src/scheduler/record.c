@@ -161,9 +161,9 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 						  .text = text});
 }
 
-void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod)
+void record_requeue(struct scheduler *scheduler, const struct pod_facts *pod)
 {
-	struct decision decision = decision_about(scheduler, pod, DECISION_NUDGE);
+	struct decision decision = decision_about(scheduler, pod, DECISION_REQUEUE);
 
 	recorder_add(scheduler->recorder, &decision);
 }

@@ -37,7 +37,7 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 void record_policy(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const char *const *names, size_t n, const char *text);
 
-void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod);
+void record_requeue(struct scheduler *scheduler, const struct pod_facts *pod);
 
 /* record_filter_error() - filter was answered with a sentence. The pod's request may be empty. */
 void record_filter_error(struct scheduler *scheduler, const struct pod_facts *pod, const char *text);

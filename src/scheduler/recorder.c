@@ -194,7 +194,7 @@ const char *decision_kind_text(enum decision_kind kind)
 		[DECISION_PRIORITIZE] = "prioritize",
 		[DECISION_BIND] = "bind",
 		[DECISION_OUTCOME] = "outcome",
-		[DECISION_NUDGE] = "nudge",
+		[DECISION_REQUEUE] = "nudge",
 		[DECISION_FILTER_ERROR] = "filter-error",
 		[DECISION_PREEMPT] = "preempt",
 		[DECISION_EVICT_SEARCH] = "evict-search",

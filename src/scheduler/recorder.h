@@ -23,7 +23,7 @@ enum decision_kind {
 	DECISION_PRIORITIZE,
 	DECISION_BIND,	       /* the GPUs are reserved, the Binding leaves */
 	DECISION_OUTCOME,      /* what became of it; text "" is success */
-	DECISION_NUDGE,	       /* it waits, and something that it fits on was freed */
+	DECISION_REQUEUE,      /* it waits, and something that it fits on was freed */
 	DECISION_FILTER_ERROR, /* filter was answered with a sentence, nothing was decided; text */
 	DECISION_PREEMPT, /* the verb: on which node who has to go; text: why nowhere, if not for reasons */
 	DECISION_EVICT_SEARCH,	/* of our own: nodes where victims were found; text: why nowhere */

@@ -22,11 +22,11 @@
 #include "kube/pod.h"
 #include "scheduler/leads.h"
 #include "scheduler/lease.h"
+#include "scheduler/requeue.h"
 #include "scheduler/resize-patch.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/takeover.h"
-#include "scheduler/waiting.h"
 
 #define TIMEOUT_MS 3000
 #define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */
@@ -147,7 +147,7 @@ static void end_reservation(struct resize *resize, bool applied)
 		ledger_resize_confirm(&scheduler->ledger, resize->uid);
 	else
 		ledger_resize_release(&scheduler->ledger, resize->uid);
-	waiting_room_look(scheduler->waiting);
+	requeuer_look(scheduler->requeuer);
 }
 
 /* The API server would answer the same again (validation, admission, no right). A token that is too old (401)

@@ -22,7 +22,7 @@ struct policies;
 struct recorder;
 struct resizes;
 struct sync;
-struct waiting_room;
+struct requeuer;
 struct webhook;
 
 struct scheduler {
@@ -32,7 +32,7 @@ struct scheduler {
 	struct sync *sync;
 	struct ledger_lease *lease;
 	struct takeover takeover;
-	struct waiting_room *waiting;
+	struct requeuer *requeuer;
 	struct bind_queue *binds;
 	struct resizes *resizes;
 	struct recorder *recorder;

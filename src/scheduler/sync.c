@@ -20,10 +20,10 @@
 #include "scheduler/gangs.h"
 #include "scheduler/policies.h"
 #include "scheduler/preempt.h"
-#include "scheduler/verify-unlisted.h"
+#include "scheduler/requeue.h"
 #include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
+#include "scheduler/verify-unlisted.h"
 
 /* Pods that have succeeded occupy nothing: at the start a cluster's old Jobs cost neither time nor memory.
  * Containers of one that failed may run. */
@@ -88,7 +88,7 @@ static void on_node(void *userdata, struct json_object *object)
 		log_error("node %s: out of memory", facts.name);
 	policies_see_node(sync->scheduler->policies, facts.name, object);
 	agents_tell(sync->agents, facts.name);
-	waiting_room_look(sync->scheduler->waiting);
+	requeuer_look(sync->scheduler->requeuer);
 }
 
 static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -202,7 +202,7 @@ static void forget_pod(struct sync *sync, const char *uid, bool ended)
 	else
 		ledger_delete_pod(ledger, uid, monotonic_ns() + ORPHAN_NS);
 	gang_controller_forget(sync->scheduler->gangs, uid, ended);
-	waiting_room_leave(sync->scheduler->waiting, uid);
+	requeuer_leave(sync->scheduler->requeuer, uid);
 	table_remove(&sync->verdicts, uid);
 	free(table_remove(&sync->complaints, uid));
 }
@@ -241,20 +241,20 @@ static void on_pod(void *userdata, struct json_object *object)
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
 	if (facts.finished) {
 		on_pod_finished(sync, &facts);
-		waiting_room_look(sync->scheduler->waiting);
+		requeuer_look(sync->scheduler->requeuer);
 		return;
 	}
 	if (ledger_set_pod(&sync->scheduler->ledger, &facts) < 0)
 		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
 	if (facts.node && *facts.node) {
 		resizes_see(sync->scheduler->resizes, &facts);
-		waiting_room_leave(sync->scheduler->waiting, facts.uid);
+		requeuer_leave(sync->scheduler->requeuer, facts.uid);
 		table_remove(&sync->verdicts, facts.uid);
 	} else {
 		end_hold_on_new_verdict(sync, facts.uid, object);
 		nomination_follow(sync->scheduler, &facts);
 	}
-	waiting_room_look(sync->scheduler->waiting);
+	requeuer_look(sync->scheduler->requeuer);
 }
 
 /* Only a new LIST lacks the pod: its last state is not known, and its containers may live. */
@@ -276,13 +276,13 @@ void sync_pod_is_gone(struct sync *sync, const char *uid)
 {
 	assume_running(sync, uid);
 	forget_pod(sync, uid, false);
-	waiting_room_look(sync->scheduler->waiting);
+	requeuer_look(sync->scheduler->requeuer);
 }
 
 void sync_pod_has_finished(struct sync *sync, const struct pod_facts *facts)
 {
 	on_pod_finished(sync, facts);
-	waiting_room_look(sync->scheduler->waiting);
+	requeuer_look(sync->scheduler->requeuer);
 }
 
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -294,7 +294,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 		forget_pod(sync, uid, false);
 	else
 		sync_pod_is_gone(sync, uid);
-	waiting_room_look(sync->scheduler->waiting);
+	requeuer_look(sync->scheduler->requeuer);
 }
 
 /* kube-scheduler keeps them back until something happens to them, whoever of us rejected them. Also those of
@@ -305,7 +305,7 @@ static void find_waiting(struct sync *sync)
 
 	table_for_each (&sync->scheduler->ledger.pods, cursor, pod)
 		if (pod->occupancy == OCCUPANCY_WAITING)
-			waiting_room_found(sync->scheduler->waiting, &pod->facts);
+			requeuer_found(sync->scheduler->requeuer, &pod->facts);
 }
 
 static void on_pods_synced(void *userdata)
@@ -315,7 +315,7 @@ static void on_pods_synced(void *userdata)
 	if (!sync->scheduler->pods_synced) {
 		log_info("pods are read: %zu ask for a GPU", sync->scheduler->ledger.pods.count);
 		find_waiting(sync);
-		waiting_room_look(sync->scheduler->waiting);
+		requeuer_look(sync->scheduler->requeuer);
 	}
 	sync->scheduler->pods_synced = true;
 	count_failed_pods(sync);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "core/gang/gang.h"
 #include "core/registry/node-ledger.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/selector.h"
@@ -88,7 +88,7 @@ struct json_object *why_pod_json(const struct ledger *ledger, const struct ledge
 	return object;
 }
 
-struct json_object *why_waiting_json(const struct wakeup_state *state)
+struct json_object *why_waiting_json(const struct requeue_state *state)
 {
 	struct json_object *object = json_object_new_object();
 	int64_t now = monotonic_ns();
@@ -96,7 +96,7 @@ struct json_object *why_waiting_json(const struct wakeup_state *state)
 	json_set(object, "forMs", json_object_new_int64((now - state->first_rejected_ns) / NS_PER_MS));
 	json_set(
 		object, "lastAskedMsAgo", json_object_new_int64((now - state->last_rejected_ns) / NS_PER_MS));
-	json_set(object, "nudges", json_object_new_int64(state->nudges));
+	json_set(object, "nudges", json_object_new_int64(state->requeues));
 	json_set(object, "nextNudgeInMs",
 		json_object_new_int64(
 			state->not_before_ns > now ? (state->not_before_ns - now) / NS_PER_MS : 0));

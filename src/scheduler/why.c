@@ -9,15 +9,15 @@
 #include "core/placement/explain.h"
 #include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "kube/json.h"
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
 #include "scheduler/inspect.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 #include "scheduler/why-pod.h"
 
 #define EXAMPLES_MAX 3
@@ -334,7 +334,7 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	struct json_object *root = json_object_new_object();
 	struct json_object *unit = policies_explain(
 		scheduler->policies, question->namespace_, question->name);
-	struct wakeup_state waiting;
+	struct requeue_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
 
 	json_set(root, "time", json_new_text(time_text(realtime_ns(), time)));
@@ -343,7 +343,7 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		const char *only = question->node ? question->node : pod->node;
 
 		json_set(root, "pod", why_pod_json(&scheduler->ledger, pod));
-		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
+		if (requeuer_find(scheduler->requeuer, pod->facts.uid, &waiting))
 			json_set(root, "waiting", why_waiting_json(&waiting));
 		why_add_gang(root, scheduler, pod);
 		if (!pod->facts.finished)

@@ -16,9 +16,9 @@
 #include "scheduler/extender.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/simulate.h"
-#include "scheduler/waiting.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "99999999999999999999",
@@ -110,7 +110,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void cluster_begin(void)
 {
 	ledger_init(&scheduler.ledger);
-	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
+	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
 	for (int i = 0; i < 3; i++) {
 		_cleanup_node_facts_ struct node_facts facts;
@@ -156,7 +156,7 @@ static void cluster_end(void)
 	MUST(ledger_check(&scheduler.ledger, &over) == 0 && over == 0);
 	MUST(bind_queue_busy(scheduler.binds) == 0);
 	bind_queue_free(scheduler.binds);
-	waiting_room_free(scheduler.waiting);
+	requeuer_free(scheduler.requeuer);
 	ledger_release(&scheduler.ledger);
 }
 

@@ -23,9 +23,9 @@
 #include "scheduler/journal.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
@@ -320,7 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(calls, 0, sizeof(calls));
 	n_calls = n_pending = 0;
 	ledger_init(&scheduler.ledger);
-	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
+	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(policies_start(&scheduler, &policies) == 0);
 	scheduler.policies = policies;
 	for (size_t at = 0, turn = 0; at < size && turn < 64; at += strlen(text + at) + 1, turn++)
@@ -335,7 +335,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	policies_stop(policies);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
 		MUST(!watches[i].kind);
-	waiting_room_free(scheduler.waiting);
+	requeuer_free(scheduler.requeuer);
 	ledger_release(&scheduler.ledger);
 	ours = false;
 	free(text);

@@ -11,10 +11,10 @@
 #include "scheduler/bind.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "\"items\":[",
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	scheduler.nodes_synced = scheduler.pods_synced = false;
 	ledger_init(&scheduler.ledger);
-	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
+	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
 	MUST(resizes_new(&scheduler, &scheduler.resizes) == 0);
 	MUST(sync_start(&scheduler, &scheduler.sync) == 0);
@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sync_stop(scheduler.sync);
 	bind_queue_free(scheduler.binds);
 	resizes_free(scheduler.resizes);
-	waiting_room_free(scheduler.waiting);
+	requeuer_free(scheduler.requeuer);
 	ledger_release(&scheduler.ledger);
 	free(text);
 	return 0;

@@ -17,8 +17,8 @@
 #include "scheduler/extender.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/waiting.h"
 #include "scheduler/why.h"
 
 const unsigned int fuzz_rounds = 4000;
@@ -148,11 +148,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	ledger_init(&scheduler.ledger);
 	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0 &&
-		waiting_room_new(&scheduler, &scheduler.waiting) == 0);
+		requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	while ((line = strsep(&rest, "\n")))
 		happen(line);
 	ask_why(&call);
-	waiting_room_free(scheduler.waiting); /* its timer would wake pods, and there is no API server */
+	requeuer_free(scheduler.requeuer); /* its timer would wake pods, and there is no API server */
 	ask_history(&call);
 	MUST(ledger_check(&scheduler.ledger, NULL) == 0);
 	ledger_release(&scheduler.ledger);

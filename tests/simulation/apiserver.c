@@ -155,7 +155,7 @@ void api_set(struct sim *sim, int pod, const struct state *state)
 {
 	const struct state *old = &sim->pods[pod].state;
 
-	if (old->nudge == state->nudge && old->verdict == state->verdict)
+	if (old->requeue == state->requeue && old->verdict == state->verdict)
 		sim_goes_on(sim, 0);
 	sim->pods[pod].state = *state;
 	sim->pods[pod].state.version++;
@@ -536,7 +536,7 @@ void api_on_event(struct sim *sim, const struct event *event)
 	case EVENT_BINDING:
 		binding_arrives(sim, event->a);
 		break;
-	case EVENT_NUDGE:
+	case EVENT_REQUEUE:
 	case EVENT_VERDICT:
 	case EVENT_ASSIGN:
 		state = sim->pods[event->a].state;
@@ -546,7 +546,7 @@ void api_on_event(struct sim *sim, const struct event *event)
 		if (!state.exists || api_is_away(sim) ||
 			(event->kind == EVENT_ASSIGN && api_is_away_from(sim, state.node)))
 			break;
-		state.nudge += event->kind == EVENT_NUDGE;
+		state.requeue += event->kind == EVENT_REQUEUE;
 		state.verdict += event->kind == EVENT_VERDICT;
 		state.assigned |= event->kind == EVENT_ASSIGN;
 		api_set(sim, event->a, &state);

@@ -183,11 +183,11 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 		if (ration->gathering & BIT(pod))
 			refuse(sim, pair, pod);
 		break;
-	case GANG_NUDGE:
-		if (sim->broken == BREAK_GANG_NO_NUDGE)
+	case GANG_REQUEUE:
+		if (sim->broken == BREAK_GANG_NO_REQUEUE)
 			break;
-		count(sim, COUNT_NUDGES);
-		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_NUDGE, 0, pod, 0, 0);
+		count(sim, COUNT_REQUEUES);
+		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_REQUEUE, 0, pod, 0, 0);
 		break;
 	case GANG_EVICT:
 		/* What is not known by the watch may not be so. */
@@ -198,7 +198,7 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 	case GANG_SINGLE: {
 		const struct pod_facts *facts = gangs_facts(&ration->gangs, order->uid);
 
-		if (facts && wakeup_found_waiting(&ration->wakeups, facts, sim->now_ns) < 0)
+		if (facts && requeue_list_found_waiting(&ration->requeues, facts, sim->now_ns) < 0)
 			sim->truncated = "out of memory";
 		break;
 	}
@@ -339,7 +339,7 @@ bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts,
 	carry_out(sim, pair);
 	if (answer == GANG_NONE)
 		return false;
-	wakeup_leave(&ration->wakeups, facts->uid);
+	requeue_list_leave(&ration->requeues, facts->uid);
 	look_within(sim, pair, LOOK_DELAY_NS);
 	return true;
 }

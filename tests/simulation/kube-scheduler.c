@@ -142,7 +142,7 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 		forget(ks, pod);
 	else if (!was_known)
 		activate(sim, pair, pod);
-	else if (old.nudge != state->nudge || old.verdict != state->verdict || old.gang != state->gang)
+	else if (old.requeue != state->requeue || old.verdict != state->verdict || old.gang != state->gang)
 		move(sim, pair, pod);
 }
 

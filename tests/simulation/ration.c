@@ -1,4 +1,4 @@
-/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and verify-unlisted.c do around the real
+/* ration-scheduler: what extender.c, bind.c, requeue.c, sync.c and verify-unlisted.c do around the real
  * ledger and the real decisions. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void ration_start(struct sim *sim, int pair)
 		return;
 	*ration = (struct ration){.alive = true, .epoch = ration->epoch + 1};
 	ledger_init(&ration->ledger);
-	wakeup_list_init(&ration->wakeups);
+	requeue_list_init(&ration->requeues);
 	memset(ration->held, -1, sizeof(ration->held));
 	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
@@ -50,7 +50,7 @@ void ration_kill(struct sim *sim, int pair)
 	ration->epoch++;
 	controller_stop(sim, pair);
 	ledger_release(&ration->ledger);
-	wakeup_list_release(&ration->wakeups);
+	requeue_list_release(&ration->requeues);
 	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
 	watch_stop(sim, pair_watcher(pair, W_RATION_NODES));
 }
@@ -88,27 +88,27 @@ void ration_changed(struct sim *sim, int pair)
 
 	ration->changed = true;
 	controller_look(sim, pair);
-	if (wakeup_is_due(&ration->wakeups, &ration->ledger))
+	if (requeue_list_is_due(&ration->requeues, &ration->ledger))
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
 
 static void look(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
 	size_t n;
 
 	ration->look_armed = false;
-	if (sim->broken == BREAK_NO_NUDGE)
+	if (sim->broken == BREAK_NO_REQUEUE)
 		return;
-	n = wakeup_look(&ration->wakeups, &ration->ledger, sim->now_ns, pods, &again_ns);
+	n = requeue_list_look(&ration->requeues, &ration->ledger, sim->now_ns, pods, &again_ns);
 	for (size_t i = 0; i < n; i++) {
 		int pod = atoi(pods[i]->uid + 1);
 
-		count(sim, COUNT_NUDGES);
+		count(sim, COUNT_REQUEUES);
 		say(sim, "ration %d nudges u%d", pair, pod);
-		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 20000), EVENT_NUDGE, 0, pod, 0, 0);
+		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 20000), EVENT_REQUEUE, 0, pod, 0, 0);
 	}
 	if (again_ns != INT64_MAX)
 		look_within(sim, pair, again_ns);
@@ -198,7 +198,7 @@ static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 	else
 		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + ORPHAN_NS);
 	controller_forget(sim, pair, pod, ended);
-	wakeup_leave(&ration->wakeups, sim->pods[pod].uid_text);
+	requeue_list_leave(&ration->requeues, sim->pods[pod].uid_text);
 	ration->held[pod] = -1;
 }
 
@@ -265,7 +265,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		sim->truncated = "out of memory";
 	if (state->node >= 0) {
 		size_seen(sim, pair, pod, state);
-		wakeup_leave(&ration->wakeups, facts.uid);
+		requeue_list_leave(&ration->requeues, facts.uid);
 		ration->held[pod] = -1;
 	} else if (state->verdict && state->verdict != ration->verdicts[pod]) {
 		ration->verdicts[pod] = state->verdict;
@@ -289,7 +289,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 
 		if (pod && pod->occupancy == OCCUPANCY_WAITING &&
-			wakeup_found_waiting(&ration->wakeups, &pod->facts, sim->now_ns) < 0)
+			requeue_list_found_waiting(&ration->requeues, &pod->facts, sim->now_ns) < 0)
 			sim->truncated = "out of memory";
 	}
 	if (!ration->pods_synced)
@@ -432,7 +432,7 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 			fitting[n++] = ledger_node(&ration->ledger, sim->nodes[i].name);
 	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, n);
 	if (n == 0) {
-		if (wakeup_rejected(&ration->wakeups, &facts, &ration->ledger, sim->now_ns) < 0)
+		if (requeue_list_rejected(&ration->requeues, &facts, &ration->ledger, sim->now_ns) < 0)
 			sim->truncated = "out of memory";
 		return 15;
 	}
@@ -701,7 +701,7 @@ static void binding_answered(struct sim *sim, int index, int result, int status)
 	switch (binding_outcome(result, status)) {
 	case BINDING_APPLIED:
 		ledger_confirm(&ration->ledger, uid);
-		wakeup_leave(&ration->wakeups, uid);
+		requeue_list_leave(&ration->requeues, uid);
 		bind_answer(sim, binding->pair, binding->pod, true);
 		break;
 	case BINDING_REFUSED:
@@ -740,7 +740,7 @@ static void tick(struct sim *sim, int pair)
 		ration_changed(sim, pair);
 	controller_tick(sim, pair);
 	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
-		wakeup_forget_gone(&ration->wakeups, &ration->ledger, sim->now_ns);
+		requeue_list_forget_gone(&ration->requeues, &ration->ledger, sim->now_ns);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
 }
 

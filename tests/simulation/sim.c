@@ -449,7 +449,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_WATCH:
 	case EVENT_LIST:
 	case EVENT_LISTED:
-	case EVENT_NUDGE:
+	case EVENT_REQUEUE:
 	case EVENT_BINDING:
 	case EVENT_VERDICT:
 	case EVENT_STATUS:

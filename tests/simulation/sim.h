@@ -28,7 +28,7 @@
 #include "base/clock.h"
 #include "core/gang/gang.h"
 #include "core/registry/ledger.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "plan.h"
 #include "queue.h"
 #include "random.h"
@@ -67,7 +67,7 @@ enum broken {
 	BREAK_NO_TOTAL_CHECK,
 	BREAK_NEVER_ASK,
 	BREAK_IDS_NAME_THE_GPU,
-	BREAK_NO_NUDGE,
+	BREAK_NO_REQUEUE,
 	BREAK_FORGET_CHECKPOINT,
 	BREAK_NO_LIST_AT_TAKEOVER,
 	BREAK_TAKEOVER_BY_PAUSE,
@@ -82,7 +82,7 @@ enum broken {
 	BREAK_GANG_WITHOUT_MARK,
 	BREAK_GANG_NO_EVICTION,
 	BREAK_GANG_FORGET_TO_RELEASE,
-	BREAK_GANG_NO_NUDGE,
+	BREAK_GANG_NO_REQUEUE,
 	BREAK_GANG_NO_KEEPING,
 	BREAK_IGNORE_LINKS,
 	BREAK_FORGET_GPUS,
@@ -104,7 +104,7 @@ struct state {
 	bool live;    /* a container is not terminated, by its status */
 	int8_t node;
 	uint8_t phase;
-	uint8_t verdict, nudge;
+	uint8_t verdict, requeue;
 	uint8_t gang;	  /* by its label; 0: none */
 	uint8_t size;	  /* how often it got another one */
 	uint8_t wanted;	  /* what somebody asks for: units per GPU of its last container; 0: nobody does */
@@ -245,7 +245,7 @@ struct ration {
 	bool alive, pods_synced, nodes_synced, look_armed, changed;
 	uint32_t epoch;
 	struct ledger ledger;
-	struct wakeup_list wakeups;
+	struct requeue_list requeues;
 	uint8_t verdicts[PODS_MAX];
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
 	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
@@ -401,7 +401,7 @@ enum counter {
 	COUNT_IDS_OF_OTHER_GPUS,
 	COUNT_RELISTS,
 	COUNT_DUPLICATES,
-	COUNT_NUDGES,
+	COUNT_REQUEUES,
 	COUNT_OVERBOOKED,
 	COUNT_ORPHANS,
 	COUNT_NAMESAKES,
@@ -455,7 +455,7 @@ enum event_kind {
 	EVENT_WATCH,
 	EVENT_LIST,
 	EVENT_LISTED,
-	EVENT_NUDGE,
+	EVENT_REQUEUE,
 	EVENT_CYCLE,
 	EVENT_BACKOFF_OVER,
 	EVENT_FILTER,

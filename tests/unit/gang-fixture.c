@@ -115,7 +115,7 @@ struct scene *scene_gang(struct scene *scene, size_t nodes, size_t members, uint
 
 static void collect_orders(struct scene *scene)
 {
-	static const char *const names[] = {[GANG_NUDGE] = "nudge",
+	static const char *const names[] = {[GANG_REQUEUE] = "nudge",
 		[GANG_GO] = "go",
 		[GANG_TURN_AWAY] = "away",
 		[GANG_EVICT] = "evict",

@@ -21,8 +21,8 @@
 #include "scheduler/journal.h"
 #include "scheduler/lease.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 #define REQUESTS_MAX 256
 
@@ -131,7 +131,7 @@ int world_begin(uint32_t units)
 	ledger_init(&scheduler->ledger);
 	if (loop_new(&scheduler->loop) < 0 || recorder_new(&scheduler->recorder) < 0 ||
 		journal_new(scheduler, &scheduler->journal) < 0 ||
-		waiting_room_new(scheduler, &scheduler->waiting) < 0 ||
+		requeuer_new(scheduler, &scheduler->requeuer) < 0 ||
 		bind_queue_new(scheduler, &scheduler->binds) < 0)
 		return -1;
 	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, &units);
@@ -151,7 +151,7 @@ int world_end(void)
 		print_error("%zu requests and %zu binds are not answered, or the sums are wrong\n",
 			n_requests, bind_queue_busy(scheduler->binds));
 	bind_queue_free(scheduler->binds);
-	waiting_room_free(scheduler->waiting);
+	requeuer_free(scheduler->requeuer);
 	takeover_release(&scheduler->takeover);
 	ledger_release(&scheduler->ledger);
 	journal_free(scheduler->journal);

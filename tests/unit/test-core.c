@@ -15,7 +15,7 @@
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
 #include "core/registry/nomination.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "model-fixture.h"
 
 struct world {
@@ -490,7 +490,7 @@ static void a_nomination_keeps_the_other_kind_away(void **state)
 
 /* ---- waking ---- */
 
-static void wait_for(struct world *w, struct wakeup_list *list, const char *uid, uint32_t units,
+static void wait_for(struct world *w, struct requeue_list *list, const char *uid, uint32_t units,
 	uint32_t core, uint32_t containers, int32_t priority)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
@@ -503,22 +503,22 @@ static void wait_for(struct world *w, struct wakeup_list *list, const char *uid,
 		snprintf(name, sizeof(name), "c%u", i);
 		assert_int_equal(request_add(&pod.request, name, CONTAINER_MAIN, (int)i, "1", NULL, NULL), 0);
 	}
-	assert_int_equal(wakeup_rejected(list, &pod, &w->ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(list, &pod, &w->ledger, 0), 0);
 }
 
 /* What a search that failed says about others: not about who may be there while it may not, and not about who
  * has fewer containers. */
 static void a_failed_search_is_not_taken_for_another_kind_of_pod(void **state)
 {
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct world w;
 	int64_t again;
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	w.node.instances_max = 3;
 	set_node(&w);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	occupy(&w, "with", 1, 30, "GPU-n-0");
 	wait_for(&w, &list, "memory", 1, 0, 1, 5);  /* may not: mixed */
 	wait_for(&w, &list, "many", 2, 10, 3, 4);   /* too many containers */
@@ -526,9 +526,9 @@ static void a_failed_search_is_not_taken_for_another_kind_of_pod(void **state)
 	wait_for(&w, &list, "larger", 3, 80, 2, 2); /* so neither has this */
 	wait_for(&w, &list, "fits", 5, 70, 1, 1);
 	w.ledger.generation++;
-	assert_int_equal(wakeup_look(&list, &w.ledger, 0, pods, &again), 1);
+	assert_int_equal(requeue_list_look(&list, &w.ledger, 0, pods, &again), 1);
 	assert_string_equal(pods[0]->uid, "fits");
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	world_close(&w);
 }
 

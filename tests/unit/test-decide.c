@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/placement/decide.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "model-fixture.h"
 
 static void open_ledger(struct ledger *ledger)
@@ -128,42 +128,42 @@ static void a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds(vo
 	ledger_release(&ledger);
 }
 
-static size_t look(struct wakeup_list *list, struct ledger *ledger, int64_t now,
+static size_t look(struct requeue_list *list, struct ledger *ledger, int64_t now,
 	const struct pod_facts **pods, int64_t *again)
 {
-	return wakeup_look(list, ledger, now, pods, again);
+	return requeue_list_look(list, ledger, now, pods, again);
 }
 
 static void a_freed_gpu_wakes_the_most_important_pod_first(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts running, low, high;
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct ledger ledger;
 	int64_t again;
 
 	open_ledger(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_pod(&running, "r", 10, "");
 	fixture_bind(&running, "n", "GPU-n-0");
 	assert_int_equal(ledger_set_pod(&ledger, &running), 0);
 	fixture_pod(&low, "low", 9, "");
 	fixture_pod(&high, "high", 9, "");
 	high.priority = 1;
-	assert_int_equal(wakeup_rejected(&list, &low, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &high, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &low, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &high, &ledger, 0), 0);
 	assert_int_equal(look(&list, &ledger, 0, pods, &again), 0);
 	assert_true(again == INT64_MAX);
 	ledger_remove_pod(&ledger, "r");
-	assert_true(wakeup_is_due(&list, &ledger));
+	assert_true(requeue_list_is_due(&list, &ledger));
 	assert_int_equal(look(&list, &ledger, 0, pods, &again), 2);
 	assert_string_equal(pods[0]->uid, "high");
 	assert_string_equal(pods[1]->uid, "low");
 	assert_true(again == NS_PER_S); /* in vain: again after a back-off */
 	assert_int_equal(look(&list, &ledger, NS_PER_S / 2, pods, &again), 0);
-	wakeup_leave(&list, "high");
+	requeue_list_leave(&list, "high");
 	assert_int_equal(look(&list, &ledger, NS_PER_S, pods, &again), 1);
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
@@ -171,13 +171,13 @@ static void a_freed_gpu_wakes_the_pod_that_it_is_kept_for_and_no_other(void **st
 {
 	_cleanup_pod_facts_ struct pod_facts running, other, mine;
 	_cleanup_placement_ struct placement placement;
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct ledger ledger;
 	int64_t again;
 
 	open_ledger(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_pod(&running, "r", 10, "");
 	fixture_bind(&running, "n", "GPU-n-0");
 	assert_int_equal(ledger_set_pod(&ledger, &running), 0);
@@ -185,12 +185,12 @@ static void a_freed_gpu_wakes_the_pod_that_it_is_kept_for_and_no_other(void **st
 	fixture_pod(&mine, "mine", 9, "");
 	fixture_place(&placement, &mine.request, "GPU-n-0");
 	assert_int_equal(ledger_nominate(&ledger, &mine, "n", &placement, NOMINATION_LASTS), 0);
-	assert_int_equal(wakeup_rejected(&list, &other, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &mine, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &other, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &mine, &ledger, 0), 0);
 	ledger_remove_pod(&ledger, "r");
 	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
 	assert_string_equal(pods[0]->uid, "mine");
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
@@ -199,13 +199,13 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 {
 	_cleanup_node_facts_ struct node_facts node;
 	_cleanup_pod_facts_ struct pod_facts running, two, one;
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct ledger ledger;
 	int64_t again;
 
 	ledger_init(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	node.mode = GPU_MODE_CGPU;
 	node.instances_max = 2;
@@ -217,12 +217,12 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 	assert_int_equal(request_add(&two.request, "second", CONTAINER_MAIN, 1, "1", NULL, NULL), 0);
 	two.priority = 1;
 	fixture_pod(&one, "one", 3, "");
-	assert_int_equal(wakeup_rejected(&list, &two, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &one, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &two, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &one, &ledger, 0), 0);
 	ledger.generation++;
 	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
 	assert_string_equal(pods[0]->uid, "one");
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
@@ -230,41 +230,41 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 static void a_pod_found_waiting_at_the_start_is_woken_three_times_at_most(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct ledger ledger;
 	int64_t again;
 
 	open_ledger(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_pod(&pod, "a", 9, "");
-	assert_int_equal(wakeup_found_waiting(&list, &pod, 0), 0);
-	assert_true(wakeup_is_due(&list, &ledger));
+	assert_int_equal(requeue_list_found_waiting(&list, &pod, 0), 0);
+	assert_true(requeue_list_is_due(&list, &ledger));
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(look(&list, &ledger, i * 100 * NS_PER_S, pods, &again), 1);
 	assert_int_equal(look(&list, &ledger, 1000 * NS_PER_S, pods, &again), 0);
-	assert_int_equal(wakeup_rejected(&list, &pod, &ledger, 1000 * NS_PER_S), 0);
+	assert_int_equal(requeue_list_rejected(&list, &pod, &ledger, 1000 * NS_PER_S), 0);
 	ledger.generation++;
 	assert_int_equal(look(&list, &ledger, 1000 * NS_PER_S, pods, &again), 1);
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
 static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
-	struct wakeup_list list;
+	struct requeue_list list;
 	struct ledger ledger;
 
 	open_ledger(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_pod(&pod, "a", 9, "");
-	assert_int_equal(wakeup_rejected(&list, &pod, &ledger, 0), 0);
-	wakeup_forget_gone(&list, &ledger, 10 * NS_PER_S);
+	assert_int_equal(requeue_list_rejected(&list, &pod, &ledger, 0), 0);
+	requeue_list_forget_gone(&list, &ledger, 10 * NS_PER_S);
 	assert_int_equal(list.pods.count, 1);
-	wakeup_forget_gone(&list, &ledger, 10 * NS_PER_S + 1);
+	requeue_list_forget_gone(&list, &ledger, 10 * NS_PER_S + 1);
 	assert_int_equal(list.pods.count, 0);
-	wakeup_list_release(&list);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
@@ -294,7 +294,7 @@ static void open_large_ledger(struct ledger *ledger)
 	}
 }
 
-static void add_waiting(struct wakeup_list *list, struct ledger *ledger, size_t n, uint32_t units)
+static void add_waiting(struct requeue_list *list, struct ledger *ledger, size_t n, uint32_t units)
 {
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_pod_facts_ struct pod_facts pod;
@@ -302,45 +302,45 @@ static void add_waiting(struct wakeup_list *list, struct ledger *ledger, size_t 
 
 		snprintf(uid, sizeof(uid), "p-%u-%zu", units, i);
 		fixture_pod(&pod, uid, units, "");
-		assert_int_equal(wakeup_rejected(list, &pod, ledger, 0), 0);
+		assert_int_equal(requeue_list_rejected(list, &pod, ledger, 0), 0);
 	}
 	ledger->generation++;
 }
 
 static void a_thousand_waiting_pods_that_fit_cost_no_thousand_searches(void **state)
 {
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list one, many;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list one, many;
 	struct ledger ledger;
 	int64_t again, search_ns, began;
 
 	open_large_ledger(&ledger);
-	wakeup_list_init(&one);
-	wakeup_list_init(&many);
+	requeue_list_init(&one);
+	requeue_list_init(&many);
 	add_waiting(&one, &ledger, 1, 11);
 	began = cpu_ns();
 	assert_int_equal(look(&one, &ledger, 0, pods, &again), 0);
 	search_ns = cpu_ns() - began;
 	add_waiting(&many, &ledger, MANY_PODS, 9);
 	began = cpu_ns();
-	assert_int_equal(look(&many, &ledger, 0, pods, &again), WAKEUPS_PER_LOOK);
+	assert_int_equal(look(&many, &ledger, 0, pods, &again), REQUEUES_PER_LOOK);
 	assert_true(cpu_ns() - began < 30 * search_ns);
-	wakeup_list_release(&one);
-	wakeup_list_release(&many);
+	requeue_list_release(&one);
+	requeue_list_release(&many);
 	ledger_release(&ledger);
 }
 
 /* Share nodes promise no computing power, so nothing will ever free a place for these. */
 static void a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches(void **state)
 {
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list one, many;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list one, many;
 	struct ledger ledger;
 	int64_t again, search_ns, began;
 
 	open_large_ledger(&ledger);
-	wakeup_list_init(&one);
-	wakeup_list_init(&many);
+	requeue_list_init(&one);
+	requeue_list_init(&many);
 	add_waiting(&one, &ledger, 1, 11);
 	began = cpu_ns();
 	assert_int_equal(look(&one, &ledger, 0, pods, &again), 0);
@@ -352,7 +352,7 @@ static void a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searc
 		snprintf(uid, sizeof(uid), "core-%zu", i);
 		fixture_pod(&pod, uid, 2, "");
 		pod.request.core = pod.request.containers[0].core = 5 + i % 20 * 5;
-		assert_int_equal(wakeup_rejected(&many, &pod, &ledger, 0), 0);
+		assert_int_equal(requeue_list_rejected(&many, &pod, &ledger, 0), 0);
 	}
 	ledger.generation++;
 	began = cpu_ns();
@@ -360,31 +360,31 @@ static void a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searc
 	assert_true(cpu_ns() - began < 30 * search_ns);
 	add_waiting(&many, &ledger, 1, 2); /* without it there is room */
 	assert_int_equal(look(&many, &ledger, 0, pods, &again), 1);
-	wakeup_list_release(&one);
-	wakeup_list_release(&many);
+	requeue_list_release(&one);
+	requeue_list_release(&many);
 	ledger_release(&ledger);
 }
 
-static void a_nudge_that_did_not_arrive_is_tried_again_soon(void **state)
+static void a_requeue_that_did_not_arrive_is_tried_again_soon(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
-	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
-	struct wakeup_list list;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	struct requeue_list list;
 	struct ledger ledger;
 	int64_t again;
 
 	open_ledger(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	fixture_pod(&pod, "a", 9, "");
-	assert_int_equal(wakeup_found_waiting(&list, &pod, 0), 0);
+	assert_int_equal(requeue_list_found_waiting(&list, &pod, 0), 0);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(look(&list, &ledger, i * NS_PER_S, pods, &again), 1);
-		wakeup_failed(&list, "a", i * NS_PER_S);
+		requeue_list_failed(&list, "a", i * NS_PER_S);
 		assert_int_equal(look(&list, &ledger, i * NS_PER_S, pods, &again), 0);
 		assert_true(again == NS_PER_S);
 	}
-	wakeup_failed(&list, "unknown", 0);
-	wakeup_list_release(&list);
+	requeue_list_failed(&list, "unknown", 0);
+	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
 
@@ -405,7 +405,7 @@ int main(void)
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
 		cmocka_unit_test(a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches),
-		cmocka_unit_test(a_nudge_that_did_not_arrive_is_tried_again_soon),
+		cmocka_unit_test(a_requeue_that_did_not_arrive_is_tried_again_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void carry_out(void)
 			go(order->uid);
 		else if (order->kind == GANG_TURN_AWAY && pod->state == AT_BIND)
 			sleep_for(pod, SECOND);
-		else if (order->kind == GANG_NUDGE && pod->state == SLEEPS)
+		else if (order->kind == GANG_REQUEUE && pod->state == SLEEPS)
 			pod->state = QUEUED;
 		else if (order->kind == GANG_UNMARK && pod->state == BOUND) {
 			pod->facts.gang_forming = false;

@@ -237,7 +237,7 @@ static void a_replica_that_does_not_lead_plans_nothing(void **state)
 }
 
 /* Found by the storm: after a fail-over the replica that kube-scheduler asked before planned on, and held
- * GPUs in its ledger, and its nudges had the pods tried again and again. */
+ * GPUs in its ledger, and its requeues had the pods tried again and again. */
 static void a_gang_that_kube_scheduler_asks_another_replica_for_is_left_to_that_one(void **state)
 {
 	struct scene *scene = *state;
@@ -262,7 +262,7 @@ static void a_gang_that_kube_scheduler_asks_another_replica_for_is_left_to_that_
 	assert_string_equal(scene_held(scene, "u0"), "n0");
 }
 
-/* Nudges may not have arrived. */
+/* Requeues may not have arrived. */
 static void a_gang_that_is_not_asked_for_in_an_outage_is_tried_again(void **state)
 {
 	struct scene *scene = *state;
@@ -547,7 +547,7 @@ static void what_lacks_is_said_to_people(void **state)
 	assert_null(view_of(scene, "a0").missing);
 }
 
-static size_t nudges(struct scene *scene)
+static size_t requeues(struct scene *scene)
 {
 	size_t n = 0;
 
@@ -593,13 +593,13 @@ static void of_many_who_were_told_another_reason_few_are_asked_for_at_a_time(voi
 	}
 	scene_pod(scene, "a20", "a", 21, 4);
 	assert_int_equal(scene_wait(scene, 0), SECOND);
-	assert_int_equal(nudges(scene), 16);
+	assert_int_equal(requeues(scene), 16);
 	assert_int_equal(scene_wait(scene, SECOND / 2), SECOND / 2);
-	assert_int_equal(nudges(scene), 0);
+	assert_int_equal(requeues(scene), 0);
 	scene_wait(scene, SECOND / 2);
-	assert_int_equal(nudges(scene), 4);
+	assert_int_equal(requeues(scene), 4);
 	scene_wait(scene, SECOND);
-	assert_int_equal(nudges(scene), 0);
+	assert_int_equal(requeues(scene), 0);
 }
 
 int main(void)

@@ -17,7 +17,7 @@
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
 #include "core/registry/node-ledger.h"
-#include "core/wakeup.h"
+#include "core/requeue.h"
 #include "links-layouts.h"
 #include "model-fixture.h"
 
@@ -378,30 +378,30 @@ static void whole_gpus_that_nobody_has_keep_nobody_asleep(void **state)
 {
 	static const uint32_t units[] = {15};
 	_cleanup_(ledger_release) struct ledger ledger;
-	_cleanup_(wakeup_list_release) struct wakeup_list list;
+	_cleanup_(requeue_list_release) struct requeue_list list;
 	_cleanup_node_facts_ struct node_facts share;
 	_cleanup_pod_facts_ struct pod_facts many = pod_of("many", "2000000000"), nine = pod_of("nine", "9"),
 					     one = pod_of("one", "1"), part = {0},
 					     first = pod_of("first", "8");
-	const struct pod_facts *woken[WAKEUPS_PER_LOOK];
+	const struct pod_facts *woken[REQUEUES_PER_LOOK];
 	int64_t again;
 
 	ledger_init(&ledger);
-	wakeup_list_init(&list);
+	requeue_list_init(&list);
 	open_node(&ledger, "t", layout_dgx_a100, -1);
 	fixture_node(&share, "s", GPU_POLICY_BINPACK, 1, units);
 	fixture_pod(&part, "part", 1, "");
 	assert_reserved(&ledger, &first, "t", "01234567");
-	assert_int_equal(wakeup_rejected(&list, &many, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &nine, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &one, &ledger, 0), 0);
-	assert_int_equal(wakeup_rejected(&list, &part, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &many, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &nine, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &one, &ledger, 0), 0);
+	assert_int_equal(requeue_list_rejected(&list, &part, &ledger, 0), 0);
 	assert_int_equal(ledger_set_node(&ledger, &share), 0);
-	assert_int_equal(wakeup_look(&list, &ledger, 1, woken, &again), 1);
+	assert_int_equal(requeue_list_look(&list, &ledger, 1, woken, &again), 1);
 	assert_string_equal(woken[0]->uid, "part");
 	ledger_release_reservation(&ledger, "first");
-	wakeup_leave(&list, "part");
-	assert_int_equal(wakeup_look(&list, &ledger, 2, woken, &again), 1);
+	requeue_list_leave(&list, "part");
+	assert_int_equal(requeue_list_look(&list, &ledger, 2, woken, &again), 1);
 	assert_string_equal(woken[0]->uid, "one");
 }
 

@@ -12,7 +12,7 @@
 /* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
 /* A member that waits in kube-scheduler's queue asks by itself. */
-#define NUDGE_AFTER_NS NS_PER_S
+#define REQUEUE_AFTER_NS NS_PER_S
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
 
@@ -100,7 +100,7 @@ static void mark_planned(
 			continue;
 		}
 		if (member->stage == GANG_WAITING)
-			member->nudge_ns = now_ns + (member->turned_away ? 0 : NUDGE_AFTER_NS);
+			member->requeue_ns = now_ns + (member->turned_away ? 0 : REQUEUE_AFTER_NS);
 		member->stage = GANG_PLANNED;
 	}
 }
@@ -138,15 +138,15 @@ static void forget_plan(struct ledger *ledger, struct gang_member **members, siz
 	}
 }
 
-static void nudge_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns)
+static void requeue_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns)
 {
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (member->stage != GANG_PLANNED || !member->nudge_ns || member->nudge_ns > now_ns)
+		if (member->stage != GANG_PLANNED || !member->requeue_ns || member->requeue_ns > now_ns)
 			continue;
-		gangs_order(gangs, GANG_NUDGE, member);
-		member->nudge_ns = now_ns + GANG_BARRIER_NS;
+		gangs_order(gangs, GANG_REQUEUE, member);
+		member->requeue_ns = now_ns + GANG_BARRIER_NS;
 	}
 }
 
@@ -175,7 +175,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	gang->trying = true;
 	gang->idle_ns = now_ns + GANG_IDLE_NS;
 	gang_let_go(gang, ledger);
-	nudge_planned(gangs, gang, now_ns);
+	requeue_planned(gangs, gang, now_ns);
 	return true;
 }
 
@@ -290,7 +290,7 @@ static const char *answer_node(struct gang_member *member, const struct ledger *
 		return NULL;
 	member->stage = GANG_ANSWERED;
 	member->turned_away = false;
-	member->nudge_ns = 0;
+	member->requeue_ns = 0;
 	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
 	return node;
 }

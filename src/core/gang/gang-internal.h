@@ -39,7 +39,7 @@ void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct ga
 /* gang_changed() - there may be room now, or other members: look again. */
 void gang_changed(struct gang *gang);
 
-/* gang_try() - plan the members that nothing is fixed for yet, hold their places and nudge them; false if
+/* gang_try() - plan the members that nothing is fixed for yet, hold their places and requeue them; false if
  * there is no room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
 void gang_give_up(

@@ -17,7 +17,7 @@
 /* How often an order is repeated while its effect is not seen. */
 #define TELL_AGAIN_NS (5 * NS_PER_S)
 #define LOOK_AGAIN_NS (50 * NS_PER_MS)
-/* Each nudge costs a PATCH and a question of kube-scheduler. */
+/* Each requeue costs a PATCH and a question of kube-scheduler. */
 #define RETELL_EVERY_NS NS_PER_S
 #define RETELL_MAX 16
 
@@ -198,20 +198,20 @@ static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_n
 		soonest(again_ns, now_ns + TELL_AGAIN_NS, now_ns);
 }
 
-static void look_at_nudges(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
+static void look_at_requeues(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
 {
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (!member->nudge_ns || member->stage != GANG_PLANNED)
+		if (!member->requeue_ns || member->stage != GANG_PLANNED)
 			continue;
-		if (member->nudge_ns > now_ns) {
-			soonest(again_ns, member->nudge_ns, now_ns);
+		if (member->requeue_ns > now_ns) {
+			soonest(again_ns, member->requeue_ns, now_ns);
 			continue;
 		}
-		gangs_order(gangs, GANG_NUDGE, member);
-		member->nudge_ns = now_ns + GANG_BARRIER_NS;
-		soonest(again_ns, member->nudge_ns, now_ns);
+		gangs_order(gangs, GANG_REQUEUE, member);
+		member->requeue_ns = now_ns + GANG_BARRIER_NS;
+		soonest(again_ns, member->requeue_ns, now_ns);
 	}
 }
 
@@ -223,9 +223,9 @@ static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
 	return false;
 }
 
-/* Nudged, and kube-scheduler has asked for none of them: another replica of us is asked now, or something
+/* Requeued, and kube-scheduler has asked for none of them: another replica of us is asked now, or something
  * else keeps them all back. Its next question is waited for: a plan of ours would only have them tried in
- * vain. Not after an outage of the API server, in which no nudge arrives. */
+ * vain. Not after an outage of the API server, in which no requeue arrives. */
 static void give_up_idle(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	if (gangs->following && !was_asked_for_since(gang, gang->idle_ns - GANG_IDLE_NS))
@@ -303,7 +303,7 @@ static void look_at_gang(
 		look_at_plan(gangs, gang, ledger, now_ns);
 	if (gangs->leads)
 		look_at_turned_away(gangs, gang);
-	look_at_nudges(gangs, gang, now_ns, again_ns);
+	look_at_requeues(gangs, gang, now_ns, again_ns);
 	if (gang->trying)
 		soonest(again_ns,
 			gang->barrier_ns && gang->barrier_ns < gang->idle_ns ? gang->barrier_ns
@@ -325,7 +325,7 @@ static size_t retell(struct gangs *gangs, struct gang *gang, const char *text, s
 			strcmp(member->told, text) == 0)
 			continue;
 		member->told = text;
-		gangs_order(gangs, GANG_NUDGE, member);
+		gangs_order(gangs, GANG_REQUEUE, member);
 		most--;
 	}
 	return most;

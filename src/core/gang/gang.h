@@ -57,13 +57,13 @@ struct gang_member {
 	enum gang_stage stage;
 	bool listed;		  /* the watch has shown it */
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
-	bool turned_away;	  /* ... and got no node: it sleeps until it is nudged */
+	bool turned_away;	  /* ... and got no node: it sleeps until it is requeued */
 	const char *told;	  /* ... for this constant reason, as filter says it */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
 	int64_t nodes_ns;	  /* when that was, ... */
 	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
 	int64_t seen_ns;	  /* first */
-	int64_t nudge_ns;	  /* when to nudge it, unless it asks before; 0: never */
+	int64_t requeue_ns;	  /* when to requeue it, unless it asks before; 0: never */
 	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
 	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
 };
@@ -141,14 +141,14 @@ struct gangs {
 	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
 	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
 	int64_t fit_check_ns; /* when in vain last */
-	int64_t retold_ns;    /* when members were nudged last for the sake of the reason that people see */
+	int64_t retold_ns;    /* when members were requeued last for the sake of the reason that people see */
 	bool asking;	      /* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
 
 enum gang_order_kind {
-	GANG_NUDGE,	/* kube-scheduler is to ask for this pod now */
+	GANG_REQUEUE,	/* kube-scheduler is to ask for this pod now */
 	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
 	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
 	GANG_EVICT,	/* it is placed, and its gang has not come about in time */

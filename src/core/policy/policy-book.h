@@ -102,8 +102,8 @@ struct policy_pod {
 	int64_t waits_since_ns;
 	int64_t wake_ns;       /* when it is to be asked about again; 0: never by time */
 	int64_t not_before_ns; /* the next write to it */
-	int64_t nudge_after_ns;
-	uint32_t nudges;   /* since it was given a unit */
+	int64_t requeue_after_ns;
+	uint32_t requeues; /* since it was given a unit */
 	int64_t forget_ns; /* when it is forgotten if no LIST or WATCH shows it */
 	uint64_t freed;	   /* of the book, when it was asked about or woken last */
 	char text[POLICY_TEXT_SIZE];

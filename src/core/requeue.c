@@ -1,4 +1,4 @@
-#include "core/wakeup.h"
+#include "core/requeue.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,28 +13,28 @@
 #define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define WAITING_MAX 100000
 #define NEVER UINT64_MAX /* no generation of a ledger */
-#define FOUND_NUDGES_MAX 3
+#define FOUND_REQUEUES_MAX 3
 /* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
 #define UNKNOWN_MAX_NS (10 * NS_PER_S)
 
-struct wakeup_pod {
+struct requeue_pod {
 	struct pod_facts facts;
 	uint64_t rejected_at; /* ledger generation when filter last looked */
 	uint64_t order;	      /* who was rejected first */
 	int64_t rejected_ns;  /* when that was */
 	int64_t first_rejected_ns;
-	uint32_t nudges;
+	uint32_t requeues;
 	int64_t not_before_ns;
-	int64_t backoff_ns; /* grows while nudges do not lead to a filter call */
+	int64_t backoff_ns; /* grows while requeues do not lead to a filter call */
 };
 
-void wakeup_list_init(struct wakeup_list *list)
+void requeue_list_init(struct requeue_list *list)
 {
-	*list = (struct wakeup_list){0};
+	*list = (struct requeue_list){0};
 	table_init(&list->pods);
 }
 
-static void wakeup_pod_free(struct wakeup_pod *pod)
+static void requeue_pod_free(struct requeue_pod *pod)
 {
 	if (!pod)
 		return;
@@ -42,25 +42,25 @@ static void wakeup_pod_free(struct wakeup_pod *pod)
 	free(pod);
 }
 
-void wakeup_list_release(struct wakeup_list *list)
+void requeue_list_release(struct requeue_list *list)
 {
-	struct wakeup_pod *pod;
+	struct requeue_pod *pod;
 
 	table_for_each (&list->pods, cursor, pod)
-		wakeup_pod_free(pod);
+		requeue_pod_free(pod);
 	table_release(&list->pods);
 }
 
-static int wakeup_pod_new(
-	struct wakeup_list *list, const struct pod_facts *facts, struct wakeup_pod **ret_pod)
+static int requeue_pod_new(
+	struct requeue_list *list, const struct pod_facts *facts, struct requeue_pod **ret_pod)
 {
-	struct wakeup_pod *pod;
+	struct requeue_pod *pod;
 
 	if (list->pods.count >= WAITING_MAX)
 		return -E2BIG;
 	pod = calloc(1, sizeof(*pod));
 	if (!pod || pod_facts_copy(facts, &pod->facts) < 0 || table_set(&list->pods, facts->uid, pod) < 0) {
-		wakeup_pod_free(pod);
+		requeue_pod_free(pod);
 		return -ENOMEM;
 	}
 	pod->order = list->next_order++;
@@ -68,11 +68,11 @@ static int wakeup_pod_new(
 	return 0;
 }
 
-int wakeup_rejected(
-	struct wakeup_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
+int requeue_list_rejected(
+	struct requeue_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
 {
-	struct wakeup_pod *pod = table_get(&list->pods, facts->uid);
-	int r = pod ? 0 : wakeup_pod_new(list, facts, &pod);
+	struct requeue_pod *pod = table_get(&list->pods, facts->uid);
+	int r = pod ? 0 : requeue_pod_new(list, facts, &pod);
 
 	if (r < 0)
 		return r;
@@ -86,14 +86,14 @@ int wakeup_rejected(
 	return 0;
 }
 
-int wakeup_found_waiting(struct wakeup_list *list, const struct pod_facts *facts, int64_t now_ns)
+int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
 {
-	struct wakeup_pod *pod;
+	struct requeue_pod *pod;
 	int r;
 
 	if (table_get(&list->pods, facts->uid))
 		return 0;
-	r = wakeup_pod_new(list, facts, &pod);
+	r = requeue_pod_new(list, facts, &pod);
 	if (r < 0)
 		return r;
 	pod->rejected_at = list->looked_at = NEVER;
@@ -102,36 +102,36 @@ int wakeup_found_waiting(struct wakeup_list *list, const struct pod_facts *facts
 	return 0;
 }
 
-void wakeup_leave(struct wakeup_list *list, const char *uid)
+void requeue_list_leave(struct requeue_list *list, const char *uid)
 {
-	wakeup_pod_free(table_remove(&list->pods, uid));
+	requeue_pod_free(table_remove(&list->pods, uid));
 }
 
-bool wakeup_find(const struct wakeup_list *list, const char *uid, struct wakeup_state *ret_state)
+bool requeue_list_find(const struct requeue_list *list, const char *uid, struct requeue_state *ret_state)
 {
-	const struct wakeup_pod *pod = table_get(&list->pods, uid);
+	const struct requeue_pod *pod = table_get(&list->pods, uid);
 
 	if (!pod)
 		return false;
-	*ret_state = (struct wakeup_state){.first_rejected_ns = pod->first_rejected_ns,
+	*ret_state = (struct requeue_state){.first_rejected_ns = pod->first_rejected_ns,
 		.last_rejected_ns = pod->rejected_ns,
 		.not_before_ns = pod->not_before_ns,
-		.nudges = pod->nudges};
+		.requeues = pod->requeues};
 	return true;
 }
 
-bool wakeup_is_due(const struct wakeup_list *list, const struct ledger *ledger)
+bool requeue_list_is_due(const struct requeue_list *list, const struct ledger *ledger)
 {
 	return list->pods.count && list->looked_at != ledger->generation;
 }
 
-void wakeup_forget_gone(struct wakeup_list *list, const struct ledger *ledger, int64_t now_ns)
+void requeue_list_forget_gone(struct requeue_list *list, const struct ledger *ledger, int64_t now_ns)
 {
-	struct wakeup_pod *pod;
+	struct requeue_pod *pod;
 
 	table_for_each (&list->pods, cursor, pod)
 		if (now_ns - pod->rejected_ns > UNKNOWN_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
-			wakeup_leave(list, pod->facts.uid);
+			requeue_list_leave(list, pod->facts.uid);
 }
 
 /* node: where the last pod fitted, NULL at first. Pods that wait are mostly alike, and of thousands of nodes
@@ -154,8 +154,8 @@ static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, c
 
 static int compare_turn(const void *a, const void *b)
 {
-	const struct wakeup_pod *x = *(const struct wakeup_pod *const *)a;
-	const struct wakeup_pod *y = *(const struct wakeup_pod *const *)b;
+	const struct requeue_pod *x = *(const struct requeue_pod *const *)a;
+	const struct requeue_pod *y = *(const struct requeue_pod *const *)b;
 
 	if (x->facts.priority != y->facts.priority)
 		return x->facts.priority > y->facts.priority ? -1 : 1;
@@ -163,34 +163,34 @@ static int compare_turn(const void *a, const void *b)
 }
 
 /* NULL-terminated; NULL when out of memory. */
-static struct wakeup_pod **in_turn(const struct wakeup_list *list)
+static struct requeue_pod **in_turn(const struct requeue_list *list)
 {
-	struct wakeup_pod **pods = calloc(list->pods.count + 1, sizeof(struct wakeup_pod *)), *pod;
+	struct requeue_pod **pods = calloc(list->pods.count + 1, sizeof(struct requeue_pod *)), *pod;
 	size_t n = 0;
 
 	if (!pods)
 		return NULL;
 	table_for_each (&list->pods, cursor, pod)
 		pods[n++] = pod;
-	qsort(pods, n, sizeof(struct wakeup_pod *), compare_turn);
+	qsort(pods, n, sizeof(struct requeue_pod *), compare_turn);
 	return pods;
 }
 
-static void back_off(struct wakeup_pod *pod, int64_t now_ns)
+static void back_off(struct requeue_pod *pod, int64_t now_ns)
 {
-	pod->nudges++;
+	pod->requeues++;
 	pod->not_before_ns = now_ns + pod->backoff_ns;
 	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
 }
 
-void wakeup_failed(struct wakeup_list *list, const char *uid, int64_t now_ns)
+void requeue_list_failed(struct requeue_list *list, const char *uid, int64_t now_ns)
 {
-	struct wakeup_pod *pod = table_get(&list->pods, uid);
+	struct requeue_pod *pod = table_get(&list->pods, uid);
 
 	if (!pod)
 		return;
-	if (pod->nudges)
-		pod->nudges--;
+	if (pod->requeues)
+		pod->requeues--;
 	pod->not_before_ns = now_ns + BACKOFF_FIRST_NS;
 	pod->backoff_ns = BACKOFF_FIRST_NS;
 }
@@ -270,10 +270,10 @@ static void failures_add(struct failures *failures, const struct request *reques
 		}
 }
 
-size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,
-	const struct pod_facts *ret_pods[WAKEUPS_PER_LOOK], int64_t *ret_again_ns)
+size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64_t now_ns,
+	const struct pod_facts *ret_pods[REQUEUES_PER_LOOK], int64_t *ret_again_ns)
 {
-	_cleanup_free_ struct wakeup_pod **pods = in_turn(list);
+	_cleanup_free_ struct requeue_pod **pods = in_turn(list);
 	const char *fitting = NULL;
 	struct failures failures;
 	int64_t again = pods ? INT64_MAX : NS_PER_S;
@@ -281,10 +281,10 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 
 	failures_init(&failures);
 	for (size_t i = 0; pods && pods[i]; i++) {
-		struct wakeup_pod *pod = pods[i];
+		struct requeue_pod *pod = pods[i];
 
 		if (pod->rejected_at == ledger->generation ||
-			(!pod->first_rejected_ns && pod->nudges == FOUND_NUDGES_MAX))
+			(!pod->first_rejected_ns && pod->requeues == FOUND_REQUEUES_MAX))
 			continue;
 		if (failures_include(&failures, &pod->facts.request) && !has_nomination(ledger, &pod->facts))
 			continue;
@@ -292,7 +292,7 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 			failures_add(&failures, &pod->facts.request);
 			continue;
 		}
-		if (pod->not_before_ns <= now_ns && n < WAKEUPS_PER_LOOK) {
+		if (pod->not_before_ns <= now_ns && n < REQUEUES_PER_LOOK) {
 			back_off(pod, now_ns);
 			ret_pods[n++] = &pod->facts;
 		}

@@ -1,0 +1,206 @@
+#include "scheduler/requeue.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "core/requeue.h"
+#include "kube/client.h"
+#include "kube/names.h"
+#include "net/loop.h"
+#include "scheduler/gangs.h"
+#include "scheduler/policies.h"
+#include "scheduler/record.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+
+#define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
+#define TIMEOUT_MS 3000
+
+struct requeuer {
+	struct scheduler *scheduler;
+	struct requeue_list list;
+	struct loop_timer *timer;
+	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
+	bool failing;	 /* the last requeue did not arrive, which is said once */
+	struct list requests;
+};
+
+/* A PATCH on its way. */
+struct requeue_request {
+	struct list item; /* in requeuer->requests: a client that is freed calls nobody back */
+	struct requeuer *requeuer;
+	char uid[];
+};
+
+static void requeuer_on_timer(void *userdata);
+
+int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer)
+{
+	struct requeuer *requeuer = calloc(1, sizeof(*requeuer));
+	int r;
+
+	if (!requeuer)
+		return -ENOMEM;
+	requeuer->scheduler = scheduler;
+	requeue_list_init(&requeuer->list);
+	list_init(&requeuer->requests);
+	r = loop_add_timer(scheduler->loop, requeuer_on_timer, requeuer, &requeuer->timer);
+	if (r < 0) {
+		free(requeuer);
+		return r;
+	}
+	*ret_requeuer = requeuer;
+	return 0;
+}
+
+void requeuer_free(struct requeuer *requeuer)
+{
+	if (!requeuer)
+		return;
+	list_for_each_safe (item, after, &requeuer->requests)
+		free(list_entry(item, struct requeue_request, item));
+	requeue_list_release(&requeuer->list);
+	loop_timer_remove(requeuer->timer);
+	free(requeuer);
+}
+
+void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *facts)
+{
+	if (requeue_list_rejected(&requeuer->list, facts, &requeuer->scheduler->ledger, monotonic_ns()) < 0)
+		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
+			facts->namespace_, facts->name);
+}
+
+void requeuer_found(struct requeuer *requeuer, const struct pod_facts *facts)
+{
+	if (requeue_list_found_waiting(&requeuer->list, facts, monotonic_ns()) < 0)
+		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
+			facts->namespace_, facts->name);
+}
+
+void requeuer_leave(struct requeuer *requeuer, const char *uid)
+{
+	requeue_list_leave(&requeuer->list, uid);
+}
+
+/* Never later than it was due before: events that keep coming must not put the look off for ever. */
+static void look_within(struct requeuer *requeuer, int64_t delay_ns)
+{
+	int64_t due_ns = monotonic_ns() + delay_ns;
+
+	if (requeuer->look_ns && requeuer->look_ns <= due_ns)
+		return;
+	requeuer->look_ns = due_ns;
+	loop_timer_set(requeuer->timer, delay_ns);
+}
+
+void requeuer_look(struct requeuer *requeuer)
+{
+	gang_controller_look(requeuer->scheduler->gangs);
+	if (requeue_list_is_due(&requeuer->list, &requeuer->scheduler->ledger))
+		look_within(requeuer, LOOK_DELAY_NS);
+}
+
+void requeuer_forget_gone(struct requeuer *requeuer)
+{
+	if (sync_is_following(requeuer->scheduler->sync))
+		requeue_list_forget_gone(&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns());
+}
+
+bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state)
+{
+	return requeue_list_find(&requeuer->list, uid, ret_state);
+}
+
+size_t requeuer_count(const struct requeuer *requeuer)
+{
+	return requeuer->list.pods.count;
+}
+
+/* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
+ * back-off when it is there again. What it refuses otherwise it will refuse again. */
+static bool did_not_arrive(const struct kube_response *response)
+{
+	return response->result < 0 || response->status / 100 == 5 || response->status == 429;
+}
+
+static void requeue_failed(struct requeuer *requeuer, const char *uid, const char *why)
+{
+	if (!requeuer->failing)
+		log_warning("cannot nudge waiting pods: %s, trying again", why);
+	requeuer->failing = true;
+	requeue_list_failed(&requeuer->list, uid, monotonic_ns());
+	policies_not_requeued(requeuer->scheduler->policies, uid);
+}
+
+static void on_answer(void *userdata, const struct kube_response *response)
+{
+	_cleanup_free_ struct requeue_request *request = userdata;
+
+	list_remove(&request->item);
+	if (did_not_arrive(response)) {
+		requeue_failed(request->requeuer, request->uid, response->text);
+		look_within(request->requeuer, NS_PER_S);
+		return;
+	}
+	request->requeuer->failing = false;
+	if (response->status / 100 != 2 && response->status != 404)
+		log_warning("cannot nudge a waiting pod: %s, ignoring", response->text);
+}
+
+static int send(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	_cleanup_free_ struct requeue_request *request = malloc(sizeof(*request) + strlen(pod->uid) + 1);
+	char path[1024], body[128];
+	int r;
+
+	if (!request)
+		return -ENOMEM;
+	request->requeuer = requeuer;
+	strcpy(request->uid, pod->uid);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
+	snprintf(body, sizeof(body),
+		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_REQUEUE "\":\"%" PRId64 "\"}}}",
+		realtime_ns());
+	r = kube_request(requeuer->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
+		TIMEOUT_MS, on_answer, request, NULL);
+	if (r == 0) {
+		list_append(&requeuer->requests, &request->item);
+		TAKE_PTR(request);
+	}
+	return r;
+}
+
+void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	int r = send(requeuer, pod);
+
+	requeuer->scheduler->metrics.requeues++;
+	record_requeue(requeuer->scheduler, pod);
+	if (r < 0)
+		requeue_failed(requeuer, pod->uid, strerror(-r));
+	else
+		log_debug("nudged pod %s/%s", pod->namespace_, pod->name);
+}
+
+static void requeuer_on_timer(void *userdata)
+{
+	struct requeuer *requeuer = userdata;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	int64_t again_ns;
+	size_t n = requeue_list_look(
+		&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns(), pods, &again_ns);
+
+	requeuer->look_ns = 0;
+	for (size_t i = 0; i < n; i++)
+		requeuer_now(requeuer, pods[i]);
+	if (again_ns != INT64_MAX)
+		look_within(requeuer, again_ns);
+}
