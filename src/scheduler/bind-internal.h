@@ -18,7 +18,7 @@ struct bind {
 	struct http_call *call; /* NULL once answered */
 	struct binding what;
 	int64_t submitted_ns;
-	int64_t takeover_period;
+	int64_t leadership_period;
 	int64_t doubt_ends_ns;
 	char *text;		   /* the Binding, while the others of its gang are reserved */
 	enum bind_outcome refusal; /* why no Binding is sent, if none is */

@@ -329,9 +329,10 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 
 	list_remove(&bind->item);
 	queue->n_in_flight--;
-	if (ok && takeover_read_pods(queue->scheduler, response) < 0)
+	if (ok && leadership_read_pods(queue->scheduler, response) < 0)
 		ok = false;
-	takeover_end(&queue->scheduler->takeover, bind->what.node, bind->takeover_period, ok, monotonic_ns());
+	leadership_end(
+		&queue->scheduler->leadership, bind->what.node, bind->leadership_period, ok, monotonic_ns());
 	bind_queue_wake(queue, bind->what.node);
 	if (!ok) {
 		snprintf(text, sizeof(text), "cannot read the pods of node %s: %s", bind->what.node,
@@ -350,26 +351,26 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 static void bind_start(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
-	struct takeover *takeover = &queue->scheduler->takeover;
+	struct leadership *leadership = &queue->scheduler->leadership;
 	int r;
 
-	switch (takeover_node(takeover, bind->what.node, monotonic_ns())) {
-	case TAKEOVER_GO:
+	switch (leadership_node(leadership, bind->what.node, monotonic_ns())) {
+	case LEADERSHIP_GO:
 		bind_read_pod_or_go_on(bind);
 		return;
-	case TAKEOVER_WAIT:
+	case LEADERSHIP_WAIT:
 		list_append(&queue->waiting, &bind->item);
 		queue->n_pending++;
 		return;
-	case TAKEOVER_LIST:
+	case LEADERSHIP_LIST:
 		break;
 	}
-	r = takeover_list_node(queue->scheduler, bind->what.node, DEADLINE_MS, on_node_listed, bind);
+	r = leadership_list_node(queue->scheduler, bind->what.node, DEADLINE_MS, on_node_listed, bind);
 	if (r < 0) {
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
-	bind->takeover_period = takeover_begin(takeover, bind->what.node);
+	bind->leadership_period = leadership_begin(leadership, bind->what.node);
 	list_append(&queue->in_flight, &bind->item);
 	queue->n_in_flight++;
 }
@@ -416,7 +417,7 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 		bind_refuse(bind, BIND_NOT_OWNER, err.text);
 		return;
 	}
-	takeover_note_call(&queue->scheduler->takeover, call, bind->submitted_ns);
+	leadership_note_call(&queue->scheduler->leadership, call, bind->submitted_ns);
 	list_append(&queue->pending, &bind->item);
 	queue->n_pending++;
 	bind_queue_advance(queue);

@@ -534,7 +534,7 @@ static void program_stop(struct program *program)
 	loop_timer_remove(program->tick);
 	loop_timer_remove(program->drain);
 	ledger_release(&scheduler->ledger);
-	takeover_release(&scheduler->takeover);
+	leadership_release(&scheduler->leadership);
 	loop_free(scheduler->loop);
 }
 

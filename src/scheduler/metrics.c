@@ -234,7 +234,7 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		bind_queue_busy(scheduler->binds));
 	metrics_one(page, "ration_takeovers_total", "counter",
 		"Times that leadership may have come here: for 5 s nodes are listed before a card is chosen.",
-		scheduler->takeover.period);
+		scheduler->leadership.period);
 	metrics_one(page, "ration_reservations_in_doubt", "gauge",
 		"Cards kept for a Binding whose outcome is not known.",
 		bind_queue_doubtful(scheduler->binds));

@@ -13,7 +13,7 @@
 #include "kube/names.h"
 #include "kube/resource-policy.h"
 #include "net/http-server.h"
-#include "scheduler/leads.h"
+#include "scheduler/leadership.h"
 #include "scheduler/lease.h"
 #include "scheduler/policies-internal.h"
 #include "scheduler/scheduler.h"
@@ -368,7 +368,7 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	struct policies *policies = write->policies;
 
 	policies->asking = false;
-	policies->leads = kube_scheduler_leads_here(response);
+	policies->leads = leadership_is_here(response);
 	policies->leads_checked_ns = monotonic_ns();
 	policy_write_free(write);
 	if (policies->leads)

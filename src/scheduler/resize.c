@@ -20,13 +20,12 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
-#include "scheduler/leads.h"
+#include "scheduler/leadership.h"
 #include "scheduler/lease.h"
 #include "scheduler/requeue.h"
 #include "scheduler/resize-patch.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/takeover.h"
 
 #define TIMEOUT_MS 3000
 #define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */
@@ -318,7 +317,8 @@ static void on_listed(void *userdata, const struct kube_response *response)
 	struct error ignored;
 
 	resize->busy = false;
-	if (response->result < 0 || response->status != 200 || takeover_read_pods(scheduler, response) < 0 ||
+	if (response->result < 0 || response->status != 200 ||
+		leadership_read_pods(scheduler, response) < 0 ||
 		json_parse(response->body, response->body_len, &list, &ignored) < 0) {
 		again_later(resize);
 		return;
@@ -341,7 +341,7 @@ static void on_listed(void *userdata, const struct kube_response *response)
 
 static void look(struct resize *resize)
 {
-	int r = takeover_list_node(resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
+	int r = leadership_list_node(resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
 
 	resize->busy = r == 0;
 	resize->another = false; /* what came before is in the list */
@@ -356,7 +356,7 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	resize->busy = false;
 	if (resize->gone)
 		resize_free(resize);
-	else if (kube_scheduler_leads_here(response))
+	else if (leadership_is_here(response))
 		look(resize);
 	else
 		again_later(resize);

@@ -7,8 +7,8 @@
 
 #include "core/preemption/budget.h"
 #include "core/registry/ledger.h"
+#include "scheduler/leadership.h"
 #include "scheduler/metrics.h"
-#include "scheduler/takeover.h"
 
 struct bind_queue;
 struct budget_sync;
@@ -31,7 +31,7 @@ struct scheduler {
 	struct ledger ledger;
 	struct sync *sync;
 	struct ledger_lease *lease;
-	struct takeover takeover;
+	struct leadership leadership;
 	struct requeuer *requeuer;
 	struct bind_queue *binds;
 	struct resizes *resizes;

@@ -165,17 +165,17 @@ static struct json_object *node_json(
 
 /* All nodes: those that fit in the order of rank_nodes(), then the others by name. */
 
-struct survey {
+struct feasibility {
 	const struct node_ledger **fitting, **others;
 	enum reject_reason *reject_reasons; /* of others */
 	size_t n_fitting, n_others, n_without_gpus;
 };
 
-static void survey_release(struct survey *survey)
+static void feasibility_release(struct feasibility *feasibility)
 {
-	free(survey->fitting);
-	free(survey->others);
-	free(survey->reject_reasons);
+	free(feasibility->fitting);
+	free(feasibility->others);
+	free(feasibility->reject_reasons);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -191,32 +191,32 @@ static bool is_gpu_node(const struct node_ledger *node)
 	return node->facts.n_gpus || node->facts.mode != GPU_MODE_NONE || node->unplaced_units;
 }
 
-static int survey_take(
-	struct ledger *ledger, const struct pod_facts *pod, const char *only, struct survey *survey)
+static int feasibility_read(
+	struct ledger *ledger, const struct pod_facts *pod, const char *only, struct feasibility *feasibility)
 {
 	size_t n = ledger->nodes.count + 1;
 	const struct node_ledger *node;
 
-	survey->fitting = calloc(n, sizeof(*survey->fitting));
-	survey->others = calloc(n, sizeof(*survey->others));
-	survey->reject_reasons = calloc(n, sizeof(*survey->reject_reasons));
-	if (!survey->fitting || !survey->others || !survey->reject_reasons)
+	feasibility->fitting = calloc(n, sizeof(*feasibility->fitting));
+	feasibility->others = calloc(n, sizeof(*feasibility->others));
+	feasibility->reject_reasons = calloc(n, sizeof(*feasibility->reject_reasons));
+	if (!feasibility->fitting || !feasibility->others || !feasibility->reject_reasons)
 		return -1;
 	table_for_each (&ledger->nodes, cursor, node) {
 		if (only && strcmp(node->facts.name, only) != 0)
 			continue;
 		if (!is_gpu_node(node) && !only)
-			survey->n_without_gpus++;
+			feasibility->n_without_gpus++;
 		else if (ledger_choose(ledger, node->facts.name, pod, NULL) == FITS)
-			survey->fitting[survey->n_fitting++] = node;
+			feasibility->fitting[feasibility->n_fitting++] = node;
 		else
-			survey->others[survey->n_others++] = node;
+			feasibility->others[feasibility->n_others++] = node;
 	}
-	qsort(survey->others, survey->n_others, sizeof(*survey->others), compare_names);
-	for (size_t i = 0; i < survey->n_others; i++)
-		survey->reject_reasons[i] = (enum reject_reason)ledger_choose(
-			ledger, survey->others[i]->facts.name, pod, NULL);
-	return rank_nodes(ledger, survey->fitting, survey->n_fitting, SIZE_MAX, pod);
+	qsort(feasibility->others, feasibility->n_others, sizeof(*feasibility->others), compare_names);
+	for (size_t i = 0; i < feasibility->n_others; i++)
+		feasibility->reject_reasons[i] = (enum reject_reason)ledger_choose(
+			ledger, feasibility->others[i]->facts.name, pod, NULL);
+	return rank_nodes(ledger, feasibility->fitting, feasibility->n_fitting, SIZE_MAX, pod);
 }
 
 static struct json_object *reason_json(enum reject_reason reject_reason, const struct request *request,
@@ -243,20 +243,20 @@ static struct json_object *reason_json(enum reject_reason reject_reason, const s
 }
 
 /* What is not shown GPU by GPU is counted by reason. */
-static struct json_object *more_json(
-	const struct survey *survey, size_t fitting_shown, size_t others_shown, const struct request *request)
+static struct json_object *more_json(const struct feasibility *feasibility, size_t fitting_shown,
+	size_t others_shown, const struct request *request)
 {
 	struct json_object *more = json_object_new_array();
 
 	for (int reject_reason = FITS; reject_reason < REJECT_MAX; reject_reason++) {
 		struct json_object *reason = reject_reason == FITS
 						     ? reason_json(FITS, request,
-							       survey->fitting + fitting_shown, NULL,
-							       survey->n_fitting - fitting_shown)
+							       feasibility->fitting + fitting_shown, NULL,
+							       feasibility->n_fitting - fitting_shown)
 						     : reason_json((enum reject_reason)reject_reason, request,
-							       survey->others + others_shown,
-							       survey->reject_reasons + others_shown,
-							       survey->n_others - others_shown);
+							       feasibility->others + others_shown,
+							       feasibility->reject_reasons + others_shown,
+							       feasibility->n_others - others_shown);
 
 		if (reason)
 			json_object_array_add(more, reason);
@@ -273,23 +273,25 @@ static size_t at_most(size_t n, size_t max)
 static void add_nodes(
 	struct json_object *root, struct ledger *ledger, const struct pod_facts *pod, const char *only)
 {
-	_cleanup_(survey_release) struct survey survey = {0};
+	_cleanup_(feasibility_release) struct feasibility feasibility = {0};
 	struct json_object *shown = json_object_new_array();
 	size_t budget = WHY_PODS_MAX, n_fitting, n_others;
 
-	if (survey_take(ledger, pod, only, &survey) < 0)
-		survey.n_fitting = survey.n_others = 0;
-	n_others = at_most(survey.n_others, WHY_NODES_MAX - at_most(survey.n_fitting, WHY_NODES_MAX / 2));
-	n_fitting = at_most(survey.n_fitting, WHY_NODES_MAX - n_others);
+	if (feasibility_read(ledger, pod, only, &feasibility) < 0)
+		feasibility.n_fitting = feasibility.n_others = 0;
+	n_others = at_most(
+		feasibility.n_others, WHY_NODES_MAX - at_most(feasibility.n_fitting, WHY_NODES_MAX / 2));
+	n_fitting = at_most(feasibility.n_fitting, WHY_NODES_MAX - n_others);
 	for (size_t i = 0; i < n_fitting; i++)
-		json_object_array_add(shown, node_json(ledger, survey.fitting[i], pod, &budget));
+		json_object_array_add(shown, node_json(ledger, feasibility.fitting[i], pod, &budget));
 	for (size_t i = 0; i < n_others; i++)
-		json_object_array_add(shown, node_json(ledger, survey.others[i], pod, &budget));
-	json_set(root, "gpuNodes", json_object_new_int64((int64_t)(survey.n_fitting + survey.n_others)));
-	json_set(root, "fittingNodes", json_object_new_int64((int64_t)survey.n_fitting));
-	json_set(root, "otherNodes", json_object_new_int64((int64_t)survey.n_without_gpus));
+		json_object_array_add(shown, node_json(ledger, feasibility.others[i], pod, &budget));
+	json_set(root, "gpuNodes",
+		json_object_new_int64((int64_t)(feasibility.n_fitting + feasibility.n_others)));
+	json_set(root, "fittingNodes", json_object_new_int64((int64_t)feasibility.n_fitting));
+	json_set(root, "otherNodes", json_object_new_int64((int64_t)feasibility.n_without_gpus));
 	json_set(root, "nodes", shown);
-	json_set(root, "moreNodes", more_json(&survey, n_fitting, n_others, &pod->request));
+	json_set(root, "moreNodes", more_json(&feasibility, n_fitting, n_others, &pod->request));
 }
 
 /* The past. */

@@ -350,8 +350,8 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 	ration_changed(sim, pair);
 }
 
-/* takeover.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed. A
- * kube-scheduler that was started again is known by its connections. */
+/* leadership.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed.
+ * A kube-scheduler that was started again is known by its connections. */
 static void takeover_note_call(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];

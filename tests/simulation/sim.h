@@ -248,7 +248,7 @@ struct ration {
 	struct requeue_list requeues;
 	uint8_t verdicts[PODS_MAX];
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
-	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
+	int64_t last_call_ns, fresh_until_ns; /* leadership.h */
 	uint32_t caller;		      /* the process of kube-scheduler that asked last */
 	uint8_t sick[NODES_MAX];	      /* GPUs, as its watch has told */
 	int16_t listed_at[PODS_MAX];

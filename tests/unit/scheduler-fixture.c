@@ -152,7 +152,7 @@ int world_end(void)
 			n_requests, bind_queue_busy(scheduler->binds));
 	bind_queue_free(scheduler->binds);
 	requeuer_free(scheduler->requeuer);
-	takeover_release(&scheduler->takeover);
+	leadership_release(&scheduler->leadership);
 	ledger_release(&scheduler->ledger);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);

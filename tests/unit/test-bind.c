@@ -229,10 +229,10 @@ static void fill(struct http_call calls[IN_FLIGHT_MAX + 1])
 	char uid[16];
 
 	/* The five seconds of a new leader are over, so no node is listed. */
-	takeover_note_call(&world.scheduler.takeover, NULL, world.now_ns);
+	leadership_note_call(&world.scheduler.leadership, NULL, world.now_ns);
 	for (int i = 0; i < 6; i++) {
 		world_pass(NS_PER_S);
-		takeover_note_call(&world.scheduler.takeover, NULL, world.now_ns);
+		leadership_note_call(&world.scheduler.leadership, NULL, world.now_ns);
 	}
 	for (int i = 0; i <= IN_FLIGHT_MAX; i++) {
 		calls[i] = (struct http_call){0};

@@ -70,7 +70,7 @@ static int choice_take(struct gang_work *work, size_t slot, const struct choice 
 	r = placement_on_gpus(choice->node, gpus + from, request, &placement);
 	if (r < 0)
 		return r;
-	gang_work_sit(work, slot, choice->node, &placement);
+	gang_work_place(work, slot, choice->node, &placement);
 	return 0;
 }
 
@@ -101,21 +101,21 @@ static bool find_best(const struct gang_work *work, size_t slot, struct choice *
 int gang_pack_best(struct gang_work *work, size_t first)
 {
 	struct choice choice;
-	int seated = 0;
+	int n_placed = 0;
 
 	for (size_t i = first; i < work->n; i++) {
 		if (!find_best(work, work->order[i], &choice))
 			continue;
 		if (choice_take(work, work->order[i], &choice) < 0)
 			return -ENOMEM;
-		seated++;
+		n_placed++;
 	}
-	return seated;
+	return n_placed;
 }
 
 int gang_pack_wide(struct gang_work *work, size_t first)
 {
-	int seated = 0;
+	int n_placed = 0;
 
 	for (size_t i = first; i < work->n; i++) {
 		const struct request *request = &work->slots[work->order[i]].pod->request;
@@ -133,11 +133,11 @@ int gang_pack_wide(struct gang_work *work, size_t first)
 			choice.gpu = gpus[n - request_gpus(request)];
 			if (choice_take(work, work->order[i], &choice) < 0)
 				return -ENOMEM;
-			seated++;
+			n_placed++;
 			break;
 		}
 	}
-	return seated;
+	return n_placed;
 }
 
 static uint32_t instances_left(const struct gpu_ledger *gpu)
@@ -228,7 +228,7 @@ static int search(struct search *state, size_t at, size_t skips)
 			r = search(state, at + 1, skips);
 		if (r)
 			return r;
-		gang_work_rise(work, work->order[at]);
+		gang_work_unplace(work, work->order[at]);
 	}
 	n = skips ? gang_work_count_alike(work, at) : 0;
 	return n && n <= skips ? search(state, at + n, skips - n) : 0;

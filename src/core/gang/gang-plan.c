@@ -17,31 +17,32 @@ void gang_slots_release(struct gang_slot *slots, size_t n)
 	}
 }
 
-void gang_work_sit(struct gang_work *work, size_t slot, struct node_ledger *node, struct placement *placement)
+void gang_work_place(
+	struct gang_work *work, size_t slot, struct node_ledger *node, struct placement *placement)
 {
-	struct ledger_pod *sitting = &work->sitting[slot];
+	struct ledger_pod *placed = &work->placed[slot];
 
-	sitting->facts = *work->slots[slot].pod;
-	sitting->placement = *placement;
-	sitting->has_placement = true;
+	placed->facts = *work->slots[slot].pod;
+	placed->placement = *placement;
+	placed->has_placement = true;
 	placement_init(placement);
 	work->slots[slot].node = node;
-	node_ledger_add(node, sitting);
+	node_ledger_add(node, placed);
 }
 
-void gang_work_rise(struct gang_work *work, size_t slot)
+void gang_work_unplace(struct gang_work *work, size_t slot)
 {
 	if (!work->slots[slot].node)
 		return;
-	node_ledger_remove(work->slots[slot].node, &work->sitting[slot]);
-	placement_release(&work->sitting[slot].placement);
+	node_ledger_remove(work->slots[slot].node, &work->placed[slot]);
+	placement_release(&work->placed[slot].placement);
 	work->slots[slot].node = NULL;
 }
 
 void gang_work_clear(struct gang_work *work)
 {
 	for (size_t i = 0; i < work->n; i++)
-		gang_work_rise(work, i);
+		gang_work_unplace(work, i);
 }
 
 bool gang_work_fits(const struct gang_work *work, size_t slot, const struct node_ledger *node)
@@ -77,7 +78,7 @@ static int compare_name(const void *pa, const void *pb)
 	return strcmp(a->facts.name, b->facts.name);
 }
 
-static bool is_seated(const struct gang_work *work, const char *uid)
+static bool is_placed(const struct gang_work *work, const char *uid)
 {
 	for (size_t i = 0; i < work->n; i++)
 		if (strcmp(work->slots[i].pod->uid, uid) == 0)
@@ -94,7 +95,7 @@ static bool nomination_is_in_the_way(const struct gang_work *work, const struct 
 		if (work->slots[i].pod->priority < lowest)
 			lowest = work->slots[i].pod->priority;
 	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
-	       nomination->shadow.facts.priority >= lowest && !is_seated(work, nomination->shadow.facts.uid);
+	       nomination->shadow.facts.priority >= lowest && !is_placed(work, nomination->shadow.facts.uid);
 }
 
 /* What the members hold is taken out of the sums, what is kept for others is put in; and back again. */
@@ -132,7 +133,7 @@ static void ledger_close(struct gang_work *work)
 
 static void gang_work_release(struct gang_work *work)
 {
-	free(work->sitting);
+	free(work->placed);
 	free(work->order);
 	free(work->nodes);
 }
@@ -142,10 +143,10 @@ static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct 
 	struct node_ledger *node;
 
 	*work = (struct gang_work){.ledger = ledger, .slots = slots, .n = n};
-	work->sitting = calloc(n + 1, sizeof(*work->sitting));
+	work->placed = calloc(n + 1, sizeof(*work->placed));
 	work->order = calloc(n + 1, sizeof(*work->order));
 	work->nodes = calloc(ledger->nodes.count + 1, sizeof(*work->nodes));
-	if (!work->sitting || !work->order || !work->nodes)
+	if (!work->placed || !work->order || !work->nodes)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		work->order[i] = i;
@@ -181,15 +182,15 @@ size_t gang_work_count_alike(const struct gang_work *work, size_t first)
 }
 
 /* One after the other on the nodes in their order: a binpack node until it is full, one each on a spread node
- * in turn. Returns how many sit. */
+ * in turn. Returns how many are placed. */
 static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_slots,
 	const struct node_ledger **nodes, size_t n_nodes)
 {
-	size_t at = 0, left = n_nodes, seated = 0;
+	size_t at = 0, left = n_nodes, n_placed = 0;
 
-	while (seated < n_slots && left) {
+	while (n_placed < n_slots && left) {
 		struct node_ledger *node = (struct node_ledger *)nodes[at];
-		const struct pod_facts *pod = work->slots[slots[seated]].pod;
+		const struct pod_facts *pod = work->slots[slots[n_placed]].pod;
 		struct placement placement;
 		int r = node ? placement_choose(node, &pod->request, pod->owner ? pod->owner : "", &placement)
 			     : REJECT_FULL;
@@ -197,7 +198,7 @@ static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_sl
 		if (r < 0)
 			return r;
 		if (r == FITS)
-			gang_work_sit(work, slots[seated++], node, &placement);
+			gang_work_place(work, slots[n_placed++], node, &placement);
 		else if (node) {
 			nodes[at] = NULL;
 			left--;
@@ -205,7 +206,7 @@ static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_sl
 		if (r != FITS || node->facts.policy == GPU_POLICY_SPREAD)
 			at = (at + 1) % n_nodes;
 	}
-	return (int)seated;
+	return (int)n_placed;
 }
 
 static int slot_alike(struct gang_work *work, size_t first, size_t n)
@@ -227,7 +228,7 @@ static int slot_alike(struct gang_work *work, size_t first, size_t n)
 /* As pods are placed one by one. */
 static int slot_in_rank(struct gang_work *work)
 {
-	int seated = 0;
+	int n_placed = 0;
 
 	for (size_t first = 0, n; first < work->n; first += n) {
 		int r;
@@ -236,13 +237,13 @@ static int slot_in_rank(struct gang_work *work)
 		r = slot_alike(work, first, n);
 		if (r < 0)
 			return r;
-		seated += r;
+		n_placed += r;
 	}
-	return seated;
+	return n_placed;
 }
 
 /* Packing counts whole GPUs, it does not choose them: each node's members choose again, one after the other,
- * as single pods do. Whoever sits has as many GPUs as before, so all find room. */
+ * as single pods do. Each member has as many GPUs as before, so all find room. */
 static int choose_whole_gpus(struct gang_work *work)
 {
 	_cleanup_free_ struct node_ledger **nodes = calloc(work->n + 1, sizeof(*nodes));
@@ -253,7 +254,7 @@ static int choose_whole_gpus(struct gang_work *work)
 		if (!work->slots[i].node || !work->slots[i].pod->request.whole)
 			continue;
 		nodes[i] = work->slots[i].node;
-		gang_work_rise(work, i);
+		gang_work_unplace(work, i);
 	}
 	for (size_t i = 0; i < work->n; i++) {
 		size_t slot = work->order[i];
@@ -265,7 +266,7 @@ static int choose_whole_gpus(struct gang_work *work)
 		r = placement_choose(nodes[slot], &work->slots[slot].pod->request, "", &placement);
 		if (r != FITS)
 			return r < 0 ? r : -ENOSPC;
-		gang_work_sit(work, slot, nodes[slot], &placement);
+		gang_work_place(work, slot, nodes[slot], &placement);
 	}
 	return 0;
 }
@@ -318,11 +319,11 @@ static void finish(struct gang_work *work, bool keep)
 		if (!node)
 			continue;
 		if (!keep) {
-			gang_work_rise(work, i);
+			gang_work_unplace(work, i);
 			continue;
 		}
-		node_ledger_remove(node, &work->sitting[i]);
-		work->slots[i].placement = work->sitting[i].placement;
+		node_ledger_remove(node, &work->placed[i]);
+		work->slots[i].placement = work->placed[i].placement;
 	}
 }
 

@@ -57,8 +57,8 @@ int ledger_choose(
 		table_get(&ledger->nodes, node), pod, table_get(&ledger->pods, pod->uid), ret_placement);
 }
 
-void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, const struct pod_facts *pod,
-	struct node_verdict *ret_verdicts)
+void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
+	const struct pod_facts *pod, struct node_verdict *ret_verdicts)
 {
 	struct ledger_pod *known = table_get(&ledger->pods, pod->uid);
 

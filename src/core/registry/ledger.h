@@ -216,14 +216,15 @@ const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid
 int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct placement *ret_placement);
 
-/* ledger_survey() - what ledger_choose() would answer for each of these nodes, without the placements; with
- * thousands of nodes each is looked up once. ret_verdicts has n entries; valid until the ledger changes. */
+/* ledger_feasibility() - what ledger_choose() would answer for each of these nodes, without the placements;
+ * with thousands of nodes each is looked up once. ret_verdicts has n entries; valid until the ledger changes.
+ */
 struct node_verdict {
 	const struct node_ledger *node; /* NULL: unknown */
 	enum reject_reason reject_reason;
 };
-void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, const struct pod_facts *pod,
-	struct node_verdict *ret_verdicts);
+void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
+	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
 /* ledger_check() - recount every node from its pods. Returns the number of sums that differ (0 is right) and,
  * where ret_over is given, the number of GPUs used over their total. */

@@ -41,7 +41,7 @@ static int read_list(int units, const char *resizes)
 		"\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
 		"gpu-mem\":\"3\"}}}]},\"status\":{\"phase\":\"Running\"}}]}",
 		resizes, units);
-	return takeover_read_pods(&world.scheduler,
+	return leadership_read_pods(&world.scheduler,
 		&(struct kube_response){.status = 200, .body = body, .body_len = strlen(body)});
 }
 
@@ -104,25 +104,26 @@ static void what_is_no_list_is_told(void **state)
 	static const char *const bodies[] = {"", "no", "{\"items\":7}"};
 
 	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
-		assert_int_equal(takeover_read_pods(&world.scheduler, &(struct kube_response){.status = 200,
-									      .body = bodies[i],
-									      .body_len = strlen(bodies[i])}),
+		assert_int_equal(
+			leadership_read_pods(&world.scheduler,
+				&(struct kube_response){
+					.status = 200, .body = bodies[i], .body_len = strlen(bodies[i])}),
 			-EBADMSG);
 }
 
 /* ---- when -----------------------------------------------------------------------------------------------
  */
 
-static enum takeover_node node_now(void)
+static enum leadership_node node_now(void)
 {
-	return takeover_node(&world.scheduler.takeover, "n", world.now_ns);
+	return leadership_node(&world.scheduler.leadership, "n", world.now_ns);
 }
 
 static void call_now(void)
 {
 	struct http_call call = {0};
 
-	takeover_note_call(&world.scheduler.takeover, &call, world.now_ns);
+	leadership_note_call(&world.scheduler.leadership, &call, world.now_ns);
 }
 
 /* Calls without a pause, from a leader that keeps a connection open. */
@@ -137,11 +138,11 @@ static void calls_for(int64_t ns)
 static void nodes_are_listed_for_five_seconds(void **state)
 {
 	call_now();
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 	calls_for(5 * NS_PER_S - 1);
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 	calls_for(1);
-	assert_int_equal(node_now(), TAKEOVER_GO);
+	assert_int_equal(node_now(), LEADERSHIP_GO);
 }
 
 static void a_pause_of_more_than_two_seconds_begins_anew(void **state)
@@ -150,10 +151,10 @@ static void a_pause_of_more_than_two_seconds_begins_anew(void **state)
 	calls_for(6 * NS_PER_S);
 	world.now_ns += 2 * NS_PER_S;
 	call_now();
-	assert_int_equal(node_now(), TAKEOVER_GO);
+	assert_int_equal(node_now(), LEADERSHIP_GO);
 	world.now_ns += 2 * NS_PER_S + 1;
 	call_now();
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 }
 
 static void a_leader_without_its_connections_begins_anew(void **state)
@@ -162,65 +163,65 @@ static void a_leader_without_its_connections_begins_anew(void **state)
 	calls_for(6 * NS_PER_S);
 	world.alone = true;
 	call_now();
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 }
 
 static void an_answer_is_good_for_200_ms(void **state)
 {
-	struct takeover *takeover = &world.scheduler.takeover;
+	struct leadership *leadership = &world.scheduler.leadership;
 	int64_t period;
 
 	call_now();
-	period = takeover_begin(takeover, "n");
+	period = leadership_begin(leadership, "n");
 	assert_true(period > 0);
-	assert_int_equal(node_now(), TAKEOVER_WAIT);
-	takeover_end(takeover, "n", period, true, world.now_ns);
+	assert_int_equal(node_now(), LEADERSHIP_WAIT);
+	leadership_end(leadership, "n", period, true, world.now_ns);
 	world.now_ns += 200 * NS_PER_MS - 1;
-	assert_int_equal(node_now(), TAKEOVER_GO);
+	assert_int_equal(node_now(), LEADERSHIP_GO);
 	world.now_ns += 1;
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 }
 
 static void a_list_that_failed_tells_nothing(void **state)
 {
-	struct takeover *takeover = &world.scheduler.takeover;
+	struct leadership *leadership = &world.scheduler.leadership;
 
 	call_now();
-	takeover_end(takeover, "n", takeover_begin(takeover, "n"), false, world.now_ns);
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	leadership_end(leadership, "n", leadership_begin(leadership, "n"), false, world.now_ns);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 }
 
 /* The list was asked for before leadership came here again. */
 static void a_list_of_an_earlier_leader_tells_nothing(void **state)
 {
-	struct takeover *takeover = &world.scheduler.takeover;
+	struct leadership *leadership = &world.scheduler.leadership;
 	int64_t period;
 
 	call_now();
-	period = takeover_begin(takeover, "n");
+	period = leadership_begin(leadership, "n");
 	world.now_ns += 3 * NS_PER_S;
 	call_now();
-	takeover_end(takeover, "n", period, true, world.now_ns);
-	assert_int_equal(node_now(), TAKEOVER_LIST);
+	leadership_end(leadership, "n", period, true, world.now_ns);
+	assert_int_equal(node_now(), LEADERSHIP_LIST);
 }
 
-#define TAKEOVER(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define LEADERSHIP(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TAKEOVER(a_pod_that_only_the_list_shows_counts),
-		TAKEOVER(a_size_that_only_the_list_shows_counts),
-		TAKEOVER(an_older_size_of_the_list_changes_nothing),
-		TAKEOVER(a_pod_that_only_the_list_shows_is_to_be_asked_for),
-		TAKEOVER(a_pod_that_the_watch_has_shown_stays_shown),
-		TAKEOVER(what_is_no_list_is_told),
-		TAKEOVER(nodes_are_listed_for_five_seconds),
-		TAKEOVER(a_pause_of_more_than_two_seconds_begins_anew),
-		TAKEOVER(a_leader_without_its_connections_begins_anew),
-		TAKEOVER(an_answer_is_good_for_200_ms),
-		TAKEOVER(a_list_that_failed_tells_nothing),
-		TAKEOVER(a_list_of_an_earlier_leader_tells_nothing),
+		LEADERSHIP(a_pod_that_only_the_list_shows_counts),
+		LEADERSHIP(a_size_that_only_the_list_shows_counts),
+		LEADERSHIP(an_older_size_of_the_list_changes_nothing),
+		LEADERSHIP(a_pod_that_only_the_list_shows_is_to_be_asked_for),
+		LEADERSHIP(a_pod_that_the_watch_has_shown_stays_shown),
+		LEADERSHIP(what_is_no_list_is_told),
+		LEADERSHIP(nodes_are_listed_for_five_seconds),
+		LEADERSHIP(a_pause_of_more_than_two_seconds_begins_anew),
+		LEADERSHIP(a_leader_without_its_connections_begins_anew),
+		LEADERSHIP(an_answer_is_good_for_200_ms),
+		LEADERSHIP(a_list_that_failed_tells_nothing),
+		LEADERSHIP(a_list_of_an_earlier_leader_tells_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* takeover.h - the first seconds after kube-scheduler's leadership may have come to us.
+/* leadership.h - whether the kube-scheduler beside us leads, and the first seconds after its leadership may
+ * have come to it.
  *
  * The other replica's last Bindings may be applied and not yet shown by our watch. So for 5 s the pods of the
  * chosen node are listed, without a resourceVersion, before a GPU is chosen there. Binds
@@ -33,35 +34,40 @@ struct http_call;
 struct kube_response;
 struct scheduler;
 
-struct takeover {
+struct leadership {
 	int64_t last_call_ns; /* of filter or bind, that we served */
 	int64_t fresh_until_ns;
 	uint32_t period; /* counts these seconds: what is known of a node is known for one of them; the mark
 			    of the leader's connections */
 	struct table nodes; /* name -> being listed, or when it was, in this period */
 };
-void takeover_release(struct takeover *takeover);
+void leadership_release(struct leadership *leadership);
 
-/* takeover_note_call() - kube-scheduler asks us, and will be served. A call of NULL is from nobody: for tests
- * of filter itself. */
-void takeover_note_call(struct takeover *takeover, struct http_call *call, int64_t now_ns);
+/* leadership_note_call() - kube-scheduler asks us, and will be served. A call of NULL is from nobody: for
+ * tests of filter itself. */
+void leadership_note_call(struct leadership *leadership, struct http_call *call, int64_t now_ns);
 
-/* takeover_node() - may a GPU be chosen there, or must the node be listed first? */
-enum takeover_node {
-	TAKEOVER_LIST, /* nobody has: takeover_begin() and list it */
-	TAKEOVER_WAIT, /* somebody does */
-	TAKEOVER_GO,
+/* leadership_node() - may a GPU be chosen there, or must the node be listed first? */
+enum leadership_node {
+	LEADERSHIP_LIST, /* nobody has: leadership_begin() and list it */
+	LEADERSHIP_WAIT, /* somebody does */
+	LEADERSHIP_GO,
 };
-enum takeover_node takeover_node(const struct takeover *takeover, const char *node, int64_t now_ns);
+enum leadership_node leadership_node(const struct leadership *leadership, const char *node, int64_t now_ns);
 
-/* takeover_begin() - the node is being listed; returns the period, or -ENOMEM (list it all the same).
- * takeover_end() - the answer to that list is in the ledger, or there is none. */
-int64_t takeover_begin(struct takeover *takeover, const char *node);
-void takeover_end(struct takeover *takeover, const char *node, int64_t period, bool known, int64_t now_ns);
+/* leadership_begin() - the node is being listed; returns the period, or -ENOMEM (list it all the same).
+ * leadership_end() - the answer to that list is in the ledger, or there is none. */
+int64_t leadership_begin(struct leadership *leadership, const char *node);
+void leadership_end(
+	struct leadership *leadership, const char *node, int64_t period, bool known, int64_t now_ns);
 
-/* takeover_list_node() - asks for the node's pods; fn gets the answer for takeover_read_pods(). */
-int takeover_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
+/* leadership_list_node() - asks for the node's pods; fn gets the answer for leadership_read_pods(). */
+int leadership_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
 	void (*fn)(void *userdata, const struct kube_response *response), void *userdata);
 
-/* takeover_read_pods() - into the ledger. -EBADMSG if it is no list of pods: nothing is known then. */
-int takeover_read_pods(struct scheduler *scheduler, const struct kube_response *response);
+/* leadership_read_pods() - into the ledger. -EBADMSG if it is no list of pods: nothing is known then. */
+int leadership_read_pods(struct scheduler *scheduler, const struct kube_response *response);
+
+/* leadership_is_here() - by the answer to a GET of kube-scheduler's Lease (ledger_lease_path()): its holder's
+ * name begins with our host's. No Lease: a kube-scheduler that is alone. */
+bool leadership_is_here(const struct kube_response *response);

@@ -1,12 +1,15 @@
-#include "scheduler/takeover.h"
+#include "scheduler/leadership.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/pod.h"
@@ -18,61 +21,63 @@
 #define FRESH_NS (5 * NS_PER_S)
 #define GOOD_NS (200 * NS_PER_MS)
 
-void takeover_release(struct takeover *takeover)
+void leadership_release(struct leadership *leadership)
 {
-	table_release(&takeover->nodes);
+	table_release(&leadership->nodes);
 }
 
-static void takeover_start(struct takeover *takeover, int64_t now_ns)
+static void leadership_start(struct leadership *leadership, int64_t now_ns)
 {
-	table_release(&takeover->nodes);
-	takeover->period++;
-	takeover->fresh_until_ns = now_ns + FRESH_NS;
+	table_release(&leadership->nodes);
+	leadership->period++;
+	leadership->fresh_until_ns = now_ns + FRESH_NS;
 }
 
-void takeover_note_call(struct takeover *takeover, struct http_call *call, int64_t now_ns)
+void leadership_note_call(struct leadership *leadership, struct http_call *call, int64_t now_ns)
 {
-	if (!takeover->last_call_ns || now_ns - takeover->last_call_ns > PAUSE_NS ||
-		(call && !http_call_has_company(call, takeover->period)))
-		takeover_start(takeover, now_ns);
+	if (!leadership->last_call_ns || now_ns - leadership->last_call_ns > PAUSE_NS ||
+		(call && !http_call_has_company(call, leadership->period)))
+		leadership_start(leadership, now_ns);
 	if (call)
-		http_call_mark(call, takeover->period);
-	takeover->last_call_ns = now_ns;
+		http_call_mark(call, leadership->period);
+	leadership->last_call_ns = now_ns;
 }
 
 /* In place of the time of the list: monotonic time is past its first nanosecond. */
 #define BEING_LISTED ((void *)1)
 
-enum takeover_node takeover_node(const struct takeover *takeover, const char *node, int64_t now_ns)
+enum leadership_node leadership_node(const struct leadership *leadership, const char *node, int64_t now_ns)
 {
 	const void *known;
 
-	if (now_ns >= takeover->fresh_until_ns)
-		return TAKEOVER_GO;
-	known = table_get(&takeover->nodes, node);
+	if (now_ns >= leadership->fresh_until_ns)
+		return LEADERSHIP_GO;
+	known = table_get(&leadership->nodes, node);
 	if (known == BEING_LISTED)
-		return TAKEOVER_WAIT;
-	return known && now_ns - (int64_t)(intptr_t)known < GOOD_NS ? TAKEOVER_GO : TAKEOVER_LIST;
+		return LEADERSHIP_WAIT;
+	return known && now_ns - (int64_t)(intptr_t)known < GOOD_NS ? LEADERSHIP_GO : LEADERSHIP_LIST;
 }
 
-int64_t takeover_begin(struct takeover *takeover, const char *node)
+int64_t leadership_begin(struct leadership *leadership, const char *node)
 {
-	int r = table_set(&takeover->nodes, node, BEING_LISTED);
+	int r = table_set(&leadership->nodes, node, BEING_LISTED);
 
-	return r < 0 ? r : (int64_t)takeover->period;
+	return r < 0 ? r : (int64_t)leadership->period;
 }
 
-void takeover_end(struct takeover *takeover, const char *node, int64_t period, bool known, int64_t now_ns)
+void leadership_end(
+	struct leadership *leadership, const char *node, int64_t period, bool known, int64_t now_ns)
 {
-	if (period != (int64_t)takeover->period)
+	if (period != (int64_t)leadership->period)
 		return;
 	if (known)
-		table_set(&takeover->nodes, node, (void *)(intptr_t)now_ns); /* there already: cannot fail */
+		table_set(
+			&leadership->nodes, node, (void *)(intptr_t)now_ns); /* there already: cannot fail */
 	else
-		table_remove(&takeover->nodes, node);
+		table_remove(&leadership->nodes, node);
 }
 
-int takeover_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
+int leadership_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
 	void (*fn)(void *userdata, const struct kube_response *response), void *userdata)
 {
 	char path[1024];
@@ -115,7 +120,7 @@ static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 	return 0;
 }
 
-int takeover_read_pods(struct scheduler *scheduler, const struct kube_response *response)
+int leadership_read_pods(struct scheduler *scheduler, const struct kube_response *response)
 {
 	_cleanup_json_ struct json_object *list = NULL;
 	struct json_object *items;
@@ -132,4 +137,25 @@ int takeover_read_pods(struct scheduler *scheduler, const struct kube_response *
 			return r;
 	}
 	return 0;
+}
+
+/* "<host>_<uuid>", cmd/kube-scheduler/app/server.go at 1.36.3. */
+bool leadership_is_here(const struct kube_response *response)
+{
+	_cleanup_json_ struct json_object *lease = NULL;
+	char host[256] = "";
+	struct error ignored;
+	const char *holder;
+	size_t len;
+
+	if (response->result == 0 && response->status == 404)
+		return true;
+	if (response->result < 0 || response->status != 200 ||
+		json_parse(response->body, response->body_len, &lease, &ignored) < 0)
+		return false;
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return false;
+	len = strlen(host);
+	holder = json_member_string(json_member(lease, "spec"), "holderIdentity");
+	return holder && len && strncmp(holder, host, len) == 0 && holder[len] == '_';
 }
