@@ -6,7 +6,7 @@ with ASAN and UBSAN), cluster (a real Kubernetes), vm (in a virtual machine with
 and in `full`), gpu (on this machine's card; without one it is skipped). Without a ring, most unit tests and the functional
 component tests run in `sanitize` only, and one part in twenty of the long tests is run, another one each day. `full` runs
 everything, and the long forms. It starts with the suites that judge no times, and runs the tests that take an hour beside
-them.
+them. `./check RING --full` and `./check hours` are its parts, one by one.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -165,7 +165,7 @@ def build(directory, options=()):
 
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
-    full = {"RATION_FULL": "1"} if args.ring in ("full", "vm") else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
+    full = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -267,7 +267,7 @@ def ring_unit(args, count):
 
 def ring_component(args, count):
     # The others run with sanitizers.
-    mark = "not alone" if args.ring == "full" or args.k else "not alone and (waits or plain)"
+    mark = "not alone" if args.full or args.k else "not alone and (waits or plain)"
     # Many workers start at once. They find the test modules compiled (PYTHONPYCACHEPREFIX), or each would compile all of them.
     subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
                    stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
@@ -277,7 +277,7 @@ def ring_component(args, count):
 def ring_component_alone(args, count):
     # Those that share a GPU's time need a processor when they want one. The full form judges times, and has them one at a time.
     pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour",
-           0 if args.ring == "full" else GPU_AT_A_TIME)
+           0 if args.full else GPU_AT_A_TIME)
 
 
 def ring_driver(args, count):
@@ -290,7 +290,7 @@ def ring_sanitize(args, count):
            "RATION_SANITIZE": "1", "RATION_HISTORIES": "200"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
-    mark = "not alone" if args.ring == "full" or args.k else "not alone and not waits"
+    mark = "not alone" if args.full or args.k else "not alone and not waits"
     pytest("sanitize", ["tests/component"], directory, args, count, mark, SIDE_BY_SIDE, env=env)
 
 
@@ -311,8 +311,8 @@ def ring_cluster(args, count):
 
 def ring_cluster_alone(args, count):
     # Alone, a storm leaves half of two processors idle. In the full form it has to wait less, and runs beside no other.
-    alone = args.ring == "full"
-    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if alone else 2, env={} if alone else BESIDE_OTHERS)
+    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if args.full else 2,
+           env={} if args.full else BESIDE_OTHERS)
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour")
 
 
@@ -376,14 +376,16 @@ def report(counts, args, seconds):
 def main():
     parser = argparse.ArgumentParser(prog="./check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS],
-                        help="one ring, all of them (default), or full: all with the long forms")
+    parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS, "hours"],
+                        help="one ring, all of them (default), full: all with the long forms, or hours: the tests that take an hour")
+    parser.add_argument("--full", action="store_true", help="a ring as full runs it: for machines and evenings too small for all of it")
     parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME; of the unit tests, all in the program that holds one")
     parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
                         help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
+    args.full = args.full or args.ring in ("full", "hours")
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
         signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
@@ -406,7 +408,7 @@ def main():
     try:
         if not run_suite("build", lambda count: build(ROOT / "build")):
             steps = []
-        if args.ring == "full" and steps and not args.k:
+        if args.ring in ("full", "hours") and not args.k and not suites["build"].failed:
             steps.sort(key=lambda step: step.judges_times)
             run_suite("build", build_lab)
             hours = Hours(args)
@@ -415,6 +417,9 @@ def main():
                 run_suite("hours", hours.finish, args)
                 hours = None
             run_suite(step.ring, step.run, args)
+        if hours:
+            run_suite("hours", hours.finish, args)
+            hours = None
     except KeyboardInterrupt:
         interrupted = True
         list(suites.values())[-1].failed.append("interrupted")

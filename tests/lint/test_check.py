@@ -41,7 +41,7 @@ def count_unit(check, tmp_path, monkeypatch, script):
     stub(tmp_path / "bin", "meson", f"cd {tmp_path}/build/meson-logs\n{script}")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     count = check.Count()
-    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit", part=0), count)
+    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit", part=0, full=False), count)
     return count.passed, len(count.failed)
 
 
@@ -63,7 +63,7 @@ def test_each_unit_program_runs_in_the_plain_build_or_with_sanitizers(check, tmp
         *) echo "$@" >> {tmp_path}/called;; esac""")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for without in (check.SANITIZED_UNITS, None):
-        check.unit(tmp_path, types.SimpleNamespace(k=None, ring="all", part=0), check.Count(), without=without)
+        check.unit(tmp_path, types.SimpleNamespace(k=None, ring="all", part=0, full=False), check.Count(), without=without)
     plain, sanitized = (line.partition("--print-errorlogs")[2].split() for line in (tmp_path / "called").read_text().splitlines())
     assert plain == ["test-preemption", "simulation-a", "share-loop"] and sanitized == []    # no name: all of them
 
@@ -114,7 +114,7 @@ def test_a_module_that_is_skipped_as_a_whole_is_a_failure_unless_its_reason_is_k
     (tmp_path / "test_passes.py").write_text("def test_that_passes(): pass\n")
     for name, reason in (("purpose", "it's on purpose"), ("gpu", "no GPU: on purpose")):
         (tmp_path / f"test_{name}.py").write_text(f'import pytest\npytest.skip("{reason}", allow_module_level=True)\n')
-    args, count = types.SimpleNamespace(k=None, ring="component", part=0), check.Count("component")
+    args, count = types.SimpleNamespace(k=None, ring="component", part=0, full=False), check.Count("component")
     check.pytest("x", [tmp_path], tmp_path / "build", args, count, workers=2)
     assert (count.passed, dict(count.skipped), count.flaky) == (1, {"no GPU: on purpose": 1}, [])
     (failed,) = count.failed
@@ -125,7 +125,7 @@ def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, t
     monkeypatch.setattr(check, "ROOT", tmp_path)
     (tmp_path / "build").mkdir()
     (tmp_path / "test_mixed.py").write_text(MIXED)
-    args, count = types.SimpleNamespace(k=None, ring="component", part=0), check.Count("component")
+    args, count = types.SimpleNamespace(k=None, ring="component", part=0, full=False), check.Count("component")
     check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, workers=2)
     assert (count.passed, count.skipped.total(), len(count.failed), len(count.flaky)) == (3, 1, 4, 2)
     assert check.report([count], args, 1) == 1
@@ -220,8 +220,8 @@ def all_have(folder, what):
     return all((folder / f"{what}-{suite}").exists() for suite in SUITES)
 
 
-def full_form(check, tmp_path, monkeypatch, judging, how_long):
-    """./check full with a test of an hour in two modules of one name, a suite that judges no times, and one that does."""
+def full_form(check, tmp_path, monkeypatch, judging, how_long, *arguments):
+    """./check full, or another form, with a test of an hour in two modules of one name, a suite that judges no times, and one that does."""
     (tmp_path / "build").mkdir()
     for suite in SUITES:
         (tmp_path / "tests" / suite).mkdir(parents=True)
@@ -238,7 +238,7 @@ def full_form(check, tmp_path, monkeypatch, judging, how_long):
             time.sleep(0.02)
         count.passed += 1
     monkeypatch.setattr(check, "STEPS", [check.Step("unit", judging, judges_times=True), check.Step("lint", beside)])
-    monkeypatch.setattr(sys, "argv", ["check", "full"])
+    monkeypatch.setattr(sys, "argv", ["check", *(arguments or ["full"])])
     with pytest.raises(SystemExit) as end:
         check.main()
     return end.value.code
@@ -250,6 +250,21 @@ def test_what_takes_an_hour_runs_beside_what_judges_no_times(check, tmp_path, mo
         count.passed += 1
     assert full_form(check, tmp_path, monkeypatch, judging, 1) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed, 0 skipped"
+
+
+def test_the_parts_of_the_full_form_run_one_by_one(check, tmp_path, monkeypatch, capsys):
+    def judging(args, count):
+        environment = check.environment_of(args)
+        assert environment["RATION_FULL"] == "1" and "RATION_LONG" not in environment
+        count.passed += 1
+    assert full_form(check, tmp_path, monkeypatch, judging, 1, "unit", "--full") == 0
+    assert not any((tmp_path / f"begun-{suite}").exists() for suite in SUITES)
+    monkeypatch.setattr(sys, "argv", ["check", "hours"])
+    with pytest.raises(SystemExit) as end:
+        check.main()
+    assert end.value.code == 0 and all_have(tmp_path, "ended")
+    assert [line for line in capsys.readouterr().out.splitlines() if line.endswith("skipped")] == [
+        "1 passed, 0 failed, 0 skipped", "2 passed, 0 failed, 0 skipped"]
 
 
 def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypatch, capsys):
@@ -266,7 +281,7 @@ def test_the_virtual_machine_is_tested_by_its_name_and_in_the_full_form(check, t
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "build_lab", lambda _count: True)
     count = check.Count("vm")
-    check.ring_vm(types.SimpleNamespace(ring=ring, k=k, part=0), count)
+    check.ring_vm(types.SimpleNamespace(ring=ring, k=k, part=0, full=ring == "full"), count)
     assert (count.passed, count.failed) == (passed, [])
 
 
