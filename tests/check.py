@@ -30,6 +30,7 @@ TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "c
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
+IN_FULL = 6         # ... of either in the full form, which has the long tests too: they compute, and some judge times
 GPU_AT_A_TIME = 3   # ... and so many of those that share a simulated GPU's time: on a quiet machine one processor has nothing to do
 # Cluster tests beside others wait longer for what has its seconds on a quiet machine.
 BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
@@ -271,7 +272,7 @@ def ring_component(args, count):
     # Many workers start at once. They find the test modules compiled (PYTHONPYCACHEPREFIX), or each would compile all of them.
     subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
                    stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
-    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, WAITING)
+    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, IN_FULL if args.full else WAITING)
 
 
 def ring_component_alone(args, count):
@@ -291,7 +292,7 @@ def ring_sanitize(args, count):
     build(directory, SANITIZE)
     unit(directory, args, count, env)
     mark = "not alone" if args.full or args.k else "not alone and not waits"
-    pytest("sanitize", ["tests/component"], directory, args, count, mark, SIDE_BY_SIDE, env=env)
+    pytest("sanitize", ["tests/component"], directory, args, count, mark, IN_FULL if args.full else SIDE_BY_SIDE, env=env)
 
 
 def build_lab(count):
