@@ -4,7 +4,7 @@
  * built. A newer driver exports more, and a program that is linked with one of those would not start with the
  * substitute. So the substitute has spare entries, which pass calls on to the driver under the name that they
  * have (src/shim/resolve.c), and whoever puts it before a driver gives these entries names first
- * (docs/adr/new-symbols.md).
+ * (docs/adr/046-new-symbols.md).
  */
 #pragma once
 

@@ -5,7 +5,7 @@
  * that function. A version of a hooked name that is newer than this library is withheld, as if the driver
  * were older: handed out as it is, it would go around the hook. Names that this library does not know at all
  * are handed out: the agent and `ration doctor` tell which those are
- * (docs/adr/new-symbols.md).
+ * (docs/adr/046-new-symbols.md).
  */
 #include "shim/cuda-library.h"
 

@@ -30,6 +30,7 @@ def test_no_container_leaves_its_limit():
     campaign("--containers", "--seed", 1, "--rounds", 1, "--seconds", 1.5)
 
 
-@pytest.mark.hour
+@pytest.mark.full
+@pytest.mark.alone    # it judges for how many milliseconds a container is above its limit
 def test_rounds_for_a_quarter_of_an_hour():
     campaign("--seed", 1000, "--minutes", 15, timeout=1500)
