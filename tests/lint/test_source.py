@@ -168,6 +168,19 @@ def test_functions_and_files_that_the_architecture_names_exist(documents, least)
     assert not [f for f in files if not (ROOT / f).exists()]
 
 
+def test_every_folder_of_the_source_has_a_short_readme_that_names_only_files_that_exist():
+    """A name in backticks is looked for beside the README, or from the root of the repository; it may have a *."""
+    wrong = []
+    for folder in sorted({p.parent for p in SOURCES if p.is_relative_to(ROOT / "src")}):
+        readme = folder / "README.md"
+        text = readme.read_text() if readme.is_file() else ""
+        if not text.startswith("# ") or len(text.splitlines()) > 40:
+            wrong.append(f"{readme.relative_to(ROOT)}: must exist, begin with '# ' and have at most 40 lines")
+        wrong += [f"{readme.relative_to(ROOT)}: no file {name}" for name in re.findall(r"`([\w*][\w./*-]*\.[ch])`", text)
+                  if not any(folder.glob(name)) and not any(ROOT.glob(name))]
+    assert not wrong, wrong
+
+
 def test_every_sequence_of_the_kubelet_is_a_case_of_the_simulation_or_names_the_test_that_it_is():
     text = re.sub(r'"\s*"', "", (ROOT / "tests/simulation/cases.c").read_text())
     rows = dict(re.findall(r'{"row-([0-9]{2})-[a-z0-9-]+",\s*"([^"]*)"', text))
