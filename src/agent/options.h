@@ -1,8 +1,4 @@
-/* agent/ - ration-agent, the device plugin of one node: inventory and health from NVML, the gpu-mem resource,
- * one CDI file per pod. Never chooses a GPU: the placement on the pod does. May use everything below
- * programs: base, model, kube, net, nvml.
- *
- * options.h: the command line.
+/* options.h - the command line.
  */
 #pragma once
 

@@ -1,7 +1,5 @@
-/* base/ - what every other part stands on: libc only, no global state but the log level.
- *
- * cleanup.h: scope-bound ownership. A variable declared with _cleanup_(f) is handed to f when its scope ends;
- * TAKE_PTR and TAKE_FD move it out. Every destructor accepts NULL (or -1).
+/* cleanup.h - scope-bound ownership. A variable declared with _cleanup_(f) is handed to f when its scope
+ * ends; TAKE_PTR and TAKE_FD move it out. Every destructor accepts NULL (or -1).
  */
 #pragma once
 

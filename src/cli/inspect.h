@@ -1,6 +1,4 @@
-/* cli/ - what people type. May use everything below it (base, model, kube objects), no other program.
- *
- * inspect.h: which GPU has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
+/* inspect.h - which GPU has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
  * in, sums out.
  */
 #pragma once

@@ -35,7 +35,7 @@
  * and the low half is the slot of the process that does it. */
 #define USAGE_IS_RECOUNTED(total) (((total) >> 32) & 1)
 #define USAGE_TOTAL_PAGES(total) ((total)&UINT32_MAX)
-/* usage_slot.GPUs[]: pages held (low half) and the change under way (high half). */
+/* usage_slot.gpus[]: pages held (low half) and the change under way (high half). */
 #define USAGE_HELD_PAGES(word) ((word)&UINT32_MAX)
 
 /* usage_slot.moves. Loose: the process has pools, which give memory back whenever the driver likes. */

@@ -1,8 +1,4 @@
-/* kube/ - Kubernetes as the daemons see it: every key and name (here), kubeconfig, the API client, LIST +
- * WATCH, and the translation between API objects and model/. May use base/, model/ and net/, plus libcurl,
- * json-c and libyaml.
- *
- * names.h: every label, annotation, resource, variable and object name that users or other programs rely on.
+/* names.h - every label, annotation, resource, variable and object name that users or other programs rely on.
  * Their meaning is in docs/internals/contract.md.
  */
 #pragma once

@@ -97,7 +97,7 @@ static int read_max_resources(
 }
 
 /* A podLabel that asks to wait for nodes; it is neither written nor counted (contract.md). */
-static int read_pod_labels(struct json_object *object, size_t at, struct unit *unit, struct error *err)
+static int read_pod_labels(struct json_object *object, size_t at, struct policy_unit *unit, struct error *err)
 {
 	_cleanup_json_ struct json_object *written = NULL;
 	struct json_object *labels = json_member(object, "podLabels");
@@ -114,7 +114,7 @@ static int read_pod_labels(struct json_object *object, size_t at, struct unit *u
 	return read_pairs(written, "podLabels", at, &unit->pod_labels, err);
 }
 
-static int read_unit(struct json_object *object, size_t at, struct unit *unit, struct error *err)
+static int read_unit(struct json_object *object, size_t at, struct policy_unit *unit, struct error *err)
 {
 	const char *kind = json_member_string(object, "resource");
 	struct json_object *max = json_member(object, "max");

@@ -1,7 +1,4 @@
-/* model/ - pure decisions: what a pod asks for, which GPU it gets, who occupies what. No I/O, no clock, no
- * globals: the same inputs give the same answer on every replica. May use base/ only.
- *
- * units.h: gpu-mem is counted in units of a node's own size (1 GiB unless the chart says otherwise).
+/* units.h - gpu-mem is counted in units of a node's own size (1 GiB unless the chart says otherwise).
  */
 #pragma once
 

@@ -1,7 +1,4 @@
-/* net/ - the event loop and the protocols of the daemons: HTTP server glue, gRPC over HTTP/2 on unix sockets.
- * May use base/ only, plus libmicrohttpd, nghttp2 and protobuf-c.
- *
- * loop.h: one epoll loop, one thread. Callbacks may add and remove anything, themselves included; a callback
+/* loop.h - one epoll loop, one thread. Callbacks may add and remove anything, themselves included; a callback
  * of a removed source is never called again, not even for an event of the same wake-up.
  */
 #pragma once

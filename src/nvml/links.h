@@ -13,7 +13,7 @@ enum nvml_path {
 	NVML_PATH_PIX,
 };
 
-/* By positions in nvml_inventory.GPUs; symmetric. */
+/* By positions in nvml_inventory.gpus; symmetric. */
 struct nvml_links {
 	struct {
 		uint8_t path;	 /* enum nvml_path */

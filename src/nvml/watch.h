@@ -24,7 +24,7 @@
 struct nvml_watch;
 
 struct nvml_change {
-	size_t gpu; /* index in the inventory's GPUs[] */
+	size_t gpu; /* index in the inventory's gpus[] */
 	bool healthy;
 	char reason[120]; /* for a person; "" when healthy */
 };

@@ -9,12 +9,12 @@
 
 #define MIB_MAX (UINT64_C(1) << 40)
 
-static const struct unit {
+static const struct policy_unit {
 	const char *name;
 	uint64_t mib; /* 0: a hundredth of the GPU */
 } units[] = {{"MiB", 1}, {"GiB", 1024}, {"%", 0}};
 
-static const struct unit *unit_find(const char *name)
+static const struct policy_unit *unit_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
 		if (strcmp(units[i].name, name) == 0)
@@ -25,7 +25,7 @@ static const struct unit *unit_find(const char *name)
 int amount_parse(const char *text, uint64_t physical_mib, uint64_t *ret_mib, struct error *err)
 {
 	size_t digits = strspn(text, "0123456789");
-	const struct unit *unit = unit_find(text + digits);
+	const struct policy_unit *unit = unit_find(text + digits);
 	uint64_t number, mib;
 	char copy[32];
 

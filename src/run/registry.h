@@ -1,7 +1,7 @@
 /* registry.h - the runs of this machine: a folder each, that has the grant, so that several of them share a
  * GPU without taking more than it has.
  *
- * <place>/<pid>.<start ticks of the pid>/grant, usage (both: src/grant), GPUs (labels for people), lib/ and
+ * <place>/<pid>.<start ticks of the pid>/grant, usage (both: src/grant), cards (labels for people), lib/ and
  * host/ (layer.h). A place is a folder that every user may write to, /run/ration-runs where root has made it,
  * else /tmp/ration-runs; runs in either are counted. Nobody has to clean up after a crash: a run lives as
  * long as its first process or one that has used a GPU under it, and who meets a dead one removes it.

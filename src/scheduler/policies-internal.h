@@ -23,7 +23,7 @@ struct policy_status {
 	int64_t generation;
 	bool accepted;
 	bool crowded;		       /* refused only since there are too many others */
-	uint64_t round;		       /* of units->round, in which it was shown */
+	uint64_t round;		       /* of policies->round, in which it was shown */
 	char problem[512];	       /* why not */
 	char since[32];		       /* when that came to be so */
 	char unit[64];		       /* the last that a pod was given */
@@ -51,7 +51,7 @@ struct policy_namespace {
 struct policies {
 	struct scheduler *scheduler;
 	struct table namespaces;      /* name -> struct policy_namespace */
-	struct table namespace_names; /* uid of a policy -> name of its space */
+	struct table namespace_names; /* uid of a policy -> name of its namespace */
 	struct policy_nodes nodes;
 	int64_t watched_ns; /* since when the watch of pods is open, for all we have seen each second; 0: it
 			       is not */
@@ -111,8 +111,9 @@ void policies_follow(struct policies *policies);
 void policies_write(struct policies *policies);
 void policies_writes_stop(struct policies *policies);
 
-/* policies-status.c: status_of() adds one; NULL: out of memory, or there are STATUSES_MAX. status_set() -
- * result: 0, -E2BIG if there are too many others, another error if it cannot be understood. */
+/* policies-status.c: policy_status_of() adds one; NULL: out of memory, or there are STATUSES_MAX.
+ * policy_status_set() - result: 0, -E2BIG if there are too many others, another error if it cannot be
+ * understood. */
 struct policy_status *policy_status_of(struct policy_namespace *ns, const char *uid, const char *name);
 void policy_status_set(
 	struct policy_status *status, struct json_object *object, int result, const char *problem);

@@ -126,7 +126,7 @@ static struct json_object *units_json(
 
 	policy_book_sum(&ns->book, policy->uid, use);
 	for (size_t i = 0; i < policy->n_units; i++) {
-		const struct unit *unit = &policy->units[i];
+		const struct policy_unit *unit = &policy->units[i];
 		struct json_object *row = json_object_new_object();
 
 		json_set(row, "resource", json_object_new_string(policy_unit_kind_text(unit->kind)));

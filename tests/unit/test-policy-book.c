@@ -50,9 +50,9 @@ static struct resource_policy *policy_new(const char *name, const char *app, uin
 	policy->namespace_ = strdup("team");
 	policy->created = created;
 	policy->n_units = 3;
-	policy->units[0] = (struct unit){.kind = POLICY_UNIT_ECS, .has_max = true, .max = max};
-	policy->units[1] = (struct unit){.kind = POLICY_UNIT_ECS};
-	policy->units[2] = (struct unit){.kind = POLICY_UNIT_ECI};
+	policy->units[0] = (struct policy_unit){.kind = POLICY_UNIT_ECS, .has_max = true, .max = max};
+	policy->units[1] = (struct policy_unit){.kind = POLICY_UNIT_ECS};
+	policy->units[2] = (struct policy_unit){.kind = POLICY_UNIT_ECI};
 	label_pairs_add(&policy->units[0].node_selector, "pool", "a");
 	label_pairs_add(&policy->units[1].node_selector, "pool", "b");
 	if (app)
@@ -264,7 +264,7 @@ static void a_changed_policy_counts_the_pods_that_run_anew(void **state)
 {
 	struct fixture *f = *state;
 	struct resource_policy *swapped = policy_new("p", NULL, 2, 0);
-	struct unit first = swapped->units[0];
+	struct policy_unit first = swapped->units[0];
 
 	policy_book_set_policy(&f->book, policy_new("p", NULL, 2, 0));
 	pod(f, "1", "app=web\n", "a");
@@ -524,7 +524,7 @@ static void books_that_share_nodes_keep_their_policies_apart(void **state)
 	struct fixture *f = *state;
 	struct resource_policy *swapped = policy_new("p", NULL, 5, 0);
 	struct policy_book other;
-	struct unit first;
+	struct policy_unit first;
 
 	policy_book_init(&other, &f->nodes);
 	first = swapped->units[0];

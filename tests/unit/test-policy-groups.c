@@ -28,7 +28,7 @@ static int set_up(void **state)
 	policy->name = strdup("p");
 	policy->namespace_ = strdup("team");
 	policy->n_units = 1;
-	policy->units[0] = (struct unit){.kind = POLICY_UNIT_ECS};
+	policy->units[0] = (struct policy_unit){.kind = POLICY_UNIT_ECS};
 	policy->keys[0] = strdup("hash");
 	policy->n_keys = 1;
 	return policy_book_set_policy(&book, policy);

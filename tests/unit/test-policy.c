@@ -28,9 +28,9 @@ static int set_up(void **state)
 	f = (struct fixture){.policy = resource_policy_new(), .now_s = 1000};
 	f.policy->name = strdup("team");
 	f.policy->n_units = 3;
-	f.policy->units[0] = (struct unit){.kind = POLICY_UNIT_ECS, .has_max = true, .max = 2};
-	f.policy->units[1] = (struct unit){.kind = POLICY_UNIT_ECS};
-	f.policy->units[2] = (struct unit){.kind = POLICY_UNIT_ECI};
+	f.policy->units[0] = (struct policy_unit){.kind = POLICY_UNIT_ECS, .has_max = true, .max = 2};
+	f.policy->units[1] = (struct policy_unit){.kind = POLICY_UNIT_ECS};
+	f.policy->units[2] = (struct policy_unit){.kind = POLICY_UNIT_ECI};
 	*state = &f;
 	return 0;
 }
@@ -316,7 +316,7 @@ static void before_next_unit_does_not_preempt_in_a_full_unit(void **state)
 
 static void a_unit_has_real_nodes_or_virtual_ones_with_its_labels(void **state)
 {
-	struct unit ecs = {.kind = POLICY_UNIT_ECS}, eci = {.kind = POLICY_UNIT_ECI};
+	struct policy_unit ecs = {.kind = POLICY_UNIT_ECS}, eci = {.kind = POLICY_UNIT_ECI};
 
 	assert_int_equal(label_pairs_add(&ecs.node_selector, "pool", "a"), 0);
 	assert_true(policy_unit_has_node(&ecs, "arch=x\npool=a\n", false));

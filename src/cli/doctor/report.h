@@ -1,8 +1,5 @@
-/* doctor/ - `ration doctor`: a cluster, or the node it runs on, held against what ration needs and what its
- * documents warn of.
- *
- * report.h: what was found. Every check tells its findings, or that it could not be made: what was not looked
- * at is never called well.
+/* report.h - what was found. Every check tells its findings, or that it could not be made: what was not
+ * looked at is never called well.
  */
 #pragma once
 

@@ -87,7 +87,7 @@ static struct policy_group *group_of(struct policy_entry *entry, const struct po
 
 bool policy_pod_has_marks(const struct policy_pod *pod, size_t at)
 {
-	const struct unit *unit = &pod->policy->units[at];
+	const struct policy_unit *unit = &pod->policy->units[at];
 
 	return label_pairs_hold(&unit->pod_labels, pod->facts.labels) &&
 	       label_pairs_hold(&unit->pod_annotations, pod->facts.annotations);
@@ -113,7 +113,7 @@ static bool has_other(const struct label_pairs *pairs, const struct label_pairs 
 
 bool policy_pod_owes_marks(const struct policy_pod *pod, size_t at)
 {
-	const struct unit *units = pod->policy->units, *own = &units[at];
+	const struct policy_unit *units = pod->policy->units, *own = &units[at];
 
 	if (!policy_pod_has_marks(pod, at))
 		return true;
@@ -160,7 +160,7 @@ static bool counts_there(const struct policy_pod *pod)
 
 static void use_change(struct policy_pod *pod, int sign)
 {
-	const struct unit *unit = &pod->policy->units[pod->unit];
+	const struct policy_unit *unit = &pod->policy->units[pod->unit];
 	struct policy_unit_usage *use = &pod->group->use[pod->unit];
 
 	use->terminating += (uint32_t)(pod->facts.terminating ? sign : 0);

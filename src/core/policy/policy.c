@@ -158,7 +158,7 @@ int policy_advance_parse(const char *text, enum policy_advance *ret_advance)
 	return -EINVAL;
 }
 
-bool policy_unit_has_node(const struct unit *unit, const char *node_labels, bool is_virtual)
+bool policy_unit_has_node(const struct policy_unit *unit, const char *node_labels, bool is_virtual)
 {
 	return policy_unit_kind_is_virtual(unit->kind) == is_virtual &&
 	       label_pairs_hold(&unit->node_selector, node_labels);
@@ -173,7 +173,7 @@ uint64_t policy_units_of_node(const struct resource_policy *policy, const char *
 	return bits;
 }
 
-bool policy_unit_is_limited(const struct unit *unit)
+bool policy_unit_is_limited(const struct policy_unit *unit)
 {
 	return unit->has_max || unit->max_resources.n;
 }
@@ -181,7 +181,7 @@ bool policy_unit_is_limited(const struct unit *unit)
 /* POLICY_UNIT_NO_ROOM only means that it is not at its limit. */
 static enum policy_unit_pass limit_reached(const struct policy_question *question, size_t at)
 {
-	const struct unit *unit = &question->policy->units[at];
+	const struct policy_unit *unit = &question->policy->units[at];
 	const struct policy_unit_usage *use = &question->use[at];
 	uint32_t pods = question->together ? question->together : 1;
 
@@ -210,7 +210,7 @@ uint64_t policy_open_units(const struct policy_question *question)
 static int64_t stays_until(const struct policy_question *question, size_t at, int64_t since_ns)
 {
 	const struct resource_policy *policy = question->policy;
-	const struct unit *unit = &policy->units[at];
+	const struct policy_unit *unit = &policy->units[at];
 
 	switch (policy->advance) {
 	case ADVANCE_MAX:
@@ -320,7 +320,7 @@ static void add(char *buf, size_t *len, const char *format, ...)
 static void add_reason(char *buf, size_t *len, const struct resource_policy *policy, size_t at,
 	const struct policy_answer *answer)
 {
-	const struct unit *unit = &policy->units[at];
+	const struct policy_unit *unit = &policy->units[at];
 	enum policy_unit_pass why = answer->why[at];
 
 	add(buf, len, "level %zu (%s) ", at + 1, policy_unit_kind_text(unit->kind));

@@ -58,7 +58,7 @@ struct label_pairs {
 	size_t n;
 };
 
-struct unit {
+struct policy_unit {
 	enum policy_unit_kind kind;
 	struct label_pairs node_selector;
 	bool has_max;
@@ -75,7 +75,7 @@ struct resource_policy {
 	int64_t created; /* seconds since 1970 */
 	int64_t generation;
 	struct selector selector;
-	struct unit units[POLICY_UNITS_MAX];
+	struct policy_unit units[POLICY_UNITS_MAX];
 	size_t n_units;
 	bool preempts_each; /* preemptPolicy BeforeNextUnit */
 	bool ignores_previous, ignores_terminating;
@@ -108,11 +108,11 @@ int policy_advance_parse(const char *text, enum policy_advance *ret_advance); /*
 
 /* policy_unit_has_node() - the node belongs to this unit. policy_units_of_node() - bits of all that it
  * belongs to. */
-bool policy_unit_has_node(const struct unit *unit, const char *node_labels, bool is_virtual);
+bool policy_unit_has_node(const struct policy_unit *unit, const char *node_labels, bool is_virtual);
 uint64_t policy_units_of_node(const struct resource_policy *policy, const char *node_labels, bool is_virtual);
 
 /* policy_unit_is_limited() - it has max or maxResources. */
-bool policy_unit_is_limited(const struct unit *unit);
+bool policy_unit_is_limited(const struct policy_unit *unit);
 
 /* What is in a unit, of one group of pods. */
 struct policy_unit_usage {
