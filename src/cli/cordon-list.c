@@ -80,7 +80,8 @@ static int take_away(struct fault_list *list, const struct fault *fault)
 	return changed;
 }
 
-int cordon_list_apply(const struct cordon_change *change, struct fault_list *list)
+/* The part without I/O. Returns whether the list has changed. -ENOSPC: it is full. */
+static int cordon_list_apply(const struct cordon_change *change, struct fault_list *list)
 {
 	int r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
 

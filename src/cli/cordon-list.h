@@ -21,6 +21,3 @@ struct cordon_change {
 /* cordon_list_change() - *ret_changed false: it said so already. */
 int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change *change, bool *ret_changed,
 	struct error *err);
-
-/* cordon_list_apply() - the part without I/O. Returns whether the list has changed. -ENOSPC: it is full. */
-int cordon_list_apply(const struct cordon_change *change, struct fault_list *list);

@@ -124,7 +124,9 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	}
 }
 
-int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
+/* A whole HTTP/1.0 answer: status and where the body begins. -EINVAL if it is none,
+ * -EPIPE if it is shorter than it says: a connection that breaks looks like one that ends. */
+static int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
 {
 	static const char length_header[] = "\r\nContent-Length:";
 	const char *end = strstr(answer, "\r\n\r\n"), *body, *header;
@@ -156,8 +158,8 @@ static int local_get(int port, const char *path, struct strbuf *answer)
 static int answer_take(const struct forward_target *target, int r, const struct strbuf *answer,
 	struct strbuf *body, struct error *err)
 {
-	const char *text, *pod = target->pod;
-	int status;
+	const char *text = "", *pod = target->pod;
+	int status = 0;
 
 	if (r == -EMSGSIZE)
 		return error_set(err, EMSGSIZE, "the answer of pod %s is too long", pod);

@@ -34,7 +34,3 @@ void forward_close(struct forward *forward);
 /* forward_get() - one GET of path from the ration-scheduler of the pod that leads (leader.h). */
 int forward_get(const struct kubectl *kubectl, const char *pod, const char *path, struct strbuf *body,
 	struct error *err);
-
-/* http_answer_parse() - a whole HTTP/1.0 answer: status and where the body begins. -EINVAL if it is none,
- * -EPIPE if it is shorter than it says: a connection that breaks looks like one that ends. */
-int http_answer_parse(const char *answer, int *ret_status, const char **ret_body);

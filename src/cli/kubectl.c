@@ -37,7 +37,8 @@ void kubectl_release(struct kubectl *kubectl)
 	kubectl->n_flags = 0;
 }
 
-int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value)
+/* Value NULL for a flag without one. -ENOMEM. */
+static int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value)
 {
 	char **grown = reallocarray(kubectl->flags, kubectl->n_flags + 1, sizeof(char *));
 	char *flag;

@@ -19,9 +19,6 @@ struct kubectl {
 void kubectl_init(struct kubectl *kubectl);
 void kubectl_release(struct kubectl *kubectl);
 
-/* kubectl_add_flag() - value NULL for a flag without one. -ENOMEM. */
-int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value);
-
 /* What a command has of its own beside kubectl's global flags, which take 's' and the numbers from 1000 on.
  */
 struct kubectl_options {

@@ -18,11 +18,6 @@ bool pod_name_is_valid(const char *text);
  * NULL, or what is wrong. */
 const char *pod_argument(int argc, char **argv, const char **ret_name);
 
-/* pod_find_namespace() - the one that was named, or what the user's kubectl takes for the current one (named
- * is NULL), into an empty buffer. */
-int pod_find_namespace(
-	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err);
-
 /* pod_fetch_named() - pod_fetch() in the namespace that was named (NULL: the current one). */
 int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct error *err);

@@ -180,7 +180,7 @@ static int print_answer(const struct options *options, const struct pod_facts *f
 								       JSON_C_TO_STRING_SPACED |
 								       JSON_C_TO_STRING_NOSLASHESCAPE));
 	else
-		r = request_is_empty(&facts->request) ? why_level_text(answer, who, &out)
+		r = request_is_empty(&facts->request) ? why_policy_text(answer, who, &out)
 						      : why_text(answer, who, &out);
 	if (r < 0)
 		return error_set(err, -r, "out of memory");

@@ -434,7 +434,7 @@ static void add_level(struct json_object *answer, bool told, struct strbuf *out)
 	strbuf_adds(out, ".\n");
 }
 
-int why_level_text(struct json_object *answer, const char *who, struct strbuf *out)
+int why_policy_text(struct json_object *answer, const char *who, struct strbuf *out)
 {
 	strbuf_addf(out, "Pod %s asks for no " RESOURCE_GPU_MEM ".\n", who);
 	add_level(answer, false, out);

@@ -9,5 +9,5 @@ struct strbuf;
  * the order of time. who is "namespace/name". Nothing but printable ASCII and newlines comes out. */
 int why_text(struct json_object *answer, const char *who, struct strbuf *out);
 
-/* why_level_text() - of a pod that asks for no GPU: what its ResourcePolicy says. */
-int why_level_text(struct json_object *answer, const char *who, struct strbuf *out);
+/* why_policy_text() - of a pod that asks for no GPU: what its ResourcePolicy says. */
+int why_policy_text(struct json_object *answer, const char *who, struct strbuf *out);

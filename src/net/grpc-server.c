@@ -159,9 +159,17 @@ static int server_open(struct grpc_server *server, struct error *err)
 	return r;
 }
 
+/* The file at its path is still our socket: others may have removed or replaced it. */
+static bool server_is_reachable(const struct grpc_server *server)
+{
+	struct stat st;
+
+	return lstat(server->path, &st) == 0 && st.st_dev == server->dev && st.st_ino == server->ino;
+}
+
 int grpc_server_listen_again(struct grpc_server *server, struct error *err)
 {
-	if (server->io && grpc_server_is_reachable(server))
+	if (server->io && server_is_reachable(server))
 		return 0;
 	loop_io_remove(server->io);
 	server->io = NULL;
@@ -197,13 +205,6 @@ int grpc_server_new(struct loop *loop, const char *path, const struct grpc_metho
 	return 0;
 }
 
-bool grpc_server_is_reachable(const struct grpc_server *server)
-{
-	struct stat st;
-
-	return lstat(server->path, &st) == 0 && st.st_dev == server->dev && st.st_ino == server->ino;
-}
-
 void grpc_server_free(struct grpc_server *server)
 {
 	if (!server)
@@ -218,7 +219,7 @@ void grpc_server_free(struct grpc_server *server)
 	}
 	loop_io_remove(server->io);
 	loop_timer_remove(server->sweep);
-	if (server->ino && grpc_server_is_reachable(server))
+	if (server->ino && server_is_reachable(server))
 		unlink(server->path);
 	if (server->fd >= 0)
 		close(server->fd);

@@ -38,10 +38,6 @@ int grpc_server_new(struct loop *loop, const char *path, const struct grpc_metho
  * for open calls. Not from within handle(). Accepts NULL. */
 void grpc_server_free(struct grpc_server *server);
 
-/* grpc_server_is_reachable() - the file at its path is still our socket: others may have removed or replaced
- * it. */
-bool grpc_server_is_reachable(const struct grpc_server *server);
-
 /* grpc_server_listen_again() - where the socket is gone or not ours any more, a new one; connections stay. On
  * failure the server goes on without one. */
 int grpc_server_listen_again(struct grpc_server *server, struct error *err);

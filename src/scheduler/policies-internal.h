@@ -118,7 +118,6 @@ struct policy_status *policy_status_of(struct policy_namespace *ns, const char *
 void policy_status_set(
 	struct policy_status *status, struct json_object *object, int result, const char *problem);
 void policy_status_drop(struct policy_namespace *ns, const char *uid);
-void policy_status_free(struct policy_status *status);
 void policy_status_note(struct policy_namespace *ns, const struct resource_policy *policy,
 	const struct policy_answer *answer, const char *text);
 /* policy_status_text() - what is to be written now, NULL if that is what was written. Not more than once a
@@ -134,5 +133,3 @@ struct policy_write {
 	char *good, *bad;
 	char *status;
 };
-struct policy_write *policy_write_new(struct policies *policies, const char *ns, const char *uid);
-void policy_write_free(struct policy_write *write);

@@ -11,7 +11,7 @@
 
 #define CONDITION "Accepted"
 
-void policy_status_free(struct policy_status *status)
+static void policy_status_free(struct policy_status *status)
 {
 	if (!status)
 		return;

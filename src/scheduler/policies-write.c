@@ -24,7 +24,19 @@
 #define LEADS_NS (2 * NS_PER_S)
 #define ASK_WHO_LEADS_NS NS_PER_S
 
-struct policy_write *policy_write_new(struct policies *policies, const char *ns, const char *uid)
+static void policy_write_free(struct policy_write *write)
+{
+	list_remove(&write->item);
+	write->policies->n_requests--;
+	free(write->ns);
+	free(write->uid);
+	free(write->good);
+	free(write->bad);
+	free(write->status);
+	free(write);
+}
+
+static struct policy_write *policy_write_new(struct policies *policies, const char *ns, const char *uid)
 {
 	struct policy_write *write = calloc(1, sizeof(*write));
 
@@ -39,18 +51,6 @@ struct policy_write *policy_write_new(struct policies *policies, const char *ns,
 		return write;
 	policy_write_free(write);
 	return NULL;
-}
-
-void policy_write_free(struct policy_write *write)
-{
-	list_remove(&write->item);
-	write->policies->n_requests--;
-	free(write->ns);
-	free(write->uid);
-	free(write->good);
-	free(write->bad);
-	free(write->status);
-	free(write);
 }
 
 static void answer_call(struct policy_write *write, bool ok)

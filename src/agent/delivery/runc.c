@@ -27,7 +27,8 @@ struct runc {
 	char version[RUNC_VERSION_SIZE];
 };
 
-void runc_config_read(const char *config, size_t len, struct runc_config *ret_config)
+/* From the "config" of a verbose CRI Status. Pure. */
+static void runc_config_read(const char *config, size_t len, struct runc_config *ret_config)
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	struct json_object *containerd, *runtime, *options, *systemd;
@@ -51,7 +52,8 @@ void runc_config_read(const char *config, size_t len, struct runc_config *ret_co
 		memcpy(ret_config->binary, binary, strlen(binary) + 1);
 }
 
-void runc_features_version(const char *features, size_t len, char ret_version[RUNC_VERSION_SIZE])
+/* From the JSON that `runc features` prints; "" if it has none. Pure. */
+static void runc_features_version(const char *features, size_t len, char ret_version[RUNC_VERSION_SIZE])
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	const char *version;

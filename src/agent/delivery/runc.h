@@ -17,12 +17,6 @@ struct runc_config {
 	char binary[256]; /* "": containerd finds it on its PATH */
 };
 
-/* runc_config_read() - from the "config" of a verbose CRI Status. Pure. */
-void runc_config_read(const char *config, size_t len, struct runc_config *ret_config);
-
-/* runc_features_version() - from the JSON that `runc features` prints; "" if it has none. Pure. */
-void runc_features_version(const char *features, size_t len, char ret_version[RUNC_VERSION_SIZE]);
-
 /* runc_new() - asks nothing yet; changed() is called when runc_version() changes. socket must outlive it. */
 int runc_new(struct loop *loop, const char *socket, void (*changed)(void *userdata), void *userdata,
 	struct runc **ret_runc);

@@ -38,7 +38,9 @@ static const char *first_line(struct strbuf *complaints)
 	return complaints->data;
 }
 
-int cluster_get(
+/* One object or list of the API. -EACCES, -ENOENT or another negative errno with a sentence.
+ */
+static int cluster_get(
 	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf out, complaints;

@@ -63,11 +63,6 @@ extern const size_t n_cluster_checks;
 /* cluster_examine() - all checks into the report. -EIO with a sentence if there is no cluster to be asked. */
 int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err);
 
-/* cluster_get() - one object or list of the API. -EACCES, -ENOENT or another negative errno with a sentence.
- */
-int cluster_get(
-	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err);
-
 /* cluster_lease_is_stale() - it was not renewed for its own duration before the latest renewal of any Lease
  * of kube-system: our own clock may be wrong, those who renew follow each other. */
 bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *spec);

@@ -20,18 +20,14 @@ uint32_t gang_min(const struct gang *gang);
 void gang_forget_done(struct gangs *gangs, struct gang *gang);
 
 /* gangs_in_turn() - those that have members, the first in turn first; NULL-terminated, NULL when out of
- * memory. gang_may_try() - it waits, and there may be room. */
+ * memory. */
 struct gang **gangs_in_turn(const struct gangs *gangs);
-bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
 
 /* gang_is_asked_for() - kube-scheduler asks us for its pods. */
 bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
 
 /* gangs_try_in_turn() - plans those of `all` that wait; whether some are left for the next look. */
 bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
-
-/* gang_is_first() - a comes before b: priority, then age, then name. A total order. */
-bool gang_is_first(const struct gang *a, const struct gang *b);
 
 /* gangs_order() - out of memory loses the order, and the time-outs do the rest. */
 void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct gang_member *member);

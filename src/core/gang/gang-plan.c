@@ -39,7 +39,7 @@ void gang_work_unplace(struct gang_work *work, size_t slot)
 	work->slots[slot].node = NULL;
 }
 
-void gang_work_clear(struct gang_work *work)
+static void gang_work_clear(struct gang_work *work)
 {
 	for (size_t i = 0; i < work->n; i++)
 		gang_work_unplace(work, i);

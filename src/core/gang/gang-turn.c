@@ -32,7 +32,8 @@ static int64_t gang_created(const struct gang *gang)
 	return earliest;
 }
 
-bool gang_is_first(const struct gang *a, const struct gang *b)
+/* a comes before b: priority, then age, then name. A total order. */
+static bool gang_is_first(const struct gang *a, const struct gang *b)
 {
 	int32_t a_priority = gang_priority(a), b_priority = gang_priority(b);
 	int64_t a_created = gang_created(a), b_created = gang_created(b);
@@ -75,7 +76,7 @@ bool gang_is_asked_for(const struct gang *gang, int64_t now_ns)
 	return false;
 }
 
-bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+static bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gang_min(gang);

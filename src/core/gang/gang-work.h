@@ -16,11 +16,10 @@ struct gang_work {
 };
 
 /* gang_work_place() - takes the placement, also if it fails (-ENOMEM). gang_work_unplace() - the slot is as
- * before gang_work_place(). gang_work_clear() - no member is placed. */
+ * before gang_work_place(). */
 void gang_work_place(
 	struct gang_work *work, size_t slot, struct node_ledger *node, struct placement *placement);
 void gang_work_unplace(struct gang_work *work, size_t slot);
-void gang_work_clear(struct gang_work *work);
 
 /* gang_work_fits() - the node, as it is now, has room for the member and is one of its nodes. */
 bool gang_work_fits(const struct gang_work *work, size_t slot, const struct node_ledger *node);

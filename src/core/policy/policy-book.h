@@ -181,7 +181,6 @@ void policy_book_sum(struct policy_book *book, const char *policy_uid, struct po
 uint64_t policy_book_units_of(
 	const struct policy_book *book, const struct resource_policy *policy, const char *node);
 
-/* policy_pod_has_marks() - the podLabels and podAnnotations of this unit. policy_pod_owes_marks() - it lacks
- * some, or has some of another unit that this one does not have. */
-bool policy_pod_has_marks(const struct policy_pod *pod, size_t unit);
+/* policy_pod_owes_marks() - it lacks some of the podLabels and podAnnotations of this unit, or has some of
+ * another unit that this one does not have. */
 bool policy_pod_owes_marks(const struct policy_pod *pod, size_t unit);

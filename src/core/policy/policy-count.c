@@ -85,7 +85,7 @@ static struct policy_group *group_of(struct policy_entry *entry, const struct po
 	return group_text(entry->policy, pod, &text) ? group_get_or_add(entry, strbuf_cstr(&text)) : NULL;
 }
 
-bool policy_pod_has_marks(const struct policy_pod *pod, size_t at)
+static bool policy_pod_has_marks(const struct policy_pod *pod, size_t at)
 {
 	const struct policy_unit *unit = &pod->policy->units[at];
 

@@ -19,8 +19,9 @@ void nomination_free(struct nomination *nomination)
 	free(nomination);
 }
 
-int nomination_new(const struct pod_facts *facts, struct node_ledger *node, const struct placement *placement,
-	int64_t expires_ns, struct nomination **ret_nomination)
+/* In node->nominations, in no other list, and of no pod yet. -ENOMEM. */
+static int nomination_new(const struct pod_facts *facts, struct node_ledger *node,
+	const struct placement *placement, int64_t expires_ns, struct nomination **ret_nomination)
 {
 	struct nomination *nomination = calloc(1, sizeof(*nomination));
 

@@ -20,9 +20,6 @@ struct nomination {
 	int64_t expires_ns;
 };
 
-/* nomination_new() - in node->nominations, in no other list, and of no pod yet. -ENOMEM. */
-int nomination_new(const struct pod_facts *facts, struct node_ledger *node, const struct placement *placement,
-	int64_t expires_ns, struct nomination **ret_nomination);
 void nomination_free(struct nomination *nomination); /* accepts NULL; leaves its lists */
 
 /* nominations_lay() - add to the node's sums what counts for this pod. nominations_lift() - take exactly that
