@@ -87,7 +87,7 @@
 /* The gang that the pod was of when it was bound, JSON {"name":"g","min":2}; {} if it was of none */
 #define ANNOTATION_BOUND_GANG "ration.dev/bound-gang"
 
-/* Bound while its gang had not come about yet; taken away when it has. */
+/* Bound while its gang had not started yet; taken away when it has. */
 #define GANG_FORMING "forming"
 
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */

@@ -105,7 +105,7 @@ struct pod_facts {
 	char *resize;	   /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
 	char *gang;	   /* the name of its pod group, NULL mostly */
 	uint32_t gang_min; /* how many pods of it must be placed at least, by its label; 0: it has none */
-	bool gang_forming; /* it was bound before its gang had come about */
+	bool gang_forming; /* it was bound before its gang had started */
 	bool gang_bound; /* gang and gang_min are those that it was bound with, whatever its labels say now */
 	int64_t created; /* creationTimestamp in seconds since 1970, 0 if not read: of pods of a gang */
 	char *labels;	 /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */

@@ -145,7 +145,7 @@ static void hold_best(
 			best->facts.name, strerror(-r));
 }
 
-/* A pod whose gang has not come about gets the node that is planned for it, or none. NULL: out of memory. */
+/* A pod whose gang has not started gets the node that is planned for it, or none. NULL: out of memory. */
 static char *answer_gang(struct scheduler *scheduler, const struct extender_args *args, const char *name,
 	const char *text, enum filter_outcome *ret_result)
 {

@@ -260,7 +260,7 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 		tell_evicted(request->controller, request);
 	} else if (response->status != 404) {
 		log_warning(
-			"pod %s/%s: its gang %s did not come about in time, but it cannot be evicted: %s, trying again",
+			"pod %s/%s: its gang %s did not start in time, but it cannot be evicted: %s, trying again",
 			request->pod.namespace_, request->pod.name, request->key, reason.text);
 	}
 	request_free(request);

@@ -2,7 +2,7 @@
  *
  * Members and PodGroups come by watch. Filter asks here first for a pod of a gang, bind waits here until
  * enough of its gang stand beside it, and what must happen by itself does: pods are requeued, turned away
- * from bind, and evicted where a gang has not come about in its time. All functions accept NULL: for tests of
+ * from bind, and evicted where a gang has not started in its time. All functions accept NULL: for tests of
  * what stands around them.
  */
 #pragma once

@@ -41,7 +41,7 @@ enum bind_outcome {
 enum preempt_outcome {
 	PREEMPT_NODE,	   /* victims on one node, where GPUs are kept for the pod */
 	PREEMPT_NO_NODE,   /* nobody's going would free a GPU */
-	PREEMPT_GANG,	   /* the pod's gang has not come about: nobody goes for a part of it */
+	PREEMPT_GANG,	   /* the pod's gang has not started: nobody goes for a part of it */
 	PREEMPT_OWN,	   /* pods are evicted for it by us already */
 	PREEMPT_NOT_OURS,  /* the pod asks for no GPU of ours */
 	PREEMPT_NOT_OWNER, /* another scheduler owns the ledger */

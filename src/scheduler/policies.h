@@ -63,7 +63,7 @@ struct policy_decision {
 void policies_narrow(struct policies *policies, struct json_object *pod, const char *const *names, size_t n,
 	bool *usable, struct policy_decision *ret_decision);
 
-/* policies_narrow_gang() - the same for a pod of a gang that has not come about, which goes whole into the
+/* policies_narrow_gang() - the same for a pod of a gang that has not started, which goes whole into the
  * first unit that has room for as many of it as have to be placed. *ret_names: what is left of the names, in
  * malloc'ed memory; NULL: all, the policy has no say (yet). -ENOMEM. policies_take_gang() - the pod gets its
  * node there: its place in the unit is kept, and those of the others. */

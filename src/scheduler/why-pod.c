@@ -164,7 +164,7 @@ static struct json_object *gang_json(
 	json_set(object, "planned", json_object_new_int64((int64_t)view->n_planned));
 	json_set(object, "atBind", json_object_new_int64((int64_t)view->n_at_bind));
 	json_set(object, "labelledLater", json_object_new_int64(count_later(scheduler, namespace_, name)));
-	json_set(object, "cameAbout", json_object_new_boolean(view->came_about));
+	json_set(object, "cameAbout", json_object_new_boolean(view->started));
 	json_set(object, "keeping", json_object_new_boolean(view->keeping));
 	json_set(object, "failures", json_object_new_int64(view->failures));
 	json_set(object, "waitingForMs",

@@ -43,9 +43,9 @@ class FeatureWatch(GangWatch):
         self.inside, self.in_levels = collections.Counter(), 0    # (policy, level) -> pods that count; Bindings judged
         self.unasked = {}                      # uid -> when it was bound without that its policy was asked
         self.open_until, self.killed_at = 0.0, 0.0    # until then pods without a GPU are bound unasked
-        self.whole_since, self.was_whole = {}, set()  # gangs that have come about; earlier ones of the same controller
+        self.whole_since, self.was_whole = {}, set()  # gangs that have started; earlier ones of the same controller
         self.part_since, self.longest_part = {}, (0.0, "")
-        self.gangs_in_levels, self.to_judge = 0, {}    # that came about by a policy; since when they are to be judged
+        self.gangs_in_levels, self.to_judge = 0, {}    # that started by a policy; since when they are to be judged
 
     # -- what one event means
 
@@ -123,7 +123,7 @@ class FeatureWatch(GangWatch):
         self.longest_part = max(self.longest_part, (now - since, gang))
 
     def judge_whole(self, gang):
-        """It came about a moment ago: as many as it needs are in one level. Those above that number go where there is room,
+        """It started a moment ago: as many as it needs are in one level. Those above that number go where there is room,
         and may have been the first to be shown."""
         nodes = collections.Counter(self.seen[uid]["spec"]["nodeName"] for uid in self.placed[gang])
         if max(nodes.values()) < self.least[gang]:

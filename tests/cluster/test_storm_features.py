@@ -230,7 +230,7 @@ def report(storm, waves):
     spreads = {gang: watch.spread(gang) for gang in watch.came if watch.spread(gang) is not None}
     whole = {group_of(p)[0] for p in members if asked_of(p, WHOLE)} & set(spreads)
     print(f"\nseconds and pods rejected by a kubelet: {waves}; {storm.made} pods by themselves, {len(watch.came)} gangs with "
-          f"{len(members)}, {storm.struck} of those deleted by force; {len(spreads)} gangs came about, {len(whole)} of them on "
+          f"{len(members)}, {storm.struck} of those deleted by force; {len(spreads)} gangs started, {len(whole)} of them on "
           f"whole cards, from first to last Binding: median {statistics.median(spreads.values()):.2f} s, longest "
           f"{max(spreads.values()):.2f} s; longest in part {watch.longest_part[0]:.1f} s; {watch.gangs_in_levels} of them by a "
           f"level; {watch.in_levels} Bindings by a level, {len(watch.unasked)} without; {watch.events} states, "

@@ -99,7 +99,7 @@ static void judge_no_more(struct sim *sim, struct gang_truth *gang)
 	gang->unclear = true;
 }
 
-/* Whether a gang had come about when its PodGroup changed may depend on who saw what first. */
+/* Whether a gang had started when its PodGroup changed may depend on who saw what first. */
 void gang_group_changes(struct sim *sim, int g, uint32_t min)
 {
 	struct gang_truth *gang = &sim->gangs[g];
@@ -137,7 +137,7 @@ uint32_t gang_need_at_least(const struct sim *sim, const struct gang_truth *gang
 	return need(sim, gang, has_changed_lately(sim, gang) ? gang->least : gang->min, gang->done);
 }
 
-/* With so many it has to come about, whatever is believed of those that have succeeded. */
+/* With so many it has to start, whatever is believed of those that have succeeded. */
 static uint32_t need_at_most(const struct sim *sim, const struct gang_truth *gang)
 {
 	return need(sim, gang, gang->min, gang->mixed ? 0 : gang->sure);
@@ -170,7 +170,7 @@ static void follow(struct sim *sim, int g)
 	}
 	follow_left_over(sim, gang);
 	if (gang->whole && !was_whole) {
-		say(sim, "gang %d has come about", g);
+		say(sim, "gang %d has started", g);
 		count(sim, COUNT_GANGS_WHOLE);
 	}
 	if (!gang->bound || gang->whole)
@@ -265,7 +265,7 @@ static uint64_t others(const struct sim *sim, int g, bool above)
 	return there;
 }
 
-/* The first that has waited too long has everything kept for it that becomes free: it comes about soon after
+/* The first that has waited too long has everything kept for it that becomes free: it starts soon after
  * those are gone who were there then. */
 static void check_starved(struct sim *sim, int g)
 {
@@ -330,7 +330,7 @@ static void check_waiting(struct sim *sim, int g, const struct truth *now)
 			gang->min);
 }
 
-/* Somebody of this controller has finished, after the gang had come about. */
+/* Somebody of this controller has finished, after the gang had started. */
 static bool has_witness(const struct sim *sim, int pod)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
@@ -370,8 +370,8 @@ static void check_marks(struct sim *sim, int g)
 
 	for_each_bit (i, gang->bound)
 		if (gang->whole && !gang->unclear && sim->pods[i].state.forming)
-			sim_violate(sim, "who is of a gang that has come about loses its mark",
-				"u%d of gang %d", i, g);
+			sim_violate(sim, "who is of a gang that has started loses its mark", "u%d of gang %d",
+				i, g);
 }
 
 /* What is kept is for one gang, the first, and only if it can ever use it. */

@@ -475,7 +475,7 @@ static void unmark(struct sim *sim, int pod)
 
 	if (api_is_away(sim) || !state.exists || !state.forming)
 		return;
-	say(sim, "u%d is of a gang that has come about", pod);
+	say(sim, "u%d is of a gang that has started", pod);
 	state.forming = false;
 	api_set(sim, pod, &state);
 }

@@ -90,7 +90,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"pods running in the end",
 	"changes of a node's unit",
 	"gangs",
-	"times that a gang came about",
+	"times that a gang started",
 	"times that a part of a gang was placed",
 	"members evicted since a part of their gang was placed",
 	"gangs for which cards were kept",

@@ -284,7 +284,7 @@ struct gang_truth {
 	bool unclear;		 /* min changed while some were bound: who saw what first decides */
 	uint64_t bound, waiting; /* pods */
 	uint64_t done;		 /* those that succeeded and are there still, made by a controller */
-	uint64_t sure;		 /* of these: before the gang had come about */
+	uint64_t sure;		 /* of these: before the gang had started */
 	bool mixed;		 /* some came by their label */
 	int64_t short_ns;	 /* since when fewer than min are bound or wait; 0: not so, or none */
 	int64_t was_short_ns;	 /* when that had lasted long enough last */
@@ -662,7 +662,7 @@ uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang);
 uint32_t gang_need_at_least(const struct sim *sim, const struct gang_truth *gang);
 /* gang_group_changes() - its min is another one from now on. */
 void gang_group_changes(struct sim *sim, int g, uint32_t min);
-bool gang_is_open(const struct sim *sim, int pod); /* it is of none, or of one that has come about */
+bool gang_is_open(const struct sim *sim, int pod); /* it is of none, or of one that has started */
 
 /* agent.c */
 void agent_start_process(struct sim *sim, int node);

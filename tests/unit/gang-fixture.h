@@ -50,7 +50,7 @@ void scene_sent(struct scene *scene, const char *uid);
 
 /* The API server has bound the pod where it holds its GPU; forming: with the mark. */
 void scene_bound(struct scene *scene, const char *uid, bool forming);
-/* All of them, without a mark: the gang has come about. */
+/* All of them, without a mark: the gang has started. */
 void scene_bound_together(struct scene *scene, const char *const *uids, size_t n);
 void scene_delete(struct scene *scene, const char *uid);
 

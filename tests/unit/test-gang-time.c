@@ -154,7 +154,7 @@ static void who_has_failed_is_replaced_and_needed(void **state)
 	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
 }
 
-/* u0 of a Job's two, before the gang has come about; u1 is deleted. */
+/* u0 of a Job's two, before the gang has started; u1 is deleted. */
 static void one_of_two_succeeds(struct scene *scene)
 {
 	scene_nodes(scene, 1, 20);

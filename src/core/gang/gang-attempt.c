@@ -219,7 +219,7 @@ void gang_give_up(
 
 	look_who_is_missing(gang);
 	disperse(gangs, gang, ledger, why);
-	if (gang->came_about)
+	if (gang->started)
 		return;
 	gang->not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
 	gang->failures++;
@@ -239,7 +239,7 @@ bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gangs->groups_known ? gang_min(gang) : 0;
 
-	return gang->came_about || (min && count.placed + count.sent >= min);
+	return gang->started || (min && count.placed + count.sent >= min);
 }
 
 const char *gang_waits_for(
@@ -449,7 +449,7 @@ bool gangs_is_forming(const struct gangs *gangs, const char *uid)
 	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
 
 	/* What is left over of one that has run is no part of another one. */
-	return member && !(member->gang->came_about && !gang_count(member->gang).shown);
+	return member && !(member->gang->started && !gang_count(member->gang).shown);
 }
 
 bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)

@@ -1,4 +1,4 @@
-/* What goes by time: which gangs have come about, which have not in their time, who is tried next. */
+/* What goes by time: which gangs have started, which have not in their time, who is tried next. */
 #include "core/gang/gang.h"
 
 #include <stdlib.h>
@@ -114,9 +114,9 @@ static void follow_coming_about(
 
 	follow_few(gang, count, now_ns);
 	min = gang_min(gang);
-	gang->came_about = count->shown ? gang->came_about || (is_clear && was_whole(gang, count, min))
-					: is_clear && is_left_over(gang, now_ns);
-	if (gang->came_about) {
+	gang->started = count->shown ? gang->started || (is_clear && was_whole(gang, count, min))
+				     : is_clear && is_left_over(gang, now_ns);
+	if (gang->started) {
 		remember_owners(gang);
 		gang_forget_done(gangs, gang);
 		gang->failures = 0;
@@ -127,7 +127,7 @@ static void follow_coming_about(
 	} else if (!gang->waiting_ns) {
 		gang->waiting_ns = now_ns;
 	}
-	if (!count->shown || gang->came_about)
+	if (!count->shown || gang->started)
 		gang->partly_ns = 0;
 	else if (!gang->partly_ns)
 		gang->partly_ns = now_ns;
@@ -185,7 +185,7 @@ static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_n
 {
 	bool marked = false;
 
-	if (gang->came_about)
+	if (gang->started)
 		tell_placed(gangs, gang, GANG_UNMARK, now_ns);
 	else if (gang->partly_ns && now_ns - gang->partly_ns >= timeout_of(gangs, gang))
 		tell_placed(gangs, gang, GANG_EVICT, now_ns);
@@ -251,7 +251,7 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 	size_t fixed = count.placed + count.sent, coming = count.planned + count.answered;
 	uint32_t min = gang_min(gang);
 
-	if (gang->came_about || (min && fixed >= min)) {
+	if (gang->started || (min && fixed >= min)) {
 		if (!coming && !count.at_bind)
 			gang->trying = false;
 		if (!count.at_bind)
@@ -263,12 +263,12 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
 	else if (now_ns >= gang->idle_ns)
 		give_up_idle(gangs, gang, ledger, now_ns);
-	else if (!gang->came_about && !min)
+	else if (!gang->started && !min)
 		gang_give_up(
 			gangs, gang, ledger, "nothing says any more how many of its pods it needs", now_ns);
-	else if (count.at_bind && gangs->leads && (gang->came_about || fixed + count.at_bind >= min))
+	else if (count.at_bind && gangs->leads && (gang->started || fixed + count.at_bind >= min))
 		go_at_bind(gangs, gang);
-	else if (!gang->came_about && fixed + coming + count.at_bind < min &&
+	else if (!gang->started && fixed + coming + count.at_bind < min &&
 		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
 		gang_give_up(
 			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
@@ -280,7 +280,7 @@ static void look_at_turned_away(struct gangs *gangs, struct gang *gang)
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (!gang->came_about || member->stage != GANG_WAITING || !member->turned_away)
+		if (!gang->started || member->stage != GANG_WAITING || !member->turned_away)
 			continue;
 		member->turned_away = false;
 		gangs_order(gangs, GANG_SINGLE, member);
@@ -295,7 +295,7 @@ static void look_at_gang(
 	gang_refresh(gang, ledger);
 	count = gang_count(gang);
 	follow_coming_about(gangs, gang, &count, now_ns);
-	if (!gang->came_about)
+	if (!gang->started)
 		look_at_few(gangs, gang, now_ns, again_ns);
 	if (gangs->leads)
 		look_at_placed(gangs, gang, now_ns, again_ns);
@@ -309,7 +309,7 @@ static void look_at_gang(
 			gang->barrier_ns && gang->barrier_ns < gang->idle_ns ? gang->barrier_ns
 									     : gang->idle_ns,
 			now_ns);
-	if (gang->not_before_ns > now_ns && !gang->trying && !gang->came_about)
+	if (gang->not_before_ns > now_ns && !gang->trying && !gang->started)
 		soonest(again_ns, gang->not_before_ns, now_ns);
 }
 
@@ -341,7 +341,7 @@ static void look_at_reasons(struct gangs *gangs, struct gang **all, const struct
 		return;
 	}
 	for (size_t i = 0; all[i] && most; i++) {
-		const char *text = all[i]->came_about || all[i]->trying
+		const char *text = all[i]->started || all[i]->trying
 					   ? NULL
 					   : gang_waits_for(gangs, all[i], ledger, now_ns);
 

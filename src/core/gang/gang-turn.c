@@ -81,7 +81,7 @@ static bool gang_may_try(const struct gang *gang, const struct ledger *ledger, i
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gang_min(gang);
 
-	return !gang->came_about && !gang->trying && count.waiting && count.placed + count.sent < min &&
+	return !gang->started && !gang->trying && count.waiting && count.placed + count.sent < min &&
 	       count.placed + count.sent + count.waiting >= min && gang_is_asked_for(gang, now_ns) &&
 	       now_ns >= gang->not_before_ns &&
 	       !(gang->looked_at && gang->looked_generation == ledger->generation &&

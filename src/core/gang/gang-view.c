@@ -27,7 +27,7 @@ static struct gang_view view_of(const struct gang *gang)
 		.n_placed = count.placed,
 		.n_planned = count.planned + count.answered + count.at_bind + count.sent,
 		.n_at_bind = count.at_bind,
-		.came_about = gang->came_about,
+		.started = gang->started,
 		.keeping = gang->keeping,
 		.failures = gang->failures,
 		.not_before_ns = gang->not_before_ns,
@@ -48,7 +48,7 @@ bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *ui
 	if (!member)
 		return false;
 	*ret_view = view_of(member->gang);
-	if (!ret_view->came_about)
+	if (!ret_view->started)
 		ret_view->text = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (ret_view->text == gang_no_room)
 		ret_view->n_room = count_room(member->gang, ledger, now_ns);

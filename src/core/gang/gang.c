@@ -155,12 +155,12 @@ static void end_if_nobody_is_left(struct gang *gang)
 		gang->trying = gang->few = false;
 		gang->barrier_ns = gang->few_ns = 0;
 	}
-	if (!gang->came_about)
+	if (!gang->started)
 		return;
 	list_for_each (item, &gang->members)
 		if (gang_member_is_shown(member_of(item)))
 			return;
-	gang->came_about = false;
+	gang->started = false;
 }
 
 void gang_member_leave(struct gangs *gangs, struct gang_member *member)
@@ -228,7 +228,7 @@ void gang_forget_done(struct gangs *gangs, struct gang *gang)
  * where a Binding was thought lost, and the pod was there and gone before the others came. */
 static int remember_done(struct gangs *gangs, struct gang *gang, const struct pod_facts *pod)
 {
-	if (gang->came_about || !pod->succeeded || !*pod->node || !pod->owner || !*pod->owner)
+	if (gang->started || !pod->succeeded || !*pod->node || !pod->owner || !*pod->owner)
 		return 0;
 	if (gang->done_owner && strcmp(gang->done_owner, pod->owner) != 0)
 		gang_forget_done(gangs, gang);

@@ -4,7 +4,7 @@
  * A gang is the pods of one namespace with the same group name. Until `min` of them are placed they are
  * planned together (gang-plan.h): each holds its place in the ledger, filter names that node and no other,
  * and no Binding leaves before min of them stand at bind. Whoever keeps the others waiting too long costs the
- * gang its plan, and it is tried again later. Once min of them have been placed, the gang has come about: its
+ * gang its plan, and it is tried again later. Once min of them have been placed, the gang has started: its
  * pods are then pods like any other, until none of them is left. If the same controllers make less than min
  * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
  * wait for ever for others that have ended. A process that has not seen the gang asks those who have
@@ -79,9 +79,9 @@ struct gang {
 	struct list members;
 	bool has_group;
 	struct gang_group group;
-	bool came_about;	     /* min of them were placed, and since then there was always one */
-	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
-	size_t n_done;		     /* pods that succeeded before it came about, and are there still: ... */
+	bool started;		     /* min of them were placed, and since then there was always one */
+	struct table owners;	     /* controllers (uid) of those that were placed when it had started */
+	size_t n_done;		     /* pods that succeeded before it started, and are there still: ... */
 	char *done_owner;	     /* ... its controller waits for the others only */
 	bool few;		     /* no others are made in their place */
 	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
@@ -151,9 +151,9 @@ enum gang_order_kind {
 	GANG_REQUEUE,	/* kube-scheduler is to ask for this pod now */
 	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
 	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
-	GANG_EVICT,	/* it is placed, and its gang has not come about in time */
-	GANG_SINGLE,	/* it was turned away, and its gang has come about: it waits like any pod now */
-	GANG_UNMARK,	/* it is placed with the mark, and its gang has come about */
+	GANG_EVICT,	/* it is placed, and its gang has not started in time */
+	GANG_SINGLE,	/* it was turned away, and its gang has started: it waits like any pod now */
+	GANG_UNMARK,	/* it is placed with the mark, and its gang has started */
 	GANG_RECALL,	/* too few are there: gangs_has_run() for those of its gang who have finished */
 };
 
@@ -175,7 +175,7 @@ void gang_order_free(struct gang_order *order); /* accepts NULL */
  * gang is the one that it had when it was bound (facts->gang_bound); without a record of that, the one under
  * which the watch has shown it before, or whose label a LIST shows. Pods that are of no gang, are being
  * deleted or have finished are left out, or leave: then the place that was planned for the pod is given back.
- * A pod that leaves successfully before the gang has come about counts as placed, where its controller makes
+ * A pod that leaves successfully before the gang has started counts as placed, where its controller makes
  * nobody in its place. Returns -ENOMEM, with the pod left out. gangs_forget_pod() - it has ended.
  * gangs_delete_pod() - it is gone from the API server. Unknown uids are ignored. Orders may follow all three.
  */
@@ -185,7 +185,7 @@ void gangs_forget_pod(struct gangs *gangs, const char *uid);
 void gangs_delete_pod(struct gangs *gangs, const char *uid);
 
 /* gangs_has_run() - a pod that has finished, as a LIST shows it. If it is of a gang that is known here and
- * was placed after the gang had come about, the gang's controllers are remembered: of who waits now nobody
+ * was placed after the gang had started, the gang's controllers are remembered: of who waits now nobody
  * could know that after a restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown.
  */
 int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished);
@@ -204,7 +204,7 @@ void gangs_set_following(struct gangs *gangs, bool following);
 
 /* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
  *
- * GANG_NONE: it is of no gang (any more), or of one that has come about: to be treated like any pod.
+ * GANG_NONE: it is of no gang (any more), or of one that has started: to be treated like any pod.
  * GANG_NODE: its node; its GPU is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may
  * follow. */
 enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
@@ -249,12 +249,12 @@ const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid);
  * changes. */
 int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads);
 
-/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not come about yet. Also when
+/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not started yet. Also when
  * it has, for all we know: the others may be gone by the time it lands, which the watch tells in order. Not
  * of who is left over. */
 bool gangs_is_forming(const struct gangs *gangs, const char *uid);
 
-/* gangs_rules_out() - the pod is of a gang that has not come about: whatever is decided for single pods
+/* gangs_rules_out() - the pod is of a gang that has not started: whatever is decided for single pods
  * (preemption, evictions, waking) is not for it. */
 bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod);
 
@@ -270,7 +270,7 @@ struct gang_view {
 	bool mins_differ;
 	size_t n_members, n_placed, n_planned, n_at_bind; /* n_planned: hold a place or have it sent */
 	int n_room; /* no room for min of them: so many are placed or would find room; else -1 */
-	bool came_about, keeping;
+	bool started, keeping;
 	uint32_t failures;
 	int64_t not_before_ns, waiting_ns;
 	const char *text;    /* what it waits for, as filter says it; NULL: nothing */
