@@ -1,18 +1,15 @@
-/* gang.h - pods that are placed all or none, and what is to be done for them now. Pure: the clock is an
- * argument, what must happen outside comes out as orders.
+/* gang.h - pods that are placed all or none. Pure: the time is an argument, and what must happen outside
+ * comes out as orders. Which file does what: README.md.
  *
- * A gang is the pods of one namespace with the same group name. Until `min` of them are placed they are
- * planned together (gang-plan.h): each holds its place in the ledger, filter names that node and no other,
- * and no Binding leaves before min of them stand at bind. Whoever keeps the others waiting too long costs the
- * gang its plan, and it is tried again later. Once min of them have been placed, the gang has started: its
- * pods are then pods like any other, until none of them is left. If the same controllers make less than min
- * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
- * wait for ever for others that have ended. A process that has not seen the gang asks those who have
- * finished.
+ * A gang is the pods of one namespace with the same group name; `min` of them are needed. Until min of them
+ * are placed, the members are planned together (gang-plan.h). Each planned member holds its GPUs in the
+ * ledger, filter names that node and no other, and no Binding is sent before min members wait at bind. If a
+ * member does not reach bind in time, the plan is dropped, and the gang is tried again later.
  *
- * gang.c members   gang-look.c time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind
- * gang-nodes.c where members may go   gang-keep.c, gang-room.c what is kept for one that has waited too long
- * gang-view.c what people are told   gang-seek.c what is known to those who narrow where it may go
+ * Once min members are placed, the gang has started: further pods are scheduled individually, until no member
+ * is left. If the same controllers then create fewer than min pods, these pods are scheduled individually,
+ * too. The last task of a Job, for example, would otherwise wait forever for tasks that have finished. A
+ * process that has not seen the gang start asks the API server for its finished pods.
  */
 #pragma once
 
@@ -24,10 +21,10 @@
 #include "base/table.h"
 #include "core/registry/ledger.h"
 
-/* All members stand at bind within this time after the first, or the plan is given up. kube-scheduler waits
- * 10 s for an answer; the Bindings themselves take 3 s at most. */
+/* If not all members wait at bind within this time after the first one, the plan is dropped. kube-scheduler
+ * waits 10 s for an answer; the Bindings themselves take 3 s at most. */
 #define GANG_BARRIER_NS (4 * INT64_C(1000000000))
-/* So long nothing may happen to a planned gang before its plan is given up: longer than any back-off of
+/* The plan of a gang to which nothing happens for this time is dropped. It is longer than any back-off of
  * kube-scheduler (10 s by default). */
 #define GANG_IDLE_NS (15 * INT64_C(1000000000))
 
