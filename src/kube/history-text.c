@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "core/gang/gang.h"
 #include "core/gang/gang-plan.h"
+#include "core/gang/gang.h"
+#include "core/placement/links.h"
 #include "core/registry/nomination.h"
 #include "core/registry/resize.h"
 #include "kube/history-internal.h"

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/placement/explain.h"
+#include "core/placement/links.h"
 #include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
 #include "core/requeue.h"

@@ -1,5 +1,6 @@
 """What a reviewer would otherwise have to look at every time."""
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -97,6 +98,54 @@ def test_nothing_of_one_machine_is_in_the_project():
         if pattern.search(text):
             wrong.append(name)
     assert not wrong, wrong
+
+
+# The largest circle of files that include each other, a source and its header being one. Three is what a person can keep in mind;
+# the others are as they were found, and only become smaller.
+CIRCLES = {"src/agent": 47, "src/scheduler": 26, "src/shim": 5, "src/core/preemption": 4}
+
+
+def circles(graph):
+    """The strongly connected parts of a graph {node: its neighbours}, by two passes (Kosaraju)."""
+    backwards, order, seen = {node: set() for node in graph}, [], set()
+    for node, neighbours in graph.items():
+        for other in neighbours:
+            backwards[other].add(node)
+
+    def collect(edges, start, into):
+        stack = [(start, iter(edges[start]))]
+        seen.add(start)
+        while stack:
+            node, others = stack[-1]
+            other = next((o for o in others if o not in seen), None)
+            if other is None:
+                into.append(node)
+                stack.pop()
+            else:
+                seen.add(other)
+                stack.append((other, iter(edges[other])))
+    for node in graph:
+        if node not in seen:
+            collect(graph, node, order)
+    seen.clear()
+    found = []
+    for node in reversed(order):
+        if node not in seen:
+            found.append([])
+            collect(backwards, node, found[-1])
+    return found
+
+
+def test_files_include_each_other_in_small_circles_only():
+    assert sorted(map(sorted, circles({1: {2}, 2: {3}, 3: {1, 4}, 4: set(), 5: {4}}))) == [[1, 2, 3], [4], [5]]
+    graph = {}
+    for path in (ROOT / "src").rglob("*.[ch]"):
+        included = {ROOT / "src" / name for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M)}
+        graph.setdefault(path.with_suffix(""), set()).update(i.with_suffix("") for i in included if i.exists())
+    for names in circles({unit: {o for o in others if o in graph} for unit, others in graph.items()}):
+        common = os.path.commonpath([n.parent for n in names])
+        limit = CIRCLES.get(str(pathlib.Path(common).relative_to(ROOT)), 3)
+        assert len(names) <= limit, (limit, sorted(str(n.relative_to(ROOT)) for n in names))
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md",

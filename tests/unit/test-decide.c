@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/placement/decide.h"
+#include "core/registry/nomination.h"
 #include "core/requeue.h"
 #include "model-fixture.h"
 

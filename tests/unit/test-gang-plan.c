@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "core/gang/gang-plan.h"
+#include "core/registry/nomination.h"
 #include "model-fixture.h"
 
 #define SLOTS 12

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/placement/choose.h"
 #include "core/registry/ledger.h"
 #include "model-fixture.h"
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "core/placement/choose.h"
 #include "core/registry/ledger.h"
 #include "model-fixture.h"
 

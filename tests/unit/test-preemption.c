@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
+#include "core/registry/nomination.h"
 #include "model-fixture.h"
 
 struct world {

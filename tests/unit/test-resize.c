@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/nomination.h"
 #include "core/registry/resize.h"
 #include "model-fixture.h"
 

@@ -17,6 +17,7 @@
 #include "core/preemption/budget.h"
 #include "core/preemption/preemption.h"
 #include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
 #include "core/requeue.h"
 #include "links-layouts.h"
 #include "model-fixture.h"

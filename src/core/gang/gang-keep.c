@@ -9,6 +9,7 @@
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
 #include "core/gang/gang-room.h"
+#include "core/placement/choose.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/placement/choose.h"
 #include "core/registry/node-ledger.h"
 
 /* Choices that a search tries for one member, and nodes that it looks at in all: some milliseconds. */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "core/gang/gang-work.h"
+#include "core/placement/choose.h"
 #include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
 

@@ -1,53 +1,11 @@
-/* choose.h - which GPU of a node a pod gets, and why a node or a GPU cannot serve it. "Why did my pod land on
+/* choose.h - which GPU of a node a pod gets. "Why did my pod land on
  * GPU 2" is answered in choose.c. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "model/placement.h"
-
-struct gpu_ledger;
-struct node_ledger;
-
-/* Why a node cannot serve a request; the texts are constant, because kube-scheduler requeues a pod whose
- * message changes (kube-scheduler-extender: own status patch wakes the pod). */
-enum reject_reason {
-	FITS,
-	REJECT_NO_GPU_NODE, /* no inventory: the agent has not reported, or it is no GPU node */
-	REJECT_MODE,	    /* GPU sharing mode does not fit */
-	REJECT_TOO_LARGE,   /* no GPU is that large */
-	REJECT_FULL,	    /* no GPU has N units free */
-	REJECT_NOT_SERVING, /* its agent has said that it goes, or does not live any more */
-	REJECT_TOO_FEW,	    /* GPU node has fewer than M GPUs */
-	REJECT_INSTANCES,   /* GPU has its maximum of containers */
-	REJECT_CORE,	    /* no GPU has N percent of computing power free */
-	REJECT_MIXED,	    /* GPU node has pods with, or without gpu-core.percentage */
-	REJECT_UNIT,	    /* GPU memory unit differs */
-	REJECT_CHANGING,    /* GPU node changes its mode (or unit) */
-	REJECT_HELD,	    /* what its agent says of orphans cannot be read */
-	REJECT_POLICY_UNIT, /* it would fit, but its ResourcePolicy has another unit for it, or none */
-	REJECT_MAX,
-};
-
-/* reject_reason_text() - writes the constant text for this request into buf (64 bytes are enough) and returns
- * it. */
-const char *reject_reason_text(
-	enum reject_reason reject_reason, const struct request *request, char *buf, size_t size);
-
-/* reject_reason_is_occupancy() - it is other pods that are in the way, so that an eviction may help. */
-bool reject_reason_is_occupancy(int reject_reason);
-
-/* Why a single GPU of a node that serves the request is not taken. */
-enum gpu_reject_reason {
-	GPU_FITS,
-	GPU_UNHEALTHY,
-	GPU_TOO_SMALL, /* even empty */
-	GPU_FULL,      /* not enough units free */
-	GPU_CORE,      /* units enough, but not computing power */
-	GPU_INSTANCES, /* both enough, but as many containers as it may have */
-	GPU_REJECT_MAX,
-};
+#include "core/registry/registry.h"
+#include "core/registry/reject-reason.h"
 
 /* placement_rank_gpus() - the GPUs of the node that have room for the request, best first (the order
  * below). ret_gpus has NODE_GPUS_MAX entries. Returns how many there are. */

@@ -1,5 +1,6 @@
 #include "core/placement/explain.h"
 
+#include "core/placement/choose.h"
 #include "core/registry/node-ledger.h"
 
 static size_t turn_of(const struct gpu_ledger *gpu, const struct gpu_ledger *const *ranked, size_t n)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/placement/links.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/owners.h"
 

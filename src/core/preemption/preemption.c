@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/placement/choose.h"
 #include "core/preemption/preemption-gpu.h"
 #include "core/preemption/preemption-work.h"
 #include "core/registry/node-ledger.h"

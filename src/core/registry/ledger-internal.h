@@ -1,7 +1,7 @@
-/* ledger-internal.h - steps of ledger.c that orphan.c, ledger-reserve.c and nomination.c take too. */
+/* ledger-internal.h - steps of ledger.c that other files of this folder take too. */
 #pragma once
 
-#include "core/registry/ledger.h"
+#include "core/registry/registry.h"
 
 /* ledger_tell() - to the listener, before the change. */
 void ledger_tell(const struct ledger *ledger, const struct ledger_event *event);

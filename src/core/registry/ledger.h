@@ -1,4 +1,4 @@
-/* ledger.h - the scheduler's book: per node and GPU what is used by whom.
+/* ledger.h - what is used by whom, for each node and GPU, and every change of it. The structs: registry.h.
  *
  * Fed by what the API server shows (nodes, pods) in any order, any number of times, and by our own
  * reservations. A pod occupies from its reservation until a terminal phase or its deletion. Numbers are
@@ -10,114 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
-#include "base/table.h"
-#include "core/placement/choose.h"
-#include "core/placement/links.h"
-#include "core/registry/ledger-event.h"
-#include "core/registry/owners.h"
-#include "model/facts.h"
-
-struct gpu_ledger {
-	char uuid[GPU_UUID_SIZE];
-	int index;
-	uint32_t mib; /* for people: the sums are in units */
-	uint32_t units_total;
-	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
-				renamed) */
-	uint32_t core_used;  /* percent; likewise */
-	uint32_t instances;
-	uint32_t instances_max; /* 0: no limit */
-	bool healthy;
-	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
-};
-
-/* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
- * nodes, reaching for every GPU is most of a filter call. */
-struct gpu_sums {
-	uint32_t largest;	 /* units_total of the largest GPU */
-	uint32_t most_free;	 /* units free on the healthy GPU with most */
-	uint32_t most_instances; /* containers on the healthy GPU with most, where they are limited */
-	uint64_t free;		 /* units free on the healthy GPUs */
-	uint64_t free_ill;	 /* units free on the others */
-	uint64_t core_free;	 /* percent free on the healthy GPUs */
-	uint64_t core_free_ill;	 /* percent free on the others */
-};
-
-struct node_ledger {
-	/* As in struct node_facts, but for the GPUs: with thousands of nodes their details would be most of
-	 * the memory, and the ledger needs nothing of them but what is in gpus. */
-	struct {
-		char *name;
-		char *uid; /* NULL while only pods name the node */
-		char *address;
-		enum gpu_mode mode;
-		enum gpu_policy policy;
-		uint32_t unit_mib;
-		size_t n_gpus;
-		uint32_t instances_max;
-		bool mixing;
-		bool serving;
-		bool changing;
-		bool held_unreadable;
-		struct held held;
-	} facts;
-	bool agent_lost;	 /* its agent's Lease is not renewed any more */
-	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
-	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
-				    here */
-	uint32_t unplaced_core;	 /* likewise, percent */
-	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
-	 * their specs: of those that were made smaller, less those that grew. */
-	int64_t surplus_ids;
-	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
-	struct gpu_sums sums;
-	struct list pods;	 /* ledger_pod.item */
-	struct list nominations; /* nomination.item */
-	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
-	struct gpu_ledger *gpus; /* facts.n_gpus of them */
-	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
-};
-
-enum occupancy {
-	OCCUPANCY_WAITING,   /* known, not bound, nothing held */
-	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
-	OCCUPANCY_RESERVED,  /* a Binding is on its way */
-	OCCUPANCY_BOUND,     /* the API server shows it bound */
-	OCCUPANCY_ORPHAN,    /* gone from the API server, but its containers may still use the GPU */
-	OCCUPANCY_MAX,
-};
-
-struct nomination;
-struct ledger_resize;
-
-struct ledger_pod {
-	struct list item; /* in node->pods while it occupies something there */
-	struct list hold; /* in ledger->holds while it ends at expires_ns */
-	struct pod_facts facts;
-	enum occupancy occupancy;
-	char *node; /* where it occupies, NULL while waiting */
-	bool has_placement;
-	struct placement placement; /* what it occupies there; none: unplaced */
-	int64_t expires_ns; /* tentative; orphans, 0 while their node lists them, ORPHAN_UNTIMED (orphan.h) */
-	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
-	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
-	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
-};
-
-struct ledger {
-	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
-	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
-	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
-	struct list nominations; /* nomination.all */
-	struct owners owners;	 /* of the pods that occupy something */
-	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
-				now */
-	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
-	int32_t lowest_priority;     /* that any pod ever had */
-	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
-	void *listener_data;
-};
+#include "core/registry/registry.h"
+#include "core/registry/reject-reason.h"
 
 void ledger_init(struct ledger *ledger);
 void ledger_release(struct ledger *ledger);
@@ -160,7 +54,6 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid);
  * or listed by its node, stays as an orphan until its node's `held` says that it ended, at most until
  * expires_ns if its agent is heard (ORPHAN_NS anew after each silence); while `held` lists it, without limit.
  * Everything else is removed. */
-#define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
 void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
@@ -190,20 +83,6 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid);
  * recorded ledger is restored as it was, right or wrong. The image's lists are not read. A pod that is there
  * already is replaced. */
 int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image);
-
-/* ledger_nominate() - others are evicted from these GPUs for the pod (nomination.h): while it waits they
- * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
- * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
- * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
- * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
- * one stays.
- *
- * ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends it now. */
-#define NOMINATION_LASTS INT64_MAX
-int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
-	const struct placement *placement, int64_t expires_ns);
-void ledger_nomination_set_end(struct ledger *ledger, const char *uid, int64_t expires_ns);
-void ledger_drop_nomination(struct ledger *ledger, const char *uid);
 
 /* ledger_node() - NULL if unknown; a node that only pods name has no uid and no GPUs. Both answers are valid
  * until the ledger changes. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/placement/links.h"
 #include "model/units.h"
 
 /* What a pod adds to the sums of its GPU, or to the node's unplaced units. */

@@ -1,11 +1,11 @@
 /* node-ledger.h - the sums of one node: what its GPUs have, what its pods occupy (node-ledger.c), and whom
- * they have room for (node-fit.c). Used by ledger.c, choose.c and rank.c; everybody else sees the result
- * in struct node_ledger. */
+ * they have room for (node-fit.c). The result is in struct node_ledger (registry.h). */
 #pragma once
 
 #include <stdint.h>
 
-#include "core/registry/ledger.h"
+#include "core/registry/registry.h"
+#include "core/registry/reject-reason.h"
 
 /* node_ledger_new() - a node of which only the name is known. */
 struct node_ledger *node_ledger_new(const char *name);

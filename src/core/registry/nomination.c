@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/placement/choose.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "core/registry/ledger.h"
+#include "core/registry/registry.h"
 
 struct nomination {
 	struct list item;	      /* in node->nominations */
@@ -34,3 +34,17 @@ int nomination_choose(const struct node_ledger *node, const struct pod_facts *po
 
 /* nominations_expire() - ends those whose time is over; returns how many. */
 size_t nominations_expire(struct ledger *ledger, int64_t now_ns);
+
+/* ledger_nominate() - others are evicted from these GPUs for the pod (see above): while it waits they
+ * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
+ * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
+ * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
+ * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
+ * one stays.
+ *
+ * ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends it now. */
+#define NOMINATION_LASTS INT64_MAX
+int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns);
+void ledger_nomination_set_end(struct ledger *ledger, const char *uid, int64_t expires_ns);
+void ledger_drop_nomination(struct ledger *ledger, const char *uid);

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "core/registry/ledger.h"
+#include "core/registry/registry.h"
 
 struct error;
 

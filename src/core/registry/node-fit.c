@@ -1,3 +1,4 @@
+#include "core/placement/links.h"
 #include "core/registry/node-ledger.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "core/registry/ledger.h"
+#include "core/registry/nomination.h"
 #include "core/registry/resize.h"
 
 int ledger_apply(struct ledger *ledger, const struct ledger_event *event)

@@ -1,0 +1,117 @@
+/* registry.h - nodes, GPUs and pods as the ledger keeps them. The functions of ledger.h alone change them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "core/registry/ledger-event.h"
+#include "core/registry/owners.h"
+#include "model/facts.h"
+
+/* How long the containers of a deleted pod may run on without a word of their node (ledger_delete_pod()). */
+#define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
+
+struct ledger_resize;
+struct links;
+struct nomination;
+
+struct gpu_ledger {
+	char uuid[GPU_UUID_SIZE];
+	int index;
+	uint32_t mib; /* for people: the sums are in units */
+	uint32_t units_total;
+	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
+				renamed) */
+	uint32_t core_used;  /* percent; likewise */
+	uint32_t instances;
+	uint32_t instances_max; /* 0: no limit */
+	bool healthy;
+	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
+};
+
+/* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
+ * nodes, reaching for every GPU is most of a filter call. */
+struct gpu_sums {
+	uint32_t largest;	 /* units_total of the largest GPU */
+	uint32_t most_free;	 /* units free on the healthy GPU with most */
+	uint32_t most_instances; /* containers on the healthy GPU with most, where they are limited */
+	uint64_t free;		 /* units free on the healthy GPUs */
+	uint64_t free_ill;	 /* units free on the others */
+	uint64_t core_free;	 /* percent free on the healthy GPUs */
+	uint64_t core_free_ill;	 /* percent free on the others */
+};
+
+struct node_ledger {
+	/* As in struct node_facts, but for the GPUs: with thousands of nodes their details would be most of
+	 * the memory, and the ledger needs nothing of them but what is in gpus. */
+	struct {
+		char *name;
+		char *uid; /* NULL while only pods name the node */
+		char *address;
+		enum gpu_mode mode;
+		enum gpu_policy policy;
+		uint32_t unit_mib;
+		size_t n_gpus;
+		uint32_t instances_max;
+		bool mixing;
+		bool serving;
+		bool changing;
+		bool held_unreadable;
+		struct held held;
+	} facts;
+	bool agent_lost;	 /* its agent's Lease is not renewed any more */
+	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
+	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
+				    here */
+	uint32_t unplaced_core;	 /* likewise, percent */
+	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
+	 * their specs: of those that were made smaller, less those that grew. */
+	int64_t surplus_ids;
+	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
+	struct gpu_sums sums;
+	struct list pods;	 /* ledger_pod.item */
+	struct list nominations; /* nomination.item */
+	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
+	struct gpu_ledger *gpus; /* facts.n_gpus of them */
+	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
+};
+
+enum occupancy {
+	OCCUPANCY_WAITING,   /* known, not bound, nothing held */
+	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
+	OCCUPANCY_RESERVED,  /* a Binding is on its way */
+	OCCUPANCY_BOUND,     /* the API server shows it bound */
+	OCCUPANCY_ORPHAN,    /* gone from the API server, but its containers may still use the GPU */
+	OCCUPANCY_MAX,
+};
+
+struct ledger_pod {
+	struct list item; /* in node->pods while it occupies something there */
+	struct list hold; /* in ledger->holds while it ends at expires_ns */
+	struct pod_facts facts;
+	enum occupancy occupancy;
+	char *node; /* where it occupies, NULL while waiting */
+	bool has_placement;
+	struct placement placement; /* what it occupies there; none: unplaced */
+	int64_t expires_ns; /* tentative; orphans, 0 while their node lists them, ORPHAN_UNTIMED (orphan.h) */
+	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
+	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
+	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
+};
+
+struct ledger {
+	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
+	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
+	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
+	struct list nominations; /* nomination.all */
+	struct owners owners;	 /* of the pods that occupy something */
+	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
+				now */
+	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
+	int32_t lowest_priority;     /* that any pod ever had */
+	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
+	void *listener_data;
+};
