@@ -1,7 +1,12 @@
 /* preemption-work.h - one node while a plan is made: who may go, and who is taken out of its sums. */
 #pragma once
 
-#include "core/preemption/preemption.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/preemption/preemption-question.h"
+#include "core/registry/registry.h"
 
 struct budget;
 struct gpu_ledger;
