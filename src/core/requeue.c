@@ -14,8 +14,6 @@
 #define WAITING_MAX 100000
 #define NEVER UINT64_MAX /* no generation of a ledger */
 #define FOUND_REQUEUES_MAX 3
-/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
-#define UNKNOWN_MAX_NS (10 * NS_PER_S)
 
 struct requeue_pod {
 	struct pod_facts facts;
@@ -130,7 +128,7 @@ void requeue_list_forget_gone(struct requeue_list *list, const struct ledger *le
 	struct requeue_pod *pod;
 
 	table_for_each (&list->pods, cursor, pod)
-		if (now_ns - pod->rejected_ns > UNKNOWN_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
+		if (now_ns - pod->rejected_ns > WATCH_LAG_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
 			requeue_list_leave(list, pod->facts.uid);
 }
 

@@ -35,8 +35,6 @@
 /* No request of a bind starts later than this after the call came in, however long it waited for its turn:
  * the last one is over after 8 s. */
 #define START_MAX_NS (5 * NS_PER_S)
-/* How long a GPU stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
-#define DOUBT_NS (10 * NS_PER_S)
 
 static void bind_free(struct bind *bind)
 {
@@ -112,16 +110,16 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 }
 
 /* The Binding may have been applied although we do not know it: the GPU stays reserved until the watch shows
- * the truth, at most for DOUBT_NS. */
+ * the truth, at most for WATCH_LAG_MAX_NS. */
 static void bind_doubt(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
 	bool first = list_empty(&queue->doubtful);
 
-	bind->doubt_ends_ns = monotonic_ns() + DOUBT_NS;
+	bind->doubt_ends_ns = monotonic_ns() + WATCH_LAG_MAX_NS;
 	list_append(&queue->doubtful, &bind->item);
 	if (first)
-		loop_timer_set(queue->doubt_timer, DOUBT_NS);
+		loop_timer_set(queue->doubt_timer, WATCH_LAG_MAX_NS);
 }
 
 static void bind_queue_on_doubt_timer(void *userdata)

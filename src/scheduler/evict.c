@@ -21,7 +21,6 @@
 #define STEP_NS (100 * NS_PER_MS) /* between two evictions, of whomever */
 /* kube-scheduler's own preemption follows filter in the same scheduling cycle. */
 #define IN_TREE_FIRST_NS (250 * NS_PER_MS)
-#define UNSEEN_MAX_NS (10 * NS_PER_S) /* our watch may be this late with the pod */
 #define BACKOFF_FIRST_NS (2 * NS_PER_S)
 #define FORGET_NS (600 * NS_PER_S) /* an attempt that rests and is not asked for again */
 
@@ -259,7 +258,7 @@ static bool is_over(const struct attempt *attempt, const struct ledger_pod *pod,
 	if (attempt->in_flight)
 		return false;
 	if (!pod)
-		return attempt->step > STEP_PLANNED || now - attempt->begun_ns > UNSEEN_MAX_NS;
+		return attempt->step > STEP_PLANNED || now - attempt->begun_ns > WATCH_LAG_MAX_NS;
 	return pod->facts.finished || pod->facts.deleting || pod->occupancy >= OCCUPANCY_BOUND ||
 	       (attempt->step == STEP_REST && now - attempt->due_ns > FORGET_NS);
 }

@@ -27,8 +27,6 @@
 #define PREEMPTION_TRY_NS NS_PER_S
 /* The watch shows a pod that kube-scheduler knows by then. */
 #define FORGET_NS (60 * NS_PER_S)
-/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
-#define AHEAD_MAX_NS (10 * NS_PER_S)
 
 static void policies_on_timer(void *userdata);
 
@@ -386,7 +384,7 @@ static int64_t shown_until(struct policies *policies, int64_t now)
 	}
 	if (!policies->watched_ns)
 		policies->watched_ns = now;
-	return heard_ns - policies->watched_ns >= AHEAD_MAX_NS ? heard_ns - AHEAD_MAX_NS : 0;
+	return heard_ns - policies->watched_ns >= WATCH_LAG_MAX_NS ? heard_ns - WATCH_LAG_MAX_NS : 0;
 }
 
 void policies_not_requeued(struct policies *policies, const char *uid)

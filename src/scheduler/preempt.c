@@ -21,8 +21,8 @@
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
-/* Our own nomination until the watch shows it, and any nomination after it was cleared. */
-#define NOMINATION_GRACE_NS (10 * NS_PER_S)
+/* How long a nomination lasts that kube-scheduler has cleared: it may be about to nominate anew. */
+#define CLEARED_NS (10 * NS_PER_S)
 
 /* The best node so far. */
 struct choice {
@@ -163,7 +163,7 @@ static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod
 	log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_, pod->name,
 		choice->plan.n_victims, node);
 	r = ledger_nominate(
-		&scheduler->ledger, pod, node, &choice->plan.placement, monotonic_ns() + NOMINATION_GRACE_NS);
+		&scheduler->ledger, pod, node, &choice->plan.placement, monotonic_ns() + WATCH_LAG_MAX_NS);
 	if (r < 0)
 		log_warning("pod %s/%s: no card is kept for it on node %s: %s, ignoring", pod->namespace_,
 			pod->name, node, strerror(-r));
@@ -290,8 +290,7 @@ void nomination_follow(struct scheduler *scheduler, const struct pod_facts *pod)
 		return;
 	if (!pod->nominated_node) {
 		if (known->nomination && known->nomination->expires_ns == NOMINATION_LASTS)
-			ledger_nomination_set_end(
-				&scheduler->ledger, pod->uid, monotonic_ns() + NOMINATION_GRACE_NS);
+			ledger_nomination_set_end(&scheduler->ledger, pod->uid, monotonic_ns() + CLEARED_NS);
 		return;
 	}
 	if (is_nominated_for(known, pod->nominated_node))

@@ -8,8 +8,6 @@
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
 
-/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
-#define UNSEEN_MAX_NS (10 * NS_PER_S)
 /* A controller that replaces pods so late begins anew. */
 #define REMEMBERED_NS (3600 * NS_PER_S)
 /* A controller makes all of its pods within this time. */
@@ -43,7 +41,7 @@ static void forget_unseen(struct gangs *gangs, int64_t now_ns)
 	struct gang_member *member;
 
 	table_for_each (&gangs->by_uid, cursor, member)
-		if (!member->listed && now_ns - member->seen_ns > UNSEEN_MAX_NS)
+		if (!member->listed && now_ns - member->seen_ns > WATCH_LAG_MAX_NS)
 			gang_member_leave(gangs, member);
 }
 

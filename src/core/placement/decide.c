@@ -10,8 +10,6 @@
 
 /* PreBind may wait for volumes for up to 600 s by default, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
-/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
-#define UNSEEN_MAX_NS (10 * NS_PER_S)
 
 int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t now_ns)
 {
@@ -31,7 +29,7 @@ size_t decide_expire(struct ledger *ledger, int64_t now_ns, bool following)
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, hold);
 
 		if (!following || pod->listed || pod->occupancy != OCCUPANCY_TENTATIVE ||
-			pod->expires_ns > now_ns + HOLD_NS - UNSEEN_MAX_NS)
+			pod->expires_ns > now_ns + HOLD_NS - WATCH_LAG_MAX_NS)
 			continue;
 		ledger_drop_hold(ledger, pod->facts.uid);
 		n++;

@@ -11,6 +11,10 @@
 #include "core/registry/owners.h"
 #include "model/facts.h"
 
+/* How late our watch of pods may be while it is open: kube-scheduler may ask about a pod, and the API server
+ * may have applied a Binding, that the watch has not shown yet. What it has not shown after this time is not
+ * so. */
+#define WATCH_LAG_MAX_NS (INT64_C(10) * 1000 * 1000 * 1000)
 /* How long the containers of a deleted pod may run on without a word of their node (ledger_delete_pod()). */
 #define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
 
