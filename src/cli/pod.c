@@ -33,8 +33,8 @@ const char *pod_argument(int argc, char **argv, const char **ret_name)
 	return pod_name_is_valid(*ret_name) ? NULL : "this is not the name of a pod";
 }
 
-/* The one that was named, or what the user's kubectl takes for the current one (named
- * is NULL), into an empty buffer. */
+/* The namespace that was named, or the current one of the user's kubectl (named is NULL), into an empty
+ * buffer. */
 static int pod_find_namespace(
 	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err)
 {

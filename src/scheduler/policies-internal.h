@@ -43,6 +43,8 @@ struct policy_namespace {
 		*list; /* its pods are being read, which the watch of all pods did not show us; else NULL */
 	struct table ended; /* uids whose end that watch has told since then */
 	bool is_read;
+	bool listed;	    /* the list is complete, and to be freed */
+	bool again;	    /* its pods are to be read (anew) */
 	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
 	bool unwritten;	    /* pods may need something to be written */
 	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
@@ -72,7 +74,7 @@ struct policies {
 
 struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_);
 
-/* policy_namespace_is_ready() - its pods are read. Nobody asks us before the nodes are. */
+/* policy_namespace_is_ready() - its pods are read, and so are all nodes and pods of the cluster. */
 bool policy_namespace_is_ready(const struct policy_namespace *ns);
 
 /* policies_select() - the pod as a question shows it, if a policy has a say; else NULL. decision: as far as

@@ -14,12 +14,14 @@
 #include "kube/watch.h"
 #include "scheduler/policies-internal.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 
 /* Pods that have ended are in no unit. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 /* Where there is no such collection, it may come later. */
 #define ABSENT_BACKOFF_MS 30000
 #define BACKOFF_MAX_MS 1000
+#define ENDED_MAX 10000 /* uids; a list that takes so long begins anew */
 #define LIST_AGAIN_NS (5 * NS_PER_S)
 /* A verdict that the watch shows so soon after a claim may be that of the question before. */
 #define CLAIM_GRACE_NS (2 * NS_PER_S)
@@ -44,11 +46,12 @@ static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, ui
 	pod->wait.preempted = preempted;
 }
 
-/* While the namespace is listed, its list may be older than what the watch tells. */
+/* While the namespace is listed, its list may be older than what the watch tells. Where that cannot be
+ * remembered, it is listed anew. */
 static void note_end(struct policy_namespace *ns, const char *uid)
 {
-	if (ns->list && table_set(&ns->ended, uid, ns) < 0)
-		log_error("pod %s: out of memory", uid);
+	if (ns->list && (ns->ended.count >= ENDED_MAX || table_set(&ns->ended, uid, ns) < 0))
+		ns->again = true;
 }
 
 /* listed: by the list of the namespace, else by the watch of pods, which may be ahead of it: the list says
@@ -85,7 +88,8 @@ void policies_see_pod(struct policies *policies, struct json_object *object)
 	const char *namespace_ = policies_are_used(policies) ? namespace_of(object) : NULL;
 	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
 
-	if (ns)
+	/* What nobody has a policy for is not kept. */
+	if (ns && (ns->is_read || ns->list || !list_empty(&ns->book.policies)))
 		take_pod(ns, object, false);
 }
 
@@ -134,12 +138,13 @@ static void on_pods_listed(void *userdata)
 {
 	struct policy_namespace *ns = userdata;
 
-	policy_book_settle(&ns->book);
-	ns->book.freed++; /* who was told to wait for this */
+	policy_book_end_list(&ns->book);
+	if (!ns->is_read)
+		ns->book.freed++; /* who was told to wait for this */
 	if (ns->is_older)
 		find_waiting(ns);
 	ns->is_older = false;
-	ns->is_read = true;
+	ns->is_read = ns->listed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -147,6 +152,7 @@ static void stop_reading(struct policy_namespace *ns)
 {
 	kube_watch_free(ns->list);
 	ns->list = NULL;
+	ns->listed = false;
 	table_release(&ns->ended);
 	table_init(&ns->ended);
 }
@@ -162,12 +168,30 @@ static int read_pods(struct policy_namespace *ns)
 
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->name);
 	stop_reading(ns);
+	ns->again = false;
 	policy_book_begin_list(&ns->book);
 	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, ns, &ns->list);
 	if (r < 0)
 		return r;
 	kube_watch_set_backoff_max_ms(ns->list, BACKOFF_MAX_MS);
 	return 0;
+}
+
+/* Before a LIST of pods the watch had a gap, in which a pod that only a list of ours has shown may have
+ * ended. And who was told to wait for the first LISTs waits no more. */
+void policies_look_anew(struct policies *policies, bool pods)
+{
+	struct policy_namespace *ns;
+
+	if (!policies)
+		return;
+	table_for_each (&policies->namespaces, cursor, ns) {
+		ns->again = ns->again || pods;
+		ns->unwritten = true;
+		ns->book.freed++;
+	}
+	if (policies->namespaces.count)
+		policies_look_soon(policies);
 }
 
 /* ---- nodes ---- */
@@ -243,19 +267,21 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
 	return false;
 }
 
-/* One whose last policy has gone is kept until its pods are clean again. */
+/* One whose last policy has gone is kept until its pods are clean again. A list begins only while the watch
+ * of pods is open, or that would not tell the end of a pod that ends before its own LIST. */
 void policies_follow(struct policies *policies)
 {
+	bool following = sync_is_following(policies->scheduler->sync);
 	struct policy_namespace *ns;
 
 	table_for_each (&policies->namespaces, cursor, ns) {
-		bool used = !list_empty(&ns->book.policies);
+		bool needed = !list_empty(&ns->book.policies) || has_costs_of_ours(ns);
 
-		if (ns->is_read && ns->list)
+		if (ns->listed)
 			stop_reading(ns);
-		if (used && !ns->is_read && !ns->list && read_pods(ns) < 0)
+		if (needed && following && (ns->again || (!ns->is_read && !ns->list)) && read_pods(ns) < 0)
 			log_error("the pods of namespace %s cannot be listed, trying again", ns->name);
-		if (used || ns->statuses.count || (ns->is_read && has_costs_of_ours(ns)))
+		if (needed || ns->statuses.count)
 			continue;
 		table_remove(&policies->namespaces, ns->name);
 		namespace_free(ns);
@@ -302,18 +328,26 @@ static int check_crowd(
 	return 0;
 }
 
-/* Annotations that no policy named before were not kept: the pods are listed anew. */
+/* Annotations that no policy named before were not kept. */
+static bool names_new_annotations(const struct policy_namespace *ns, const struct resource_policy *policy)
+{
+	for (size_t i = 0; i < policy->n_units; i++)
+		for (size_t j = 0; j < policy->units[i].pod_annotations.n; j++)
+			if (!table_get(
+				    &ns->book.annotation_keys, policy->units[i].pod_annotations.list[j].key))
+				return true;
+	return false;
+}
+
 static int take_policy(struct policy_namespace *ns, struct resource_policy *policy, struct error *err)
 {
-	bool annotations = false;
+	bool annotations = names_new_annotations(ns, policy);
 	int r = check_crowd(ns, policy, err);
 
 	if (r < 0) {
 		resource_policy_free(policy);
 		return r;
 	}
-	for (size_t i = 0; i < policy->n_units; i++)
-		annotations = annotations || policy->units[i].pod_annotations.n;
 	if (policy_book_set_policy(&ns->book, policy) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (annotations) {

@@ -35,11 +35,15 @@ bool policies_are_used(const struct policies *policies);
 /* policies_tick() - once a second: what ends by time, and what is to be written. */
 void policies_tick(struct policies *policies);
 
-/* What the watches of nodes and pods have told. units: NULL is none. last: the pod's last state, or NULL. */
+/* What the watches of nodes and pods have told. policies: NULL is none. last: the pod's last state, or NULL.
+ */
 void policies_see_node(struct policies *policies, const char *name, struct json_object *object);
 void policies_forget_node(struct policies *policies, const char *name);
 void policies_see_pod(struct policies *policies, struct json_object *object);
 void policies_forget_pod(struct policies *policies, const char *uid, struct json_object *last);
+
+/* policies_look_anew() - a LIST of all pods is complete, or else one of all nodes. policies: NULL is none. */
+void policies_look_anew(struct policies *policies, bool pods);
 
 /* policies_not_requeued() - a pod that we wanted woken was not; others are ignored. NULL is none. */
 void policies_not_requeued(struct policies *policies, const char *uid);
@@ -74,7 +78,7 @@ void policies_take_gang(struct policy_decision *decision);
 
 /* policies_confirm() - the pod is about to be bound to this node: the place that it was given in a unit there
  * is still its own, or it has none and gets one now. -EBUSY, with a sentence: there is none, it was given one
- * elsewhere, or what marks the unit is not on the pod. units: NULL is none. */
+ * elsewhere, or what marks the unit is not on the pod. policies: NULL is none. */
 int policies_confirm(struct policies *policies, const char *namespace_, const char *uid, const char *node,
 	struct error *err);
 

@@ -38,7 +38,8 @@ struct resize {
 	char *uid, *namespace_, *name, *node;
 	bool busy;		   /* a request to the API server is on its way */
 	bool gone;		   /* the pod is, or its request: nothing is to be begun any more */
-	bool another;		   /* and then came another request, while ours was on its way */
+	bool another;		   /* another request came while ours was on its way */
+	char *seen;		   /* the request that the watch has shown last; NULL: not known */
 	struct resize_patch patch; /* text is NULL until it is known what to answer */
 	bool doubtful;		   /* it was sent, and nobody told what came of it */
 	bool unclear;		 /* the last one may have been applied: what it reserves stays until a list */
@@ -71,6 +72,7 @@ static void resize_free(struct resize *resize)
 {
 	list_remove(&resize->item);
 	resize->resizes->n -= !resize->stopped;
+	free(resize->seen);
 	free(resize->request);
 	free(resize->refusal);
 	free(resize->uid);
@@ -400,6 +402,19 @@ static void resume(struct resize *resize)
 	start(resize);
 }
 
+/* Returns whether it is not the request that was seen last, which somebody may have withdrawn in a gap of the
+ * watch. */
+static bool see_request(struct resize *resize, const struct pod_facts *pod)
+{
+	bool same = resize->seen && strcmp(resize->seen, pod->resize) == 0;
+
+	if (same)
+		return false;
+	free(resize->seen);
+	resize->seen = strdup(pod->resize);
+	return true;
+}
+
 void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 {
 	struct resize *resize = resize_find(resizes, pod->uid);
@@ -407,7 +422,7 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 		      !request_is_empty(&pod->request);
 
 	if (resize) {
-		resize->another = wanted && (resize->gone || resize->another);
+		resize->another = wanted && (resize->gone || resize->another || see_request(resize, pod));
 		resize->gone = !wanted;
 		if (!wanted && !resize->busy && !resize->patch.text && !resize->unclear)
 			resize_free(resize);
@@ -418,8 +433,10 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 	if (!wanted || resizes->n >= REQUESTS_MAX)
 		return;
 	resize = resize_new(resizes, pod);
-	if (resize)
-		start(resize);
+	if (!resize)
+		return;
+	see_request(resize, pod);
+	start(resize);
 }
 
 void resizes_tick(struct resizes *resizes)

@@ -148,6 +148,7 @@ static void on_nodes_synced(void *userdata)
 	if (!sync->scheduler->nodes_synced)
 		log_info("nodes are read: %zu", sync->node_names.count);
 	sync->scheduler->nodes_synced = true;
+	policies_look_anew(sync->scheduler->policies, false);
 	count_failed_pods(sync);
 	nominations_follow_all(sync->scheduler);
 }
@@ -318,6 +319,7 @@ static void on_pods_synced(void *userdata)
 		requeuer_look(sync->scheduler->requeuer);
 	}
 	sync->scheduler->pods_synced = true;
+	policies_look_anew(sync->scheduler->policies, true);
 	count_failed_pods(sync);
 	nominations_follow_all(sync->scheduler);
 	verify_unlisted(sync->scheduler);

@@ -34,13 +34,14 @@ def api():
 
 @pytest.fixture
 def start(api):
-    """start(*options) starts a ration-scheduler that has read the objects of `api`."""
+    """start(*options) starts a ration-scheduler that has read the objects of `api`; ready=False: that has begun to."""
     started = []
 
-    def factory(*options):
+    def factory(*options, ready=True):
         scheduler = Scheduler(api, *options)
         started.append(scheduler)
-        wait_for(scheduler.ready, READY_TIMEOUT)
+        if ready:
+            wait_for(scheduler.ready, READY_TIMEOUT)
         return scheduler
     yield factory
     with contextlib.ExitStack() as ends:    # each of them is stopped, whatever has become of another one

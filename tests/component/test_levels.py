@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fake_apiserver import wait_for
+from fake_apiserver import FOREVER, wait_for
 from histories import replay, save, sums
 from scheduler_fixture import gpu_node
 from unit_policies import NODES, ask, policy, ready, status
@@ -217,6 +217,55 @@ def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_i
     assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pods of its namespace are not read yet"
     wait_for(lambda: nudged(api, "p"))
     assert names(ask(scheduler, api.pod("p"))) == ["b1", "b2"] and not failing.times
+
+
+def test_a_pod_that_only_the_list_has_shown_is_forgotten_after_a_gap_of_the_watch(api, start, nodes):
+    scheduler = start()
+    scheduler.has_read_pods()
+    late = api.inject("GET", PODS_OF_DEFAULT, delay=1.0)
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    wait_for(lambda: not late.times, what="the list is asked for")
+    api.silence(True)
+    web(api, "ghost", node="a1")
+    time.sleep(1.5)    # it is in the list, and the watch has not shown it
+    api.delete("pods", "ghost", "default")
+    api.expire()
+    api.silence(False)
+    pod = web(api, "p")
+    wait_for(lambda: ask(scheduler, pod)["NodeNames"] == ["a1", "a2"], 15, "the ghost has gone")
+
+
+def test_until_the_nodes_are_read_nobody_gets_a_unit_and_no_cost_is_taken_away(api, start, nodes):
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    web(api, "first", node="a1")
+    api.create_pod("second", node="b1", labels={"app": "web"}, owner="rs",
+                   annotations={COST: "-1", "ration.dev/level-cost": "-1"},
+                   spec={"containers": [{"name": "main", "image": "x"}]})
+    failing = api.inject("GET", "/api/v1/nodes$", times=FOREVER, watch=False, status=500)
+    scheduler = start(ready=False)
+    wait_for(lambda: api.requests_for("GET", PODS_OF_DEFAULT), what="the pods of the namespace are read")
+    web(api, "p")
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        assert not ask(scheduler, api.pod("p"))["NodeNames"]
+        assert api.requests_for("PATCH", "/pods/second$") == [] and not status(api)
+    failing.times = 0
+    wait_for(lambda: ask(scheduler, api.pod("p"))["NodeNames"] == ["b1", "b2"], 15)
+    assert api.requests_for("PATCH", "/pods/second$") == []
+
+
+def test_costs_are_taken_back_of_a_policy_that_goes_while_its_pods_are_read(api, start, nodes):
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    start()
+    ready(api)
+    web(api, "first", node="a1")
+    web(api, "second", node="b1")
+    wait_for(lambda: api.pod("second")["metadata"]["annotations"].get(COST) == "-1")
+    late = api.inject("GET", PODS_OF_DEFAULT, delay=1.5)
+    api.patch("resourcepolicies", "team", {"spec": {"units": [POOL_A, {**POOL_B, "podAnnotations": {"note": "one"}}]}}, "default")
+    wait_for(lambda: not late.times, what="the pods are read for the new annotation")
+    api.delete("resourcepolicies", "team", "default")
+    wait_for(lambda: COST not in api.pod("second")["metadata"]["annotations"], 15)
 
 
 def test_annotations_that_a_new_policy_names_are_read_of_the_pods_that_are_there(api, start, nodes):

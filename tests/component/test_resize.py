@@ -212,8 +212,10 @@ def test_a_conflict_with_what_was_applied_unheard_gives_nothing_away(api, schedu
     uses(scheduler, {"n": [3]})
 
 
-def test_a_request_that_came_after_the_list_that_it_waits_for_is_answered(api, scheduler):
-    """The scheduler hears of the second request before the list arrives, in which the first one is withdrawn."""
+@pytest.mark.parametrize("gap", [False, True])
+def test_a_request_that_came_after_the_list_that_it_waits_for_is_answered(api, scheduler, gap):
+    """The scheduler hears of the second request before the list arrives, in which the first one is withdrawn; or, after a gap of the watch,
+    of the second one only."""
     run_pod(api, scheduler, "p", 2)
     api.inject("GET", "/leases/ack-co-scheduler$", delay=0.5)
     ask(api, "p", {"main": 10})
@@ -224,8 +226,11 @@ def test_a_request_that_came_after_the_list_that_it_waits_for_is_answered(api, s
     api.inject("GET", "/api/v1/pods$", watch=False, late=2.0)
     wait_for(lambda: api.requests_for("GET", "/api/v1/pods$"), 8, "the list is asked for")
     time.sleep(0.3)    # and made
+    if gap:
+        ask(api, "p", {"main": 3})
+        api.expire()
     api.silence(False)
-    assert resize(api, "p", {"main": 3})[0]
+    assert (answer(api, "p")["applied"] if gap else resize(api, "p", {"main": 3})[0])
     uses(scheduler, {"n": [3]})
 
 

@@ -206,6 +206,7 @@ const char *http_call_query(const struct http_call *call, const char *key)
  * never behind. */
 int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size);
+bool __wrap_sync_is_following(const struct sync *sync);
 int64_t __wrap_sync_heard_ns(const struct sync *sync);
 
 int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
@@ -217,6 +218,11 @@ int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_
 {
 	snprintf(path, size, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler");
 	return 0;
+}
+
+bool __wrap_sync_is_following(const struct sync *sync)
+{
+	return true;
 }
 
 int64_t __wrap_sync_heard_ns(const struct sync *sync)
@@ -274,6 +280,7 @@ static void show(struct policies *policies, char kind, const char *text)
 
 static void all_synced(bool absent)
 {
+	policies_look_anew(scheduler.policies, true);
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++) {
 		struct kube_watch *watch = &watches[i];
 

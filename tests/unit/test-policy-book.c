@@ -293,7 +293,7 @@ static void relabelled_and_removed_nodes_move_their_pods(void **state)
 	assert_int_equal(policy_book_units_of(&f->book, policy_book_policy(&f->book, "p"), "a"), 0);
 }
 
-static void a_new_list_has_shown_nobody_yet_and_keeps_all(void **state)
+static void a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_who_may_be_newer(void **state)
 {
 	struct fixture *f = *state;
 	struct policy_pod_facts asked = facts("new", "app=web\n", ""),
@@ -311,9 +311,26 @@ static void a_new_list_has_shown_nobody_yet_and_keeps_all(void **state)
 	assert_false(policy_book_is_shown(&f->book, "1"));
 	assert_true(policy_book_is_shown(&f->book, "2"));
 	assert_false(policy_book_is_shown(&f->book, "never"));
+	policy_book_end_list(&f->book);
+	assert_null(policy_book_pod(&f->book, "1"));
 	assert_non_null(policy_book_pod(&f->book, "new"));
-	assert_string_equal(sums(f, "p"), "3/0 0/0 0/0");
+	assert_string_equal(sums(f, "p"), "2/0 0/0 0/0");
 	assert_true(pod(f, "waits", "app=web\n", "")->waits);
+}
+
+static void an_event_that_is_older_than_the_list_unbinds_nobody(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t freed;
+
+	policy_book_set_policy(&f->book, policy_new("p", NULL, 5, 0));
+	pod(f, "1", "app=web\n", "a");
+	freed = f->book.freed;
+	policy_book_begin_list(&f->book);
+	assert_string_equal(pod(f, "1", "app=web\n", "")->facts.node, "a");
+	assert_true(policy_book_is_shown(&f->book, "1"));
+	assert_string_equal(sums(f, "p"), "1/0 0/0 0/0");
+	assert_int_equal(f->book.freed, freed);
 }
 
 static void on_a_node_of_two_units_a_pod_is_in_the_one_that_it_was_given(void **state)
@@ -562,7 +579,8 @@ int main(void)
 		TEST(the_oldest_policy_that_selects_a_pod_has_it),
 		TEST(a_changed_policy_counts_the_pods_that_run_anew),
 		TEST(relabelled_and_removed_nodes_move_their_pods),
-		TEST(a_new_list_has_shown_nobody_yet_and_keeps_all),
+		TEST(a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_who_may_be_newer),
+		TEST(an_event_that_is_older_than_the_list_unbinds_nobody),
 		TEST(on_a_node_of_two_units_a_pod_is_in_the_one_that_it_was_given),
 		TEST(a_pod_that_no_watch_shows_is_forgotten),
 		TEST(a_question_about_a_pod_whose_end_was_told_brings_it_not_back),

@@ -1,5 +1,4 @@
-/* choose.h - which GPU of a node a pod gets. "Why did my pod land on
- * GPU 2" is answered in choose.c. */
+/* choose.h - which GPU of a node a pod gets. "Why did my pod land on GPU 2" is answered in choose.c. */
 #pragma once
 
 #include <stddef.h>

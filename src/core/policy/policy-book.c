@@ -267,11 +267,16 @@ struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_p
 		policy_pod_facts_release(facts);
 		return pod;
 	}
+	if (listed)
+		pod->round = book->round;
+	/* No Binding is undone: this event is older than the list that has shown the pod bound. */
+	if (pod->facts.node && *pod->facts.node && !*facts->node) {
+		policy_pod_facts_release(facts);
+		return pod;
+	}
 	before = standing_of(pod);
 	policy_pod_take_out(pod);
 	take_facts(pod, facts);
-	if (listed)
-		pod->round = book->round;
 	policy_pod_put_in(book, pod);
 	leave(book, &before, pod);
 	return pod;
@@ -280,6 +285,16 @@ struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_p
 void policy_book_begin_list(struct policy_book *book)
 {
 	book->round++;
+}
+
+void policy_book_end_list(struct policy_book *book)
+{
+	struct policy_pod *pod;
+
+	policy_book_settle(book);
+	table_for_each (&book->pods, cursor, pod)
+		if (pod->round && pod->round != book->round)
+			pod_remove(book, pod);
 }
 
 bool policy_book_is_shown(const struct policy_book *book, const char *uid)

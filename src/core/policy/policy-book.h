@@ -142,8 +142,10 @@ void policy_book_remove_policy(struct policy_book *book, const char *uid);
 const struct resource_policy *policy_book_policy(const struct policy_book *book, const char *uid);
 
 /* policy_book_begin_list() - from now on pods are listed that the watch does not show by itself.
- * policy_book_is_shown() - this one has been, by either, since then. */
+ * policy_book_end_list() - who was shown before, and since then by neither, is gone. Who was only asked about
+ * may be newer than the list. policy_book_is_shown() - this one has been, by either, since then. */
 void policy_book_begin_list(struct policy_book *book);
+void policy_book_end_list(struct policy_book *book);
 bool policy_book_is_shown(const struct policy_book *book, const char *uid);
 
 /* policy_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
