@@ -188,7 +188,7 @@ def test_policies_open_no_watch_of_their_own_and_list_a_namespace_once(api, star
 
 
 def test_what_the_watch_told_while_the_namespace_was_listed_is_newer_than_the_list(api, start, nodes):
-    for name in ("stays", "ends", "goes"):
+    for name in ("stays", "ends", "goes", "leaves"):
         web(api, name, node="a1")
     web(api, "moves")
     scheduler = start()
@@ -199,6 +199,7 @@ def test_what_the_watch_told_while_the_namespace_was_listed_is_newer_than_the_li
     time.sleep(0.3)    # and made
     api.set_phase("ends", "Failed")
     api.delete("pods", "goes", "default")
+    api.patch("pods", "leaves", {"metadata": {"labels": {"app": "other"}}}, "default")
     api.bind("moves", "a2")
     scheduler.has_read_pods()
     assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pods of its namespace are not read yet"
@@ -230,6 +231,7 @@ def test_a_pod_that_only_the_list_has_shown_is_forgotten_after_a_gap_of_the_watc
     time.sleep(1.5)    # it is in the list, and the watch has not shown it
     api.delete("pods", "ghost", "default")
     api.expire()
+    time.sleep(0.3)    # the watch that is silent has no news any more
     api.silence(False)
     pod = web(api, "p")
     wait_for(lambda: ask(scheduler, pod)["NodeNames"] == ["a1", "a2"], 15, "the ghost has gone")

@@ -229,6 +229,7 @@ def test_a_request_that_came_after_the_list_that_it_waits_for_is_answered(api, s
     if gap:
         ask(api, "p", {"main": 3})
         api.expire()
+        time.sleep(0.3)    # the watch that is silent has no news any more
     api.silence(False)
     assert (answer(api, "p")["applied"] if gap else resize(api, "p", {"main": 3})[0])
     uses(scheduler, {"n": [3]})
