@@ -169,7 +169,8 @@ def environment_of(args, more=()):
     full = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
-    here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    here = {name: value for name, value in os.environ.items()
+            if name not in ("PYTHONDONTWRITEBYTECODE", "RATION_FULL", "RATION_LONG")}    # the last two, of a check that runs this one
     return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **full, **dict(more)}
 
 

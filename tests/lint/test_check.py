@@ -253,6 +253,7 @@ def test_what_takes_an_hour_runs_beside_what_judges_no_times(check, tmp_path, mo
 
 
 def test_the_parts_of_the_full_form_run_one_by_one(check, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RATION_LONG", "1/20")    # as in ./check
     def judging(args, count):
         environment = check.environment_of(args)
         assert environment["RATION_FULL"] == "1" and "RATION_LONG" not in environment
