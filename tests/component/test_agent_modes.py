@@ -242,7 +242,7 @@ def test_unit_of_the_cluster_wins_over_the_command_line():
     with World(unit="1GiB") as w:
         set_unit(w, "128MiB")
         w.up(256)
-        assert says(w, unit="128", mode="share")
+        wait_for(lambda: says(w, unit="128", mode="share"))    # the node is written to after the kubelet has heard
         pod, container = start(w, units=16, unit=128)
         assert container.env["ALIYUN_COM_GPU_MEM_CONTAINER"] == "16"
         assert container.env["ALIYUN_COM_GPU_MEM_DEV"] == "128"
