@@ -124,8 +124,8 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	}
 }
 
-/* A whole HTTP/1.0 answer: status and where the body begins. -EINVAL if it is none,
- * -EPIPE if it is shorter than it says: a connection that breaks looks like one that ends. */
+/* Reads a whole HTTP/1.0 answer: its status and where its body begins. -EINVAL: it is no HTTP answer. -EPIPE:
+ * it is shorter than its Content-Length, because the connection broke. */
 static int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
 {
 	static const char length_header[] = "\r\nContent-Length:";

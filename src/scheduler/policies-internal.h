@@ -83,7 +83,7 @@ bool policy_namespace_is_ready(const struct policy_namespace *ns);
 struct policy_pod *policies_select(struct policies *policies, struct json_object *object,
 	struct policy_namespace **ret_ns, struct policy_decision *ret_decision);
 
-/* policies_cannot_say() - nobody can say yet: the pod is woken when somebody can. */
+/* policies_cannot_say() - the policy cannot decide yet; the pod is requeued when it can. */
 bool policies_cannot_say(
 	struct policy_namespace *ns, struct policy_pod *pod, struct policy_decision *decision);
 
@@ -93,7 +93,7 @@ void policies_use(
 void policies_wait(struct policy_namespace *ns, struct policy_pod *pod, const struct policy_answer *answer,
 	int64_t now, const struct policy_decision *decision);
 
-/* policies_look_soon() - somebody may wait for what is free now, or something is to be written. */
+/* policies_look_soon() - a pod may wait for what is free now, or something is to be written. */
 void policies_look_soon(struct policies *policies);
 
 /* policies-gang.c: policies_drop_given_up() - what was taken for pods that did not ask, whose gang has no

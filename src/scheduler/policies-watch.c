@@ -28,8 +28,8 @@
 
 /* ---- pods of a namespace ---- */
 
-/* kube-scheduler has said no after we said yes: something else rejected the pod. And who is unschedulable
- * without that we were asked has found no room in its first unit since then. */
+/* If kube-scheduler calls a pod unschedulable after filter gave it a unit, something else has rejected the
+ * pod: its claim ends. If filter was not asked, the pod has found no room in its first unit since then. */
 static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, uint64_t before)
 {
 	uint64_t preempted = pod->wait.preempted;
@@ -88,7 +88,7 @@ void policies_see_pod(struct policies *policies, struct json_object *object)
 	const char *namespace_ = policies_are_used(policies) ? namespace_of(object) : NULL;
 	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
 
-	/* What nobody has a policy for is not kept. */
+	/* Pods of a namespace whose policies are all refused are not kept. */
 	if (ns && (ns->is_read || ns->list || !list_empty(&ns->book.policies)))
 		take_pod(ns, object, false);
 }
@@ -121,7 +121,8 @@ static void on_listed_pod(void *userdata, struct json_object *object)
 	take_pod(userdata, object, true);
 }
 
-/* Whom kube-scheduler was told no about before we started it keeps back until something happens to them. */
+/* kube-scheduler keeps a pod that an earlier process rejected in its unschedulable queue until the pod
+ * changes. */
 static void find_waiting(struct policy_namespace *ns)
 {
 	struct policy_pod *pod;
@@ -140,7 +141,7 @@ static void on_pods_listed(void *userdata)
 
 	policy_book_end_list(&ns->book);
 	if (!ns->is_read)
-		ns->book.freed++; /* who was told to wait for this */
+		ns->book.freed++; /* for pods that were told to wait for this list */
 	if (ns->is_older)
 		find_waiting(ns);
 	ns->is_older = false;
@@ -177,8 +178,9 @@ static int read_pods(struct policy_namespace *ns)
 	return 0;
 }
 
-/* Before a LIST of pods the watch had a gap, in which a pod that only a list of ours has shown may have
- * ended. And who was told to wait for the first LISTs waits no more. */
+/* The watch had a gap before this LIST. A pod that only the list of its namespace has shown may have ended in
+ * the gap, so the namespaces are listed anew. Pods that were told to wait for the first LISTs are asked about
+ * again. */
 void policies_look_anew(struct policies *policies, bool pods)
 {
 	struct policy_namespace *ns;
@@ -256,7 +258,8 @@ static void namespace_free(struct policy_namespace *ns)
 	free(ns);
 }
 
-/* Only bound pods have got one from us: on another it is somebody's copy. */
+/* The scheduler writes a cost to bound pods only. On a pod that is not bound it is a copy that a user made.
+ */
 static bool has_costs_of_ours(const struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
@@ -367,7 +370,7 @@ static bool is_unchanged(const struct policy_namespace *ns, const char *uid, str
 	       generation == status->generation;
 }
 
-/* Those who were refused for others are asked about again. */
+/* Policies that were refused because there are too many are read again. */
 static void make_room(struct policies *policies)
 {
 	policies->made_room = policies->made_room || policies->n_crowded || policies->ignored;
@@ -438,7 +441,7 @@ static void on_policy_deleted(void *userdata, const char *uid, struct json_objec
 	policies_look_soon(policies);
 }
 
-/* What was deleted while nobody watched: after a LIST that we asked for ourselves. */
+/* Finds a policy that was deleted while no watch was open: the new LIST did not show it. */
 static bool forget_one_unshown(struct policies *policies)
 {
 	struct policy_namespace *ns;

@@ -307,8 +307,8 @@ static void due_add(struct policy_pod **due, size_t *n, struct policy_pod *pod)
 	due[at] = pod;
 }
 
-/* Who waits longest of those that may be touched now, in one pass: thousands may wait. Returns how many;
- * *ret_more: others are due, now or later. */
+/* Finds the pods that have waited longest and may be requeued now, in one pass, since thousands may wait.
+ * Returns how many; *ret_more: others are due, now or later. */
 static size_t find_due(struct policy_namespace *ns, int64_t now, struct policy_pod **due, bool *ret_more)
 {
 	struct policy_pod *pod;
@@ -325,7 +325,7 @@ static size_t find_due(struct policy_namespace *ns, int64_t now, struct policy_p
 	return n;
 }
 
-/* Returns whether somebody is left who is due. */
+/* Returns whether pods that are due are left. */
 static bool look_at(struct policy_namespace *ns, int64_t now)
 {
 	struct policy_pod *due[POLICY_REQUEUES_PER_LOOK];

@@ -24,11 +24,11 @@ void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
 void requeuer_leave(struct requeuer *requeuer, const char *uid);
 
-/* requeuer_found() - when we start, the pod is there and unschedulable: what freed a GPU for it may have
- * happened while nobody looked. */
+/* requeuer_found() - the pod is unschedulable when this process starts. A GPU may have become free for it
+ * while no process watched. */
 void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod);
 
-/* requeuer_look() - the ledger may have changed: look soon whether somebody fits now. */
+/* requeuer_look() - the ledger may have changed: check soon which pods fit now. */
 void requeuer_look(struct requeuer *requeuer);
 
 /* requeuer_now() - requeue this pod now, whether it fits or not. */

@@ -402,8 +402,8 @@ static void resume(struct resize *resize)
 	start(resize);
 }
 
-/* Returns whether it is not the request that was seen last, which somebody may have withdrawn in a gap of the
- * watch. */
+/* Returns whether this request differs from the one that was seen last, which may have been withdrawn in a
+ * gap of the watch. */
 static bool see_request(struct resize *resize, const struct pod_facts *pod)
 {
 	bool same = resize->seen && strcmp(resize->seen, pod->resize) == 0;

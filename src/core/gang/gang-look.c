@@ -1,4 +1,5 @@
-/* What goes by time: which gangs have started, which have not in their time, who is tried next. */
+/* Called periodically: finds gangs that have started, gangs whose time-out is over, and the gang that is
+ * planned next. */
 #include "core/gang/gang.h"
 
 #include <stdlib.h>

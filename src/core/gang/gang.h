@@ -181,9 +181,10 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 void gangs_forget_pod(struct gangs *gangs, const char *uid);
 void gangs_delete_pod(struct gangs *gangs, const char *uid);
 
-/* gangs_has_run() - a pod that has finished, as a LIST shows it. If it is of a gang that is known here and
- * was placed after the gang had started, the gang's controllers are remembered: of who waits now nobody
- * could know that after a restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown.
+/* gangs_has_run() - a pod that has finished, as a LIST shows it. If it belongs to a known gang and
+ * was placed after the gang had started, the gang remembers the pod's controller. After a restart, the
+ * waiting pods alone would not show that the gang has started. -ENOMEM. gangs_recalled() - all such pods of
+ * this pod's gang were shown.
  */
 int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished);
 void gangs_recalled(struct gangs *gangs, const char *uid);

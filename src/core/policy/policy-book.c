@@ -72,7 +72,8 @@ static void entry_insert(struct policy_book *book, struct policy_entry *entry)
 	list_append(&book->policies, &entry->item);
 }
 
-/* Pods point to policies and groups, which are about to go: whoever reads one first has them counted anew. */
+/* The pods point to policies and groups that are about to be freed. The next reader counts all pods anew
+ * (policy_book_settle()). */
 static void policies_changed(struct policy_book *book)
 {
 	struct policy_pod *pod;
@@ -175,7 +176,7 @@ static struct policy_pod *pod_get_or_add(struct policy_book *book, const char *u
 	return pod;
 }
 
-/* Where a pod stands in the sums. */
+/* Where a pod is counted. */
 struct standing {
 	const struct resource_policy *policy;
 	struct policy_group *group;
@@ -188,7 +189,7 @@ static struct standing standing_of(const struct policy_pod *pod)
 	return (struct standing){pod->policy, pod->group, pod->unit, pod->counts, pod->facts.terminating};
 }
 
-/* The pod has left its old standing: did it leave something that others may wait for? */
+/* The pod is counted elsewhere now. If its old place has become free, waiting pods are asked about again. */
 static void leave(struct policy_book *book, const struct standing *before, const struct policy_pod *pod)
 {
 	bool moved = pod->group != before->group || pod->unit != before->unit;
@@ -240,7 +241,7 @@ bool policy_book_is_gone(const struct policy_book *book, const char *uid)
 	return false;
 }
 
-/* No Binding of theirs can land, and nobody would end what they are given. */
+/* A finished or deleted pod can no longer be bound, so nothing would end a claim that it was given. */
 static bool is_to_be_ignored(
 	const struct policy_book *book, const struct policy_pod_facts *facts, bool listed)
 {

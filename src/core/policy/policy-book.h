@@ -94,7 +94,7 @@ struct policy_pod {
 	uint64_t preempt;     /* bits of units in which others may be preempted for it, by the last answer */
 	uint64_t round;	      /* policy_book.round when a LIST or WATCH showed it last; 0: none did yet */
 
-	/* For who answers kube-scheduler (src/scheduler/policies.c). */
+	/* For the answers to kube-scheduler (src/scheduler/policies.c). */
 	bool waits; /* filter found no unit for it, since waits_since_ns */
 	bool asked; /* about it, since we started */
 	bool fresh; /* preempt is the answer of this attempt of kube-scheduler's */
@@ -142,8 +142,9 @@ void policy_book_remove_policy(struct policy_book *book, const char *uid);
 const struct resource_policy *policy_book_policy(const struct policy_book *book, const char *uid);
 
 /* policy_book_begin_list() - from now on pods are listed that the watch does not show by itself.
- * policy_book_end_list() - who was shown before, and since then by neither, is gone. Who was only asked about
- * may be newer than the list. policy_book_is_shown() - this one has been, by either, since then. */
+ * policy_book_end_list() - removes pods that were shown before and by neither since then. A pod that was only
+ * asked about may be newer than the list. policy_book_is_shown() - this one has been, by either, since then.
+ */
 void policy_book_begin_list(struct policy_book *book);
 void policy_book_end_list(struct policy_book *book);
 bool policy_book_is_shown(const struct policy_book *book, const char *uid);

@@ -1,4 +1,4 @@
-/* ledger.h - what is used by whom, for each node and GPU, and every change of it. The structs: registry.h.
+/* ledger.h - every change of what pods use on nodes and GPUs. The structs are in registry.h.
  *
  * Fed by what the API server shows (nodes, pods) in any order, any number of times, and by our own
  * reservations. A pod occupies from its reservation until a terminal phase or its deletion. Numbers are
