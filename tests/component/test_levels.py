@@ -209,10 +209,12 @@ def test_what_the_watch_told_while_the_namespace_was_listed_is_newer_than_the_li
     wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [3, 1])
 
 
-def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_in_before(api, start, nodes):
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 403}, {"status": 200, "body": '{"items": [{"metadata"'}, {"status": 200, "body": "[]"},
+                                   {"cut_after": 40}, {"drop": True}], ids=["error", "forbidden", "malformed", "no-list", "cut", "dropped"])
+def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_in_before(api, start, nodes, fault):
     web(api, "before", node="a1")
     scheduler = start()
-    failing = api.inject("GET", PODS_OF_DEFAULT, times=3, status=500)
+    failing = api.inject("GET", PODS_OF_DEFAULT, times=3, **fault)
     policy(api, [{**POOL_A, "max": 1}, POOL_B])
     wait_for(lambda: failing.times < 3)
     assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pods of its namespace are not read yet"
