@@ -274,7 +274,7 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
  * of pods is open, or that would not tell the end of a pod that ends before its own LIST. */
 void policies_follow(struct policies *policies)
 {
-	bool following = sync_is_following(policies->scheduler->sync);
+	bool following = policies->scheduler->core.following;
 	struct policy_namespace *ns;
 
 	table_for_each (&policies->namespaces, cursor, ns) {

@@ -83,7 +83,7 @@ struct policy_namespace *policies_namespace(const struct policies *policies, con
 
 bool policy_namespace_is_ready(const struct policy_namespace *ns)
 {
-	return ns->is_read && scheduler_is_ready(ns->policies->scheduler);
+	return ns->is_read && core_is_ready(&ns->policies->scheduler->core);
 }
 
 /* ---- questions ---- */

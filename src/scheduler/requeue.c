@@ -14,18 +14,15 @@
 #include "kube/client.h"
 #include "kube/names.h"
 #include "net/loop.h"
-#include "scheduler/gangs.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define TIMEOUT_MS 3000
 
 struct requeuer {
 	struct scheduler *scheduler;
-	struct requeue_list list;
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	bool failing;	 /* the last requeue did not arrive, which is said once */
@@ -49,7 +46,6 @@ int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer)
 	if (!requeuer)
 		return -ENOMEM;
 	requeuer->scheduler = scheduler;
-	requeue_list_init(&requeuer->list);
 	list_init(&requeuer->requests);
 	r = loop_add_timer(scheduler->loop, requeuer_on_timer, requeuer, &requeuer->timer);
 	if (r < 0) {
@@ -66,28 +62,23 @@ void requeuer_free(struct requeuer *requeuer)
 		return;
 	list_for_each_safe (item, after, &requeuer->requests)
 		free(list_entry(item, struct requeue_request, item));
-	requeue_list_release(&requeuer->list);
 	loop_timer_remove(requeuer->timer);
 	free(requeuer);
 }
 
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *facts)
 {
-	if (requeue_list_rejected(&requeuer->list, facts, &requeuer->scheduler->ledger, monotonic_ns()) < 0)
+	if (requeue_list_rejected(&requeuer->scheduler->core.requeues, facts,
+		    &requeuer->scheduler->core.ledger, monotonic_ns()) < 0)
 		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
 			facts->namespace_, facts->name);
 }
 
 void requeuer_found(struct requeuer *requeuer, const struct pod_facts *facts)
 {
-	if (requeue_list_found_waiting(&requeuer->list, facts, monotonic_ns()) < 0)
+	if (requeue_list_found_waiting(&requeuer->scheduler->core.requeues, facts, monotonic_ns()) < 0)
 		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
 			facts->namespace_, facts->name);
-}
-
-void requeuer_leave(struct requeuer *requeuer, const char *uid)
-{
-	requeue_list_leave(&requeuer->list, uid);
 }
 
 /* Never later than it was due before: events that keep coming must not put the look off for ever. */
@@ -103,25 +94,18 @@ static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 
 void requeuer_look(struct requeuer *requeuer)
 {
-	gang_controller_look(requeuer->scheduler->gangs);
-	if (requeue_list_is_due(&requeuer->list, &requeuer->scheduler->ledger))
+	if (requeue_list_is_due(&requeuer->scheduler->core.requeues, &requeuer->scheduler->core.ledger))
 		look_within(requeuer, LOOK_DELAY_NS);
-}
-
-void requeuer_forget_gone(struct requeuer *requeuer)
-{
-	if (sync_is_following(requeuer->scheduler->sync))
-		requeue_list_forget_gone(&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns());
 }
 
 bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state)
 {
-	return requeue_list_find(&requeuer->list, uid, ret_state);
+	return requeue_list_find(&requeuer->scheduler->core.requeues, uid, ret_state);
 }
 
 size_t requeuer_count(const struct requeuer *requeuer)
 {
-	return requeuer->list.pods.count;
+	return requeuer->scheduler->core.requeues.pods.count;
 }
 
 /* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
@@ -136,7 +120,7 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 	if (!requeuer->failing)
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
-	requeue_list_failed(&requeuer->list, uid, monotonic_ns());
+	requeue_list_failed(&requeuer->scheduler->core.requeues, uid, monotonic_ns());
 	policies_not_requeued(requeuer->scheduler->policies, uid);
 }
 
@@ -195,8 +179,8 @@ static void requeuer_on_timer(void *userdata)
 	struct requeuer *requeuer = userdata;
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
-	size_t n = requeue_list_look(
-		&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns(), pods, &again_ns);
+	size_t n = requeue_list_look(&requeuer->scheduler->core.requeues, &requeuer->scheduler->core.ledger,
+		monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)

@@ -20,12 +20,10 @@ struct scheduler;
 int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer);
 void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 
-/* requeuer_rejected() - filter found no node. requeuer_leave() - bound, gone or finished. */
+/* requeuer_rejected() - filter found no node. */
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
-void requeuer_leave(struct requeuer *requeuer, const char *uid);
 
-/* requeuer_found() - the pod is unschedulable when this process starts. A GPU may have become free for it
- * while no process watched. */
+/* requeuer_found() - the pod was turned away by its gang, and waits like any pod from now on. */
 void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod);
 
 /* requeuer_look() - the ledger may have changed: check soon which pods fit now. */
@@ -33,10 +31,6 @@ void requeuer_look(struct requeuer *requeuer);
 
 /* requeuer_now() - requeue this pod now, whether it fits or not. */
 void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod);
-
-/* requeuer_forget_gone() - pods that the watch does not know although it had time to: they were deleted
- * just before kube-scheduler asked, and no event will tell of them again. */
-void requeuer_forget_gone(struct requeuer *requeuer);
 
 /* requeuer_find() - requeue_list_find(): how a pod waits; false if it does not. */
 bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state);

@@ -64,7 +64,7 @@ static char *describe(const struct node_ledger *node, const char *request, const
 static struct json_object *annotations_of(
 	const struct scheduler *scheduler, const struct pod_facts *pod, const struct placement *target)
 {
-	const struct node_ledger *node = ledger_node(&scheduler->ledger, pod->node);
+	const struct node_ledger *node = ledger_node(&scheduler->core.ledger, pod->node);
 	_cleanup_request_ struct request request = {0};
 	struct json_object *annotations = NULL;
 
@@ -137,13 +137,13 @@ static int make_yes(struct scheduler *scheduler, const struct pod_facts *pod, st
 	if (gives_as_much(&pod->placement, &target)) {
 		changes = json_object_new_object();
 	} else {
-		r = ledger_resize(&scheduler->ledger, pod->uid, &target, err);
+		r = ledger_resize(&scheduler->core.ledger, pod->uid, &target, err);
 		if (r < 0)
 			return r == -EBUSY || r == -ENOMEM ? -EAGAIN : r;
 		patch->reserved = true;
 		changes = annotations_of(scheduler, pod, &target);
 	}
-	patch->said = describe(ledger_node(&scheduler->ledger, pod->node), pod->resize, &target);
+	patch->said = describe(ledger_node(&scheduler->core.ledger, pod->node), pod->resize, &target);
 	if (!patch->said || add_answer(changes, pod->resize, true, patch->said) < 0)
 		return -EAGAIN;
 	/* Shorter than a yes, so that it may have the room that a yes has not. */
@@ -172,7 +172,7 @@ static int make_no(const struct pod_facts *pod, struct json_object *annotations,
 int resize_patch_make(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *object,
 	const char *refusal, struct resize_patch *ret_patch)
 {
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, pod->uid);
 	struct json_object *metadata = json_member(object, "metadata");
 	struct json_object *annotations = json_member(metadata, "annotations");
 	const char *version = json_member_string(metadata, "resourceVersion");
@@ -181,7 +181,7 @@ int resize_patch_make(struct scheduler *scheduler, const struct pod_facts *pod, 
 	struct error err = {""};
 	int r;
 
-	if (!version || !ledger_node(&scheduler->ledger, pod->node) || !known ||
+	if (!version || !ledger_node(&scheduler->core.ledger, pod->node) || !known ||
 		(pod->has_placement && known->placement.resizes != pod->placement.resizes))
 		return -EAGAIN;
 	if (refusal)
@@ -190,7 +190,7 @@ int resize_patch_make(struct scheduler *scheduler, const struct pod_facts *pod, 
 		r = make_yes(scheduler, pod, annotations, &patch, &changes, &err);
 	patch.applied = r == 0;
 	if (r < 0 && patch.reserved) {
-		ledger_resize_release(&scheduler->ledger, pod->uid);
+		ledger_resize_release(&scheduler->core.ledger, pod->uid);
 		patch.reserved = false;
 	}
 	if (r < 0 && r != -EAGAIN)
@@ -202,7 +202,7 @@ int resize_patch_make(struct scheduler *scheduler, const struct pod_facts *pod, 
 		return 0;
 	}
 	if (patch.reserved)
-		ledger_resize_release(&scheduler->ledger, pod->uid);
+		ledger_resize_release(&scheduler->core.ledger, pod->uid);
 	resize_patch_release(&patch);
 	return -EAGAIN;
 }

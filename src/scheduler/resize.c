@@ -22,6 +22,7 @@
 #include "kube/pod.h"
 #include "scheduler/leadership.h"
 #include "scheduler/lease.h"
+#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/resize-patch.h"
 #include "scheduler/scheduler.h"
@@ -145,10 +146,10 @@ static void end_reservation(struct resize *resize, bool applied)
 	struct scheduler *scheduler = resize->resizes->scheduler;
 
 	if (applied)
-		ledger_resize_confirm(&scheduler->ledger, resize->uid);
+		ledger_resize_confirm(&scheduler->core.ledger, resize->uid);
 	else
-		ledger_resize_release(&scheduler->ledger, resize->uid);
-	requeuer_look(scheduler->requeuer);
+		ledger_resize_release(&scheduler->core.ledger, resize->uid);
+	actuate(scheduler);
 }
 
 /* The API server would answer the same again (validation, admission, no right). A token that is too old (401)
@@ -185,7 +186,7 @@ static bool is_another(const struct resize *resize, const struct pod_facts *pod)
 
 static void go_on_after_refusal(struct resize *resize, bool was_yes, const char *why)
 {
-	const struct ledger_pod *known = ledger_pod(&resize->resizes->scheduler->ledger, resize->uid);
+	const struct ledger_pod *known = ledger_pod(&resize->resizes->scheduler->core.ledger, resize->uid);
 
 	if (was_yes && (resize->refusal = strdup(why)))
 		start(resize);
@@ -297,7 +298,7 @@ static bool decide(struct resize *resize, struct json_object *pod)
 	if (!pod || pod_facts_from_json(pod, &facts, NULL) < 0 || !facts.resize || facts.deleting ||
 		facts.finished)
 		return false;
-	if (ledger_lease_may_bind(scheduler->lease, &lost) < 0) {
+	if (ownership_may_bind(&scheduler->core.ownership, monotonic_ns(), &lost) < 0) {
 		again_later(resize);
 		return true;
 	}
@@ -380,8 +381,8 @@ static void start(struct resize *resize)
 		look(resize);
 		return;
 	}
-	if (scheduler_is_ready(scheduler) && sync_is_following(scheduler->sync) &&
-		ledger_lease_may_bind(scheduler->lease, &ignored) == 0 &&
+	if (core_is_ready(&scheduler->core) && scheduler->core.following &&
+		ownership_may_bind(&scheduler->core.ownership, monotonic_ns(), &ignored) == 0 &&
 		ledger_lease_path(scheduler->lease, path, sizeof(path)) == 0)
 		r = kube_request(
 			scheduler->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_lease, resize, NULL);
@@ -449,7 +450,7 @@ void resizes_tick(struct resizes *resizes)
 		if (resize->busy || resize->next_ns > now)
 			continue;
 		/* Of a pod that is gone, no event will tell. */
-		if (!resize->patch.text && !ledger_pod(&resizes->scheduler->ledger, resize->uid))
+		if (!resize->patch.text && !ledger_pod(&resizes->scheduler->core.ledger, resize->uid))
 			resize_free(resize);
 		else if (!resize->stopped)
 			start(resize);

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "net/loop.h"
-#include "scheduler/bind.h"
+#include "scheduler/actuator.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
@@ -117,10 +117,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 	size_t turn = 0, over;
 
-	scheduler.nodes_synced = scheduler.pods_synced = false;
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
-	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
+	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
 	MUST(resizes_new(&scheduler, &scheduler.resizes) == 0);
 	MUST(sync_start(&scheduler, &scheduler.sync) == 0);
 	for (size_t at = 0; at <= size && turn < 64; turn++) {
@@ -134,14 +133,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (len && (kind = strchr(kinds, text[at])) && streams[kind - kinds].fn)
 			stream_answer(&streams[kind - kinds], text + at + 1, len - 1);
 		at += len + 1;
-		MUST(ledger_check(&scheduler.ledger, &over) == 0);
+		MUST(ledger_check(&scheduler.core.ledger, &over) == 0);
 	}
 	answer_questions();
 	sync_stop(scheduler.sync);
-	bind_queue_free(scheduler.binds);
+	actuator_free(scheduler.actuator);
 	resizes_free(scheduler.resizes);
 	requeuer_free(scheduler.requeuer);
-	ledger_release(&scheduler.ledger);
+	core_release(&scheduler.core);
 	free(text);
 	return 0;
 }

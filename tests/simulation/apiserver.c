@@ -74,7 +74,7 @@ static bool lists(const struct sim *sim, int watcher, const struct state *state)
 {
 	return selects(watcher, state) &&
 	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase == PHASE_SUCCEEDED &&
-		       !sim->rations[watcher / 3].pods_synced);
+		       !sim->rations[watcher / 3].core.pods_listed);
 }
 
 static void deliver_pod(struct sim *sim, int w, int pod, const struct state *state, bool selected)

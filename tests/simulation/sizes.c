@@ -87,7 +87,7 @@ static void begin(struct sim *sim, int pair, int pod)
 		return;
 	}
 	if (api_is_away(sim) ||
-		(!unclear && (!ration->pods_synced || !ration->nodes_synced || !ks->alive || !ks->leads ||
+		(!unclear && (!core_is_ready(&ration->core) || !ks->alive || !ks->leads ||
 				     !sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)))
 		again(sim, pair, pod, AGAIN_NS);
 	else
@@ -112,7 +112,7 @@ static void send(struct sim *sim, int index)
 static bool decide(struct sim *sim, int pair, int pod, const struct state *state, uint8_t *ret_units)
 {
 	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, sim->pods[pod].uid_text);
 	_cleanup_placement_ struct placement target = {0};
 	uint32_t units = state->wanted * request_gpus(&sim->pods[pod].facts.request);
 	int r;
@@ -129,7 +129,7 @@ static bool decide(struct sim *sim, int pair, int pod, const struct state *state
 		return false;
 	}
 	target.resizes++;
-	r = ledger_resize(&ration->ledger, known->facts.uid, &target, NULL);
+	r = ledger_resize(&ration->core.ledger, known->facts.uid, &target, NULL);
 	if (r == 0)
 		*ret_units = state->wanted;
 	return r != -EBUSY;
@@ -144,7 +144,7 @@ static void listed(struct sim *sim, int pair, int pod, int position)
 	ration_read_node(sim, pair, state.node, position);
 	if (ration->unclear & BIT(pod)) {
 		ration->unclear &= ~BIT(pod);
-		ledger_resize_release(&ration->ledger, sim->pods[pod].uid_text);
+		ledger_resize_release(&ration->core.ledger, sim->pods[pod].uid_text);
 		again(sim, pair, pod, AGAIN_NS);
 		return;
 	}
@@ -188,14 +188,14 @@ static void answered(struct sim *sim, int index, int nth, int status)
 		sim->broken != BREAK_RELEASE_SIZE_ON_CONFLICT)
 		ration->unclear |= BIT(patch->pod);
 	else if (status == 200)
-		ledger_resize_confirm(&ration->ledger, uid);
+		ledger_resize_confirm(&ration->core.ledger, uid);
 	else
-		ledger_resize_release(&ration->ledger, uid);
+		ledger_resize_release(&ration->core.ledger, uid);
 	if (status == 409)
 		again(sim, patch->pair, patch->pod, 1);
 	else
 		ration->sizing &= ~BIT(patch->pod);
-	ration_changed(sim, patch->pair);
+	ration_carry_out(sim, patch->pair);
 }
 
 /* ---- API server ---- */
@@ -339,5 +339,5 @@ void size_on_event(struct sim *sim, const struct event *event)
 		begin(sim, event->a, event->b);
 	else
 		listed(sim, event->a, event->b, event->c);
-	ration_changed(sim, event->a);
+	ration_carry_out(sim, event->a);
 }
