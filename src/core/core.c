@@ -21,6 +21,7 @@ void core_init(struct core *core, const struct gang_rules *rules)
 	ownership_always(&core->ownership);
 	leadership_init(&core->leadership);
 	binds_init(&core->binds);
+	resizings_init(&core->resizings);
 	list_init(&core->gang_orders);
 	table_init(&core->forgotten);
 	table_init(&core->verdicts);
@@ -38,6 +39,7 @@ void core_release(struct core *core)
 	struct pod_facts *facts;
 
 	binds_release(&core->binds);
+	resizings_release(&core->resizings);
 	list_for_each_safe (item, after, &core->gang_orders)
 		gang_order_free(list_entry(item, struct gang_order, item));
 	gangs_release(&core->gangs);
@@ -226,6 +228,7 @@ int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t ver
 	}
 	r = ledger_set_pod(&core->ledger, facts);
 	if (facts->node && *facts->node) {
+		core_see_resize(core, facts, now_ns);
 		requeue_list_leave(&core->requeues, facts->uid);
 		table_remove(&core->verdicts, facts->uid);
 	} else {
@@ -381,6 +384,7 @@ void core_tick(struct core *core, int64_t now_ns)
 	for (size_t cursor = 0; table_next(&core->forgotten, &cursor, &uid, &since);)
 		if (second > (uintptr_t)since + FORGOTTEN_S)
 			table_remove(&core->forgotten, uid);
+	core_tick_resizes(core, now_ns);
 	if (core->gangs.by_uid.count)
 		core_look_at_gangs_within(core, NS_PER_S, now_ns);
 	if (core->following)

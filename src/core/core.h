@@ -19,6 +19,7 @@
 #include "core/leadership.h"
 #include "core/registry/ledger.h"
 #include "core/requeue.h"
+#include "core/resizing.h"
 
 struct core {
 	struct ledger ledger;
@@ -27,6 +28,7 @@ struct core {
 	struct ownership ownership;
 	struct leadership leadership;
 	struct binds binds;
+	struct resizings resizings;
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
 	bool following;			/* the watch of pods is open: the caller sets it */
 	struct list gang_orders;	/* struct gang_order: for the caller */

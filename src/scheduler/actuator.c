@@ -8,6 +8,7 @@
 #include "scheduler/bind.h"
 #include "scheduler/gangs.h"
 #include "scheduler/requeue.h"
+#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -54,6 +55,7 @@ void actuate(struct scheduler *scheduler)
 	if (!actuator) /* in tests of what stands around it */
 		return;
 	binds_carry_out(scheduler);
+	resizes_carry_out(scheduler);
 	gang_controller_carry_out(scheduler->gangs);
 	core_gangs_may_look(&scheduler->core, monotonic_ns());
 	requeuer_look(scheduler->requeuer);

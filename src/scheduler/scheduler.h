@@ -19,7 +19,6 @@ struct ledger_lease;
 struct loop;
 struct policies;
 struct recorder;
-struct resizes;
 struct sync;
 struct requeuer;
 struct webhook;
@@ -32,7 +31,6 @@ struct scheduler {
 	struct sync *sync;
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
-	struct resizes *resizes;
 	struct recorder *recorder;
 	struct journal *journal;
 	struct budgets budgets;

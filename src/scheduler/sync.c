@@ -22,7 +22,6 @@
 #include "scheduler/preempt.h"
 #include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
-#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/verify-unlisted.h"
 
@@ -156,12 +155,8 @@ static void on_pod(void *userdata, struct json_object *object)
 		complain(sync, facts.uid, "pod", "", "");
 	else if (!request_is_empty(&facts.request) || *err.text)
 		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
-	if (!facts.finished && !request_is_empty(&facts.request)) {
-		if (facts.node && *facts.node)
-			resizes_see(scheduler->resizes, &facts);
-		else
-			nomination_follow(scheduler, &facts);
-	}
+	if (!facts.finished && !request_is_empty(&facts.request) && !(facts.node && *facts.node))
+		nomination_follow(scheduler, &facts);
 	actuate(scheduler);
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "net/loop.h"
@@ -120,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	core_init(&scheduler.core, NULL);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
-	MUST(resizes_new(&scheduler, &scheduler.resizes) == 0);
+	resizes_start(&scheduler);
 	MUST(sync_start(&scheduler, &scheduler.sync) == 0);
 	for (size_t at = 0; at <= size && turn < 64; turn++) {
 		size_t len = strlen(text + at);
@@ -129,7 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int i = 0; i < 3; i++)
 			loop_run_once(scheduler.loop, 0);
 		answer_questions();
-		resizes_tick(scheduler.resizes);
+		core_tick(&scheduler.core, monotonic_ns());
+		actuate(&scheduler);
 		if (len && (kind = strchr(kinds, text[at])) && streams[kind - kinds].fn)
 			stream_answer(&streams[kind - kinds], text + at + 1, len - 1);
 		at += len + 1;
@@ -138,7 +140,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answer_questions();
 	sync_stop(scheduler.sync);
 	actuator_free(scheduler.actuator);
-	resizes_free(scheduler.resizes);
 	requeuer_free(scheduler.requeuer);
 	core_release(&scheduler.core);
 	free(text);

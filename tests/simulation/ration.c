@@ -37,6 +37,7 @@ void ration_start(struct sim *sim, int pair)
 	core_init(&ration->core, &rules);
 	ration->core.binds.ops = ops;
 	ration->core.binds.ops.userdata = ration;
+	ration->core.resizings.ops = size_ops(ration);
 	memset(ration->held, -1, sizeof(ration->held));
 	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
@@ -226,8 +227,6 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		note_end(ration, facts.uid, pod);
 	if (core_see_pod(core, &facts, state->verdict, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
-	if (state->node >= 0 && !facts.finished)
-		size_seen(sim, pair, pod, state);
 	if (state->node >= 0 || new_verdict)
 		ration->held[pod] = -1;
 	ration_carry_out(sim, pair);
@@ -569,6 +568,7 @@ void ration_carry_out(struct sim *sim, int pair)
 	go_in_parts(sim, &ration->core);
 	while ((bind = core_next_bind_order(&ration->core)))
 		carry_out(sim, pair, bind);
+	size_carry_out(sim, pair);
 	ration->changed = true;
 	core_gangs_may_look(&ration->core, sim->now_ns);
 	controller_carry_out(sim, pair);

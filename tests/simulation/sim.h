@@ -70,7 +70,6 @@ enum broken {
 	BREAK_NO_LIST_AT_TAKEOVER,
 	BREAK_TAKEOVER_BY_PAUSE,
 	BREAK_RELEASE_SIZE_ON_TIMEOUT,
-	BREAK_RELEASE_SIZE_ON_CONFLICT,
 	BREAK_IGNORE_CORE,
 	BREAK_IGNORE_MIXING,
 	BREAK_IGNORE_HEALTH,
@@ -215,7 +214,8 @@ struct size_patch {
 	uint8_t sends;
 	uint16_t version;
 	uint32_t ration_epoch, term;
-	bool done;
+	struct resizing *resizing; /* of the process that sent it */
+	bool answered;
 };
 
 enum place { PLACE_NONE, PLACE_ACTIVE, PLACE_BACKOFF, PLACE_UNSCHEDULABLE, PLACE_CYCLE, PLACE_BINDING };
@@ -254,14 +254,13 @@ struct ration {
 	int8_t held[PODS_MAX];	 /* node that filter held and that nothing documented has taken away since */
 	uint32_t caller;	 /* the process of kube-scheduler that asked last */
 	uint8_t sick[NODES_MAX]; /* GPUs, as its watch has told */
-	struct bind *asking[ASKING_MAX];    /* whose list of a node, or pod, is on its way */
-	struct placement sending[PODS_MAX]; /* of Bindings that are written and not sent yet */
-	bool forming[PODS_MAX];		    /* likewise: ration.dev/gang */
-	struct gpus_seen before;	    /* the ledger before the reservation that is being made */
+	struct bind *asking[ASKING_MAX];       /* whose list of a node, or pod, is on its way */
+	struct resizing *resizing[ASKING_MAX]; /* likewise */
+	struct placement sending[PODS_MAX];    /* of Bindings that are written and not sent yet */
+	bool forming[PODS_MAX];		       /* likewise: ration.dev/gang */
+	struct gpus_seen before;	       /* the ledger before the reservation that is being made */
 	uint64_t was_bound;	/* of pods whose end the watch has told: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
-	uint64_t sizing;	/* pods whose request for another size is being answered */
-	uint64_t unclear;	/* of these: what was answered may have been applied */
 	/* gang-controller.c */
 	int64_t gang_look_ns; /* when EVENT_GANG_LOOK comes; 0: none does */
 	uint16_t gang_look_serial;
@@ -702,7 +701,8 @@ void terms_on_event(struct sim *sim, const struct event *event);
 
 /* sizes.c */
 void size_input(struct sim *sim, const struct input *input);
-void size_seen(struct sim *sim, int pair, int pod, const struct state *state);
+void size_carry_out(struct sim *sim, int pair);
+struct resize_ops size_ops(struct ration *ration);
 void size_follow(struct sim *sim, int node); /* the agent: limits follow what it knows */
 void size_on_event(struct sim *sim, const struct event *event);
 const struct request *size_request(const struct pod *pod, int size);
