@@ -39,8 +39,13 @@ def is_alive(pid):
         return False
 
 
+def _environment(pid):
+    """Of the process, as NAME=VALUE; empty while it is executing a program."""
+    return [entry for entry in _read(f"/proc/{pid}/environ").split(b"\0") if entry]
+
+
 def has_mark(pid, folder):
-    return f"{MARK}={folder}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+    return f"{MARK}={folder}".encode() in _environment(pid)
 
 
 def marked(folder):
@@ -107,9 +112,10 @@ class Part:
         while time.monotonic() < deadline:
             if not is_alive(pid):
                 return None
-            if has_mark(pid, self.folder):
+            environment = _environment(pid)
+            if f"{MARK}={self.folder}".encode() in environment:
                 return pid
-            if _read(f"/proc/{pid}/environ"):
+            if environment:
                 return None
             time.sleep(0.01)
         return None
