@@ -42,6 +42,8 @@ struct loop {
 	bool quit;
 	int code;
 	struct list ios, removed_ios, timers, signals;
+	loop_timer_fn after;
+	void *after_userdata;
 };
 
 int loop_new(struct loop **ret_loop)
@@ -254,6 +256,8 @@ int loop_run_once(struct loop *loop, int timeout_ms)
 			io->fn(io->userdata, io->fd, events[i].events);
 	}
 	loop_fire_timers(loop);
+	if (loop->after)
+		loop->after(loop->after_userdata);
 	loop_free_removed(loop);
 	return 0;
 }
@@ -266,6 +270,12 @@ int loop_run(struct loop *loop)
 		r = loop_run_once(loop, -1);
 	loop->quit = false;
 	return r < 0 ? r : loop->code;
+}
+
+void loop_set_after(struct loop *loop, loop_timer_fn fn, void *userdata)
+{
+	loop->after = fn;
+	loop->after_userdata = userdata;
 }
 
 void loop_quit(struct loop *loop, int code)

@@ -26,6 +26,10 @@ void loop_quit(struct loop *loop, int code);
 /* loop_run_once() - one wake-up of at most timeout_ms (-1: no limit); for tests and synchronous start-up. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
+/* loop_set_after() - fn is called at the end of each wake-up, when all callbacks have been called: for what
+ * follows from any of them. At most one; NULL: none. */
+void loop_set_after(struct loop *loop, loop_timer_fn fn, void *userdata);
+
 /* events: EPOLLIN | EPOLLOUT ... The fd is not owned and must be removed before it is closed. */
 int loop_add_io(
 	struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *userdata, struct loop_io **ret_io);

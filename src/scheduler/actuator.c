@@ -10,7 +10,6 @@
 #include "scheduler/requeue.h"
 #include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 struct actuator {
 	struct scheduler *scheduler;
@@ -45,21 +44,21 @@ static void on_timer(void *userdata)
 	core_end_doubts(core, now);
 	if (core->gangs_look_ns && core->gangs_look_ns <= now)
 		core_look_at_gangs(core, now);
-	actuate(actuator->scheduler);
 }
 
 void actuate(struct scheduler *scheduler)
 {
-	struct actuator *actuator = scheduler->actuator;
-
-	if (!actuator) /* in tests of what stands around it */
-		return;
 	binds_carry_out(scheduler);
 	resizes_carry_out(scheduler);
 	gang_controller_carry_out(scheduler->gangs);
 	core_gangs_may_look(&scheduler->core, monotonic_ns());
 	requeuer_look(scheduler->requeuer);
-	arm(actuator);
+	arm(scheduler->actuator);
+}
+
+static void after_wake_up(void *userdata)
+{
+	actuate(userdata);
 }
 
 int actuator_new(struct scheduler *scheduler, struct actuator **ret_actuator)
@@ -74,6 +73,7 @@ int actuator_new(struct scheduler *scheduler, struct actuator **ret_actuator)
 		free(actuator);
 		return -ENOMEM;
 	}
+	loop_set_after(scheduler->loop, after_wake_up, scheduler);
 	*ret_actuator = actuator;
 	return 0;
 }
@@ -82,6 +82,7 @@ void actuator_free(struct actuator *actuator)
 {
 	if (!actuator)
 		return;
+	loop_set_after(actuator->scheduler->loop, NULL, NULL);
 	loop_timer_remove(actuator->timer);
 	free(actuator);
 }

@@ -1,5 +1,6 @@
 /* actuator.h - carries out what the core has ordered (core/core.h): requests to the API server, answers to
- * kube-scheduler, and the timer of what is due later.
+ * kube-scheduler, and the timer of what is due later. It does so at the end of each wake-up of the loop, so
+ * that no callback has to ask for it.
  */
 #pragma once
 
@@ -9,5 +10,5 @@ struct scheduler;
 int actuator_new(struct scheduler *scheduler, struct actuator **ret_actuator);
 void actuator_free(struct actuator *actuator); /* accepts NULL */
 
-/* actuate() - after each event that was told to the core, and each change of the ledger. */
+/* actuate() - the same at once: for tests that call the scheduler without its loop. */
 void actuate(struct scheduler *scheduler);

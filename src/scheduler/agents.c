@@ -15,8 +15,6 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
-#include "scheduler/actuator.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
 #define COLLECTION "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases"
@@ -88,7 +86,6 @@ static void agent_set_lost(struct agents *agents, struct agent *agent, bool lost
 	else
 		log_info("node %s: its agent renews its Lease again", agent->node);
 	ledger_set_agent_lost(&agents->scheduler->core.ledger, agent->node, lost);
-	actuate(agents->scheduler);
 }
 
 static void on_lease(void *userdata, struct json_object *lease)

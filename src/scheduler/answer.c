@@ -1,7 +1,9 @@
 #include "scheduler/answer.h"
 
+#include <json-c/json.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -154,4 +156,16 @@ char *answer_scores(const char *const *names, const int *scores, size_t n)
 	}
 	strbuf_add(&out, "]", 1);
 	return strbuf_take(&out);
+}
+
+/* An error answer that is also a valid, empty result of the verb. */
+char *answer_error(const char *text)
+{
+	struct json_object *answer = json_object_new_object();
+	char *out;
+
+	json_object_object_add(answer, "Error", json_object_new_string(text));
+	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
+	json_object_put(answer);
+	return out;
 }

@@ -19,5 +19,8 @@ char *answer_rejection(const char *const *names, const struct node_verdict *verd
 /* answer_unresolvable() - filter: no node passes, all for the same reason, which is the pod's own. */
 char *answer_unresolvable(const char *const *names, size_t n, const char *reason);
 
+/* answer_error() - filter, prioritize or bind: only why not; "" as the answer of bind: done. */
+char *answer_error(const char *text);
+
 /* answer_scores() - prioritize. */
 char *answer_scores(const char *const *names, const int *scores, size_t n);

@@ -16,14 +16,12 @@
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "net/http-server.h"
-#include "scheduler/actuator.h"
+#include "scheduler/answer.h"
 #include "scheduler/binding.h"
-#include "scheduler/extender.h"
 #include "scheduler/leadership.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 /* Of each request; core/bind.c counts on it. */
 #define DEADLINE_MS 3000
@@ -123,7 +121,6 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 	if (!why && leadership_read_pods(caller->scheduler, response) < 0)
 		why = "the answer is no list";
 	core_node_listed(core, caller->bind, why, monotonic_ns());
-	actuate(caller->scheduler);
 }
 
 static void on_pod(void *userdata, const struct kube_response *response)
@@ -143,7 +140,6 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		error_set(&err, EIO, "cannot read the pod: %s", response->text);
 	core_bind_pod_read(
 		&scheduler->core, caller->bind, readable ? &facts : NULL, err.text, monotonic_ns());
-	actuate(scheduler);
 }
 
 static void on_bound(void *userdata, const struct kube_response *response)
@@ -153,7 +149,6 @@ static void on_bound(void *userdata, const struct kube_response *response)
 
 	core_binding_answered(&scheduler->core, caller->bind,
 		binding_outcome(response->result, response->status), response->text, monotonic_ns());
-	actuate(scheduler);
 }
 
 static int read_pod(struct scheduler *scheduler, const struct bind *bind)
@@ -190,7 +185,7 @@ static void answer(struct scheduler *scheduler, struct bind *bind)
 			bind->error.text);
 	record_outcome(
 		scheduler, what->uid, what->namespace_, what->name, what->node, bind->error.text, took_ns);
-	http_call_reply(caller->call, 200, "application/json", extender_error(bind->error.text));
+	http_call_reply(caller->call, 200, "application/json", answer_error(bind->error.text));
 	free(caller);
 	core_bind_is_answered(&scheduler->core, bind);
 }
@@ -233,7 +228,7 @@ static void refuse(
 	struct scheduler *scheduler, struct http_call *call, enum bind_outcome outcome, const char *text)
 {
 	scheduler->metrics.bind_results[outcome]++;
-	http_call_reply(call, 200, "application/json", extender_error(text));
+	http_call_reply(call, 200, "application/json", answer_error(text));
 }
 
 void bind_submit(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
@@ -264,5 +259,4 @@ void bind_submit(struct scheduler *scheduler, struct http_call *call, const char
 		refuse(scheduler, call, BIND_FAILED, "out of memory");
 		return;
 	}
-	actuate(scheduler);
 }

@@ -12,5 +12,5 @@ void bind_start(struct scheduler *scheduler);
 /* bind_submit() - body is ExtenderBindingArgs. Answers the call now or later, always exactly once. */
 void bind_submit(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len);
 
-/* binds_carry_out() - what the core has ordered. For actuate(). */
+/* binds_carry_out() - what the core has ordered. For actuator.c. */
 void binds_carry_out(struct scheduler *scheduler);

@@ -16,7 +16,6 @@
 #include "scheduler/evict-request.h"
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
-#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
@@ -77,7 +76,6 @@ void attempt_fail(struct attempt *attempt)
 	attempt->due_ns = monotonic_ns() + attempt->backoff_ns;
 	attempt->backoff_ns = attempt->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS
 									: attempt->backoff_ns * 2;
-	actuate(scheduler);
 }
 
 static const char *node_of(const struct attempt *attempt)

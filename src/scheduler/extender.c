@@ -22,7 +22,6 @@
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
-#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -39,18 +38,6 @@ static void extender_args_release(struct extender_args *args)
 	pod_facts_release(&args->pod);
 	json_names_release(&args->nodes);
 	json_object_put(args->root);
-}
-
-/* An error answer that is also a valid, empty result of the verb. */
-char *extender_error(const char *text)
-{
-	struct json_object *answer = json_object_new_object();
-	char *out;
-
-	json_object_object_add(answer, "Error", json_object_new_string(text));
-	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
-	json_object_put(answer);
-	return out;
 }
 
 static int extender_args_parse(
@@ -266,7 +253,7 @@ static char *filter_pod(struct scheduler *scheduler, const struct extender_args 
 	*ret_result = FILTER_IN_DOUBT;
 	if (known && known->occupancy == OCCUPANCY_RESERVED) {
 		record_filter_error(scheduler, &args->pod, in_doubt);
-		return extender_error(in_doubt);
+		return answer_error(in_doubt);
 	}
 	answer = filter_gang(scheduler, args, decision, ret_result, &answered);
 	if (answered)
@@ -295,7 +282,6 @@ static char *reject_malformed(struct scheduler *scheduler, const struct extender
 {
 	record_filter_error(scheduler, &args->pod, text);
 	ledger_drop_hold(&scheduler->core.ledger, args->pod.uid);
-	actuate(scheduler);
 	return answer_unresolvable(args->nodes.names, args->nodes.n, text);
 }
 
@@ -315,7 +301,7 @@ static char *refuse(struct scheduler *scheduler, enum filter_outcome result, con
 	extender_args_parse(body, len, &args, &ignored);
 	if (names_pod(&args))
 		record_filter_error(scheduler, &args.pod, text);
-	return extender_error(text);
+	return answer_error(text);
 }
 
 char *extender_filter(
@@ -342,17 +328,15 @@ char *extender_filter(
 	if (r < 0) {
 		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;
 		return r == -EINVAL && names_pod(&args) ? reject_malformed(scheduler, &args, err.text)
-							: extender_error(err.text);
+							: answer_error(err.text);
 	}
 	answer = filter_pod(scheduler, &args, &decision, &result);
 	scheduler->metrics.filter_results[result]++;
 	if (answer && decision.owes_marks) {
 		policies_reply(&decision, call, TAKE_PTR(answer),
-			extender_error("the labels of the pod's level could not be written, trying again"));
+			answer_error("the labels of the pod's level could not be written, trying again"));
 		*ret_later = true;
 	}
-	/* A hold that ended or moved to another node may be what somebody waits for. */
-	actuate(scheduler);
 	return answer;
 }
 

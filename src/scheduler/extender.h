@@ -20,6 +20,3 @@ char *extender_filter(
 
 /* extender_prioritize() - 10 to the best node, at most 9 to the others, so that our order decides. */
 char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len);
-
-/* extender_error() - an answer that only says why not. */
-char *extender_error(const char *text);

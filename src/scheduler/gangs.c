@@ -22,14 +22,12 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
-#include "scheduler/actuator.h"
 #include "scheduler/gang-groups.h"
 #include "scheduler/journal.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 #define TIMEOUT_MS 3000
 #define REQUESTS_MAX 256 /* on their way; what is over comes again */
@@ -57,7 +55,6 @@ static void gangs_changed(struct scheduler *scheduler)
 
 	core_follow_gangs(core, monotonic_ns());
 	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, monotonic_ns());
-	actuate(scheduler);
 }
 
 static void on_groups_changed(void *userdata)

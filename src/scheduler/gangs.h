@@ -13,7 +13,7 @@ int gang_controller_new(struct scheduler *scheduler, struct gang_controller **re
 void gang_controller_stop(struct gang_controller *controller);
 void gang_controller_free(struct gang_controller *controller);
 
-/* gang_controller_carry_out() - what the core has ordered. For actuate(). */
+/* gang_controller_carry_out() - what the core has ordered. For actuator.c. */
 void gang_controller_carry_out(struct gang_controller *controller);
 
 /* gang_controller_tick() - every second. */

@@ -25,6 +25,7 @@
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"
 #include "scheduler/lease.h"
+#include "scheduler/metrics-page.h"
 #include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
@@ -415,7 +416,6 @@ static void on_tick(void *userdata)
 	sync_tick(program->scheduler.sync);
 	gang_controller_tick(program->scheduler.gangs);
 	policies_tick(program->scheduler.policies);
-	actuate(&program->scheduler);
 	loop_timer_set(program->tick, TICK_NS);
 }
 

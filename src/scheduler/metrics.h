@@ -1,4 +1,4 @@
-/* metrics.h - what ration-scheduler counts, and the page /metrics. Names: docs/internals/metrics.md. */
+/* metrics.h - what ration-scheduler counts. */
 #pragma once
 
 #include <stdint.h>
@@ -6,8 +6,6 @@
 #include "base/metrics.h"
 #include "core/bind.h"
 #include "core/placement/choose.h"
-
-struct scheduler;
 
 enum filter_outcome {
 	FILTER_FITS,
@@ -75,7 +73,3 @@ struct scheduler_metrics {
 	uint64_t requeues;   /* waiting pods that were touched */
 	uint64_t resizes[2]; /* answers to requests for another size: refused, applied */
 };
-
-/* scheduler_metrics_page() - the malloc'ed page, NULL if memory is short. Walks all nodes and pods: sums of
- * the cluster, no name of a node or pod. */
-char *scheduler_metrics_page(const struct scheduler *scheduler);

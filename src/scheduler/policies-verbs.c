@@ -9,7 +9,7 @@
 #include "kube/pod.h"
 #include "net/http-server.h"
 #include "scheduler/answer.h"
-#include "scheduler/extender.h"
+#include "scheduler/answer.h"
 #include "scheduler/policies-internal.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
@@ -90,7 +90,7 @@ static void filter(struct policies *policies, struct http_call *call, const char
 	pod_facts_init(&question.facts);
 	if (question_parse(body, len, &question) < 0 || !question.nodes.names) {
 		http_call_reply(call, 200, JSON,
-			extender_error(
+			answer_error(
 				"request has no Pod, or no NodeNames: set nodeCacheCapable: true for this extender"));
 		return;
 	}

@@ -14,8 +14,6 @@
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "scheduler/evict.h"
-#include "scheduler/gangs.h"
-#include "scheduler/lease.h"
 #include "scheduler/metrics.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"

@@ -17,7 +17,6 @@
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "kube/resize.h"
-#include "scheduler/actuator.h"
 #include "scheduler/leadership.h"
 #include "scheduler/lease.h"
 #include "scheduler/resize-patch.h"
@@ -49,7 +48,6 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	struct scheduler *scheduler = scheduler_of(resizing);
 
 	core_resize_leads(&scheduler->core, resizing, leadership_is_here(response), monotonic_ns());
-	actuate(scheduler);
 }
 
 static struct json_object *find_pod(struct json_object *list, const char *uid)
@@ -84,7 +82,6 @@ static void on_listed(void *userdata, const struct kube_response *response)
 	if (pod && pod_facts_from_json(pod, &facts, NULL) < 0)
 		pod = NULL;
 	core_resize_listed(&scheduler->core, resizing, ok, pod ? &facts : NULL, pod, monotonic_ns());
-	actuate(scheduler);
 }
 
 static void on_patched(void *userdata, const struct kube_response *response)
@@ -105,7 +102,6 @@ static void on_patched(void *userdata, const struct kube_response *response)
 			resizing->name, response->text);
 	}
 	core_resize_answered(&scheduler->core, resizing, outcome, response->text, monotonic_ns());
-	actuate(scheduler);
 }
 
 static void report(struct scheduler *scheduler, const struct resizing *resizing)

@@ -6,5 +6,5 @@ struct scheduler;
 /* resizes_start() - before the first event. */
 void resizes_start(struct scheduler *scheduler);
 
-/* resizes_carry_out() - what the core has ordered. For actuate(). */
+/* resizes_carry_out() - what the core has ordered. For actuator.c. */
 void resizes_carry_out(struct scheduler *scheduler);

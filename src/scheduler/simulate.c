@@ -17,7 +17,7 @@
 #include "kube/pod.h"
 #include "model/quantity.h"
 #include "model/units.h"
-#include "scheduler/extender.h"
+#include "scheduler/answer.h"
 #include "scheduler/scheduler.h"
 
 /* As many as kube-scheduler is tested with (5,000 nodes: Kubernetes' "Considerations for large clusters"). */
@@ -293,12 +293,12 @@ char *simulate_filter(struct scheduler *scheduler, const char *body, size_t len)
 	int r;
 
 	if (!core_is_ready(&scheduler->core))
-		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
+		return answer_error("ration-scheduler has not read the cluster's nodes and pods yet");
 	pod_facts_init(&simulation.pod);
 	r = answer ? simulate(&simulation, body, len, answer, &err) : -ENOMEM;
 	pod_facts_release(&simulation.pod);
 	if (r < 0 && r != -ENOMEM)
-		return extender_error(err.text);
+		return answer_error(err.text);
 	text = r == 0 ? json_text(answer) : NULL;
 	return text ? strdup(text) : NULL;
 }

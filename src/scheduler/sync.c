@@ -17,11 +17,8 @@
 #include "kube/pod.h"
 #include "kube/watch.h"
 #include "scheduler/agents.h"
-#include "scheduler/gangs.h"
 #include "scheduler/policies.h"
 #include "scheduler/preempt.h"
-#include "scheduler/actuator.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/verify-unlisted.h"
 
@@ -82,7 +79,6 @@ static void on_node(void *userdata, struct json_object *object)
 		log_error("node %s: out of memory", facts.name);
 	policies_see_node(sync->scheduler->policies, facts.name, object);
 	agents_tell(sync->agents, facts.name);
-	actuate(sync->scheduler);
 }
 
 static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -157,7 +153,6 @@ static void on_pod(void *userdata, struct json_object *object)
 		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
 	if (!facts.finished && !request_is_empty(&facts.request) && !(facts.node && *facts.node))
 		nomination_follow(scheduler, &facts);
-	actuate(scheduler);
 }
 
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -169,7 +164,6 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	if (core_pod_is_gone(&scheduler->core, uid, last != NULL, monotonic_ns()) < 0)
 		log_error("pod %s: out of memory", uid);
 	complain(sync, uid, "pod", "", "");
-	actuate(scheduler);
 }
 
 static void on_pods_synced(void *userdata)
@@ -186,7 +180,6 @@ static void on_pods_synced(void *userdata)
 	policies_look_anew(scheduler->policies, true);
 	nominations_follow_all(scheduler);
 	verify_unlisted(scheduler);
-	actuate(scheduler);
 }
 
 static void on_pods_connected(void *userdata, bool connected)

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/pod.h"
-#include "scheduler/actuator.h"
 #include "scheduler/scheduler.h"
 
 #define TIMEOUT_MS 5000
@@ -57,7 +56,6 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		log_info("pod %s %s while the watch was cut", verification->uid,
 			state == POD_GONE ? "was deleted" : "ended");
 	verification_free(verification);
-	actuate(scheduler);
 }
 
 static int verify_pod(struct scheduler *scheduler, const struct ledger_pod *pod)

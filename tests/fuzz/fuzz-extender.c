@@ -146,9 +146,12 @@ static void api_server_answers(const char *text, size_t len)
 		.body_len = len ? len - 1 : 0,
 		.text = "as it was asked for"};
 
-	for (size_t i = 0; i < n_requests; i++)
-		requests[i].fn(requests[i].userdata, &response);
-	n_requests = 0;
+	while (n_requests) {
+		for (size_t i = 0; i < n_requests; i++)
+			requests[i].fn(requests[i].userdata, &response);
+		n_requests = 0;
+		actuate(&scheduler);
+	}
 }
 
 static void cluster_end(void)
@@ -202,6 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_answer(extender_prioritize(&scheduler, body, len), json_type_array);
 	if (verb != 'f' && verb != 'p' && verb != 's') {
 		bind_submit(&scheduler, (struct http_call *)&n_replies, body, len);
+		actuate(&scheduler);
 		api_server_answers(answer, nul ? (size_t)(data + size - nul - 1) : 0);
 		MUST(n_replies == 1);
 	}

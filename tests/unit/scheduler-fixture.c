@@ -168,6 +168,7 @@ void world_bind(struct http_call *call, const char *uid)
 		"{\"PodName\":\"%s\",\"PodNamespace\":\"default\",\"PodUID\":\"%s\",\"Node\":\"n\"}", uid,
 		uid);
 	bind_submit(&world.scheduler, call, body, strlen(body));
+	actuate(&world.scheduler);
 }
 
 size_t world_asked(const char *method, const char *path)
@@ -191,6 +192,7 @@ void world_answer(int result, long status, const char *body)
 	assert_true(n_requests > 0);
 	memmove(requests, requests + 1, --n_requests * sizeof(requests[0]));
 	first.fn(first.userdata, &response);
+	actuate(&world.scheduler);
 }
 
 void world_pass(int64_t ns)

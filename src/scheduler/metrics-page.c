@@ -1,4 +1,4 @@
-#include "scheduler/metrics.h"
+#include "scheduler/metrics-page.h"
 
 #include "core/registry/node-ledger.h"
 #include "kube/kube-metrics.h"
