@@ -24,8 +24,7 @@
 #define TIMEOUT_MS 3000
 
 struct requeuer {
-	struct scheduler *scheduler;
-	struct requeue_list list;
+	struct scheduler *scheduler; /* with the list of pods that wait */
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	bool failing;	 /* the last requeue did not arrive, which is said once */
@@ -49,7 +48,7 @@ int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer)
 	if (!requeuer)
 		return -ENOMEM;
 	requeuer->scheduler = scheduler;
-	requeue_list_init(&requeuer->list);
+	requeue_list_init(&scheduler->requeues);
 	list_init(&requeuer->requests);
 	r = loop_add_timer(scheduler->loop, requeuer_on_timer, requeuer, &requeuer->timer);
 	if (r < 0) {
@@ -66,28 +65,9 @@ void requeuer_free(struct requeuer *requeuer)
 		return;
 	list_for_each_safe (item, after, &requeuer->requests)
 		free(list_entry(item, struct requeue_request, item));
-	requeue_list_release(&requeuer->list);
+	requeue_list_release(&requeuer->scheduler->requeues);
 	loop_timer_remove(requeuer->timer);
 	free(requeuer);
-}
-
-void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *facts)
-{
-	if (requeue_list_rejected(&requeuer->list, facts, &requeuer->scheduler->ledger, monotonic_ns()) < 0)
-		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
-			facts->namespace_, facts->name);
-}
-
-void requeuer_found(struct requeuer *requeuer, const struct pod_facts *facts)
-{
-	if (requeue_list_found_waiting(&requeuer->list, facts, monotonic_ns()) < 0)
-		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
-			facts->namespace_, facts->name);
-}
-
-void requeuer_leave(struct requeuer *requeuer, const char *uid)
-{
-	requeue_list_leave(&requeuer->list, uid);
 }
 
 /* Never later than it was due before: events that keep coming must not put the look off for ever. */
@@ -101,28 +81,74 @@ static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 	loop_timer_set(requeuer->timer, delay_ns);
 }
 
+static void look_if_due(struct requeuer *requeuer)
+{
+	if (requeue_list_is_due(&requeuer->scheduler->requeues, &requeuer->scheduler->ledger))
+		look_within(requeuer, LOOK_DELAY_NS);
+}
+
 void requeuer_look(struct requeuer *requeuer)
 {
 	gang_controller_look(requeuer->scheduler->gangs);
-	if (requeue_list_is_due(&requeuer->list, &requeuer->scheduler->ledger))
-		look_within(requeuer, LOOK_DELAY_NS);
+	look_if_due(requeuer);
+}
+
+static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int result)
+{
+	if (result < 0)
+		log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->namespace_,
+			pod->name, result == -E2BIG ? "too many pods wait" : strerror(-result));
+	look_if_due(requeuer);
+}
+
+void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	struct scheduler *scheduler = requeuer->scheduler;
+
+	reported(requeuer, pod,
+		requeue_list_rejected(&scheduler->requeues, pod, &scheduler->ledger, monotonic_ns()));
+}
+
+void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	reported(requeuer, pod,
+		requeue_list_found_waiting(&requeuer->scheduler->requeues, pod, monotonic_ns()));
+}
+
+void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	reported(requeuer, pod,
+		requeue_list_eviction_due(&requeuer->scheduler->requeues, pod, monotonic_ns()));
+}
+
+void requeuer_has_no_unit(
+	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns)
+{
+	reported(requeuer, pod,
+		requeue_list_has_no_unit(
+			&requeuer->scheduler->requeues, pod, freed, until_ns, monotonic_ns()));
+}
+
+void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed)
+{
+	reported(requeuer, pod,
+		requeue_list_found_without_unit(&requeuer->scheduler->requeues, pod, freed, monotonic_ns()));
+}
+
+void requeuer_leave(struct requeuer *requeuer, const char *uid)
+{
+	requeue_list_leave(&requeuer->scheduler->requeues, uid);
 }
 
 void requeuer_forget_gone(struct requeuer *requeuer)
 {
-	if (sync_is_following(requeuer->scheduler->sync))
-		requeue_list_forget_gone(&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns());
+	struct scheduler *scheduler = requeuer->scheduler;
+
+	if (sync_is_following(scheduler->sync))
+		requeue_list_forget_gone(&scheduler->requeues, &scheduler->ledger, monotonic_ns());
 }
 
-bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state)
-{
-	return requeue_list_find(&requeuer->list, uid, ret_state);
-}
-
-size_t requeuer_count(const struct requeuer *requeuer)
-{
-	return requeuer->list.pods.count;
-}
+/* ---- the requeue ---- */
 
 /* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
  * back-off when it is there again. What it refuses otherwise it will refuse again. */
@@ -136,8 +162,9 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 	if (!requeuer->failing)
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
-	requeue_list_failed(&requeuer->list, uid, monotonic_ns());
+	requeue_list_failed(&requeuer->scheduler->requeues, uid, monotonic_ns());
 	policies_not_requeued(requeuer->scheduler->policies, uid);
+	look_within(requeuer, NS_PER_S);
 }
 
 static void on_answer(void *userdata, const struct kube_response *response)
@@ -147,7 +174,6 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	list_remove(&request->item);
 	if (did_not_arrive(response)) {
 		requeue_failed(request->requeuer, request->uid, response->text);
-		look_within(request->requeuer, NS_PER_S);
 		return;
 	}
 	request->requeuer->failing = false;
@@ -193,10 +219,11 @@ void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod)
 static void requeuer_on_timer(void *userdata)
 {
 	struct requeuer *requeuer = userdata;
+	struct scheduler *scheduler = requeuer->scheduler;
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
 	size_t n = requeue_list_look(
-		&requeuer->list, &requeuer->scheduler->ledger, monotonic_ns(), pods, &again_ns);
+		&scheduler->requeues, &scheduler->ledger, monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)

@@ -7,6 +7,7 @@
 
 #include "core/preemption/budget.h"
 #include "core/registry/ledger.h"
+#include "core/requeue.h"
 #include "scheduler/leadership.h"
 #include "scheduler/metrics.h"
 
@@ -32,6 +33,7 @@ struct scheduler {
 	struct sync *sync;
 	struct ledger_lease *lease;
 	struct leadership leadership;
+	struct requeue_list requeues; /* inited and released by the requeuer */
 	struct requeuer *requeuer;
 	struct bind_queue *binds;
 	struct resizes *resizes;

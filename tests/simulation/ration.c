@@ -75,9 +75,9 @@ static void look_within(struct sim *sim, int pair, int64_t delay_ns)
 {
 	struct ration *ration = &sim->rations[pair];
 
-	if (ration->look_armed)
+	if (ration->look_ns && ration->look_ns <= sim->now_ns + delay_ns)
 		return;
-	ration->look_armed = true;
+	ration->look_ns = sim->now_ns + delay_ns;
 	sim_after(sim, delay_ns, EVENT_LOOK, ration->epoch, pair, 0, 0);
 }
 
@@ -99,7 +99,9 @@ static void look(struct sim *sim, int pair)
 	int64_t again_ns;
 	size_t n;
 
-	ration->look_armed = false;
+	if (ration->look_ns != sim->now_ns) /* another one came before it */
+		return;
+	ration->look_ns = 0;
 	if (sim->broken == BREAK_NO_REQUEUE)
 		return;
 	n = requeue_list_look(&ration->requeues, &ration->ledger, sim->now_ns, pods, &again_ns);

@@ -242,10 +242,11 @@ struct doubt {
 };
 
 struct ration {
-	bool alive, pods_synced, nodes_synced, look_armed, changed;
+	bool alive, pods_synced, nodes_synced, changed;
+	int64_t look_ns; /* when the next look at requeues is due, 0 if none is */
 	uint32_t epoch;
 	struct ledger ledger;
-	struct requeue_list requeues;
+	struct requeue_list requeues, no_requeues; /* the other one is never looked at */
 	uint8_t verdicts[PODS_MAX];
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
 	int64_t last_call_ns, fresh_until_ns; /* leadership.h */
