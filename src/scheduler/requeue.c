@@ -15,7 +15,6 @@
 #include "kube/names.h"
 #include "net/loop.h"
 #include "scheduler/gangs.h"
-#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -163,7 +162,6 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
 	requeue_list_failed(&requeuer->scheduler->requeues, uid, monotonic_ns());
-	policies_not_requeued(requeuer->scheduler->policies, uid);
 	look_within(requeuer, NS_PER_S);
 }
 
