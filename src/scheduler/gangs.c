@@ -141,7 +141,7 @@ int gang_controller_new(
 	if (!controller)
 		return -ENOMEM;
 	controller->scheduler = scheduler;
-	gangs_init(&controller->gangs, rules);
+	gangs_init(&controller->gangs, rules, &scheduler->requeues);
 	controller->gangs.listener = on_gang_event;
 	controller->gangs.listener_data = scheduler;
 	list_init(&controller->requests);
@@ -348,17 +348,9 @@ static void carry_out(struct gang_controller *controller, const struct gang_orde
 	case GANG_TURN_AWAY:
 		bind_queue_turn_away(controller->scheduler->binds, order->uid);
 		break;
-	case GANG_REQUEUE:
-		if (pod)
-			requeuer_now(controller->scheduler->requeuer, pod);
-		break;
 	case GANG_EVICT:
 		if (pod)
 			evict(controller, pod);
-		break;
-	case GANG_SINGLE:
-		if (pod)
-			requeuer_found(controller->scheduler->requeuer, pod);
 		break;
 	case GANG_UNMARK:
 		if (pod)
@@ -385,6 +377,8 @@ void gang_controller_carry_out(struct gang_controller *controller)
 		gang_order_free(order);
 	}
 	controller->carrying_out = false;
+	if (!controller->stopped)
+		requeuer_look(controller->scheduler->requeuer); /* members may have a place now */
 }
 
 static void gang_controller_on_timer(void *userdata)
@@ -461,8 +455,6 @@ bool gang_controller_filter(struct gang_controller *controller, const struct pod
 	gang_controller_carry_out(controller);
 	if (answer == GANG_NONE)
 		return false;
-	/* From now on we wake it: alone it would not help. */
-	requeuer_leave(controller->scheduler->requeuer, pod->uid);
 	look_within(controller, LOOK_DELAY_NS);
 	return true;
 }

@@ -202,7 +202,7 @@ static int send(struct requeuer *requeuer, const struct pod_facts *pod)
 	return r;
 }
 
-void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod)
+static void requeue(struct requeuer *requeuer, const struct pod_facts *pod)
 {
 	int r = send(requeuer, pod);
 
@@ -225,7 +225,7 @@ static void requeuer_on_timer(void *userdata)
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)
-		requeuer_now(requeuer, pods[i]);
+		requeue(requeuer, pods[i]);
 	if (again_ns != INT64_MAX)
 		look_within(requeuer, again_ns);
 }

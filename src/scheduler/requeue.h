@@ -32,8 +32,5 @@ void requeuer_leave(struct requeuer *requeuer, const char *uid);
  * gangs: look soon which pods are to be requeued. */
 void requeuer_look(struct requeuer *requeuer);
 
-/* requeuer_now() - requeue this pod now, whether it fits or not. */
-void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod);
-
 /* requeuer_forget_gone() - requeue_list_forget_gone(), if the watch is open. */
 void requeuer_forget_gone(struct requeuer *requeuer);

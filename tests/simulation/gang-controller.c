@@ -21,7 +21,9 @@ void controller_start(struct sim *sim, int pair)
 
 	if (sim->broken == BREAK_GANG_NO_KEEPING)
 		rules.keep_after_ns = 3600 * NS_PER_S;
-	gangs_init(&ration->gangs, &rules);
+	requeue_list_init(&ration->no_requeues);
+	gangs_init(&ration->gangs, &rules,
+		sim->broken == BREAK_GANG_NO_REQUEUE ? &ration->no_requeues : &ration->requeues);
 	if (!sim->plan->n_gangs)
 		return;
 	gangs_set_groups_known(&ration->gangs, false);
@@ -31,6 +33,7 @@ void controller_start(struct sim *sim, int pair)
 void controller_stop(struct sim *sim, int pair)
 {
 	gangs_release(&sim->rations[pair].gangs);
+	requeue_list_release(&sim->rations[pair].no_requeues);
 	sim->rations[pair].gathering = 0;
 }
 
@@ -183,25 +186,12 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 		if (ration->gathering & BIT(pod))
 			refuse(sim, pair, pod);
 		break;
-	case GANG_REQUEUE:
-		if (sim->broken == BREAK_GANG_NO_REQUEUE)
-			break;
-		count(sim, COUNT_REQUEUES);
-		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_REQUEUE, 0, pod, 0, 0);
-		break;
 	case GANG_EVICT:
 		/* What is not known by the watch may not be so. */
 		if (sim->broken != BREAK_GANG_NO_EVICTION &&
 			sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
 			sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_EVICT, 0, pod, pair, 0);
 		break;
-	case GANG_SINGLE: {
-		const struct pod_facts *facts = gangs_facts(&ration->gangs, order->uid);
-
-		if (facts && requeue_list_found_waiting(&ration->requeues, facts, sim->now_ns) < 0)
-			sim->truncated = "out of memory";
-		break;
-	}
 	case GANG_UNMARK:
 		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_UNMARK, 0, pod, 0, 0);
 		break;
@@ -339,7 +329,7 @@ bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts,
 	carry_out(sim, pair);
 	if (answer == GANG_NONE)
 		return false;
-	requeue_list_leave(&ration->requeues, facts->uid);
+	ration_changed(sim, pair); /* other members may have a place now */
 	look_within(sim, pair, LOOK_DELAY_NS);
 	return true;
 }
