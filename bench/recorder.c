@@ -248,7 +248,7 @@ static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
 /* The life of a pod, and what nodes do. */
 static void measure_changes(struct scheduler *scheduler, size_t n_nodes)
 {
-	struct ledger *ledger = &scheduler->ledger;
+	struct ledger *ledger = &scheduler->core.ledger;
 	struct timer repeated;
 
 	memset(changed, 0, sizeof(changed));
@@ -340,15 +340,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "Usage: bench-recorder NODES PODS\n");
 		return 2;
 	}
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
 	must(loop_new(&scheduler.loop), "loop");
 	must(recorder_new(&scheduler.recorder), "recorder");
 	must(journal_new(&scheduler, &scheduler.journal), "journal");
 	must(requeuer_new(&scheduler, &scheduler.requeuer), "requeuer");
-	fill(&scheduler.ledger, n_nodes, n_pods);
-	scheduler.nodes_synced = scheduler.pods_synced = true;
-	journal_listener = scheduler.ledger.listener;
-	scheduler.ledger.listener = on_change;
+	fill(&scheduler.core.ledger, n_nodes, n_pods);
+	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
+	journal_listener = scheduler.core.ledger.listener;
+	scheduler.core.ledger.listener = on_change;
 	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, GPUS, n_pods);
 	measure_filter(&scheduler, n_nodes);
 	measure_changes(&scheduler, n_nodes);

@@ -96,7 +96,7 @@ static void watch_on_follow_end(void *userdata, const struct kube_response *resp
 	watch->request = NULL;
 	if (ended_well && monotonic_ns() - watch->opened_ns > QUIET_WATCH_NS)
 		watch_note_progress(watch);
-	watch->connected = false;
+	watch_set_connected(watch, false);
 	json_split_release(&watch->split);
 	if (watch->progress)
 		watch->bad_watches = 0;

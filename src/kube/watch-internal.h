@@ -61,6 +61,9 @@ int watch_show(struct kube_watch *watch, struct json_object *object);
 void watch_remove(struct kube_watch *watch, struct json_object *object);
 void watch_remove_unseen(struct kube_watch *watch);
 
+/* watch_set_connected() - and tells of a change. */
+void watch_set_connected(struct kube_watch *watch, bool connected);
+
 /* watch_begin() - a request for the path, with the watch's own query after it; what is between its items is
  * told apart by mode and given to fn one by one. */
 int watch_begin(struct kube_watch *watch, struct strbuf *path, enum json_split_mode mode, json_split_fn fn,

@@ -138,12 +138,21 @@ void watch_remove_unseen(struct kube_watch *watch)
 
 /* ---- requests ---- */
 
+void watch_set_connected(struct kube_watch *watch, bool connected)
+{
+	bool before = watch->connected;
+
+	watch->connected = connected;
+	if (watch->ops.connected && connected != before)
+		watch->ops.connected(watch->userdata, connected);
+}
+
 static int watch_on_data(void *userdata, const char *data, size_t len)
 {
 	struct kube_watch *watch = userdata;
 
 	if (len == 0) {
-		watch->connected = watch->version[0] != '\0';
+		watch_set_connected(watch, watch->version[0] != '\0');
 		watch->counts.connections += watch->connected;
 		watch->opened_ns = monotonic_ns();
 	}

@@ -13,13 +13,15 @@ struct loop;
  * deleted() - it is gone; also for objects that a new LIST no longer has. `last` is the last state (with
  * DELETED events) or NULL. synced() - the first LIST (and each later one, after expiry of the
  * resourceVersion) is completely delivered. absent() - the API server knows no such collection, or does not
- * let us see it (404, 403); it is tried again as after each failure; may be NULL. The json_object is borrowed
- * for the call. Objects are identified by metadata.uid. */
+ * let us see it (404, 403); it is tried again as after each failure; may be NULL. connected() - a WATCH is
+ * open now, or is not any more; may be NULL. The json_object is borrowed for the call. Objects are identified
+ * by metadata.uid. */
 struct kube_watch_ops {
 	void (*object)(void *userdata, struct json_object *object);
 	void (*deleted)(void *userdata, const char *uid, struct json_object *last);
 	void (*synced)(void *userdata);
 	void (*absent)(void *userdata);
+	void (*connected)(void *userdata, bool connected);
 };
 
 /* kube_watch_start() - collection e.g. "/api/v1/pods"; query e.g. "fieldSelector=spec.nodeName%3Dn1" or NULL.

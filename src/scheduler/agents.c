@@ -15,6 +15,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
+#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
@@ -86,8 +87,8 @@ static void agent_set_lost(struct agents *agents, struct agent *agent, bool lost
 			agent->node, agent->duration_s);
 	else
 		log_info("node %s: its agent renews its Lease again", agent->node);
-	ledger_set_agent_lost(&agents->scheduler->ledger, agent->node, lost);
-	requeuer_look(agents->scheduler->requeuer);
+	ledger_set_agent_lost(&agents->scheduler->core.ledger, agent->node, lost);
+	actuate(agents->scheduler);
 }
 
 static void on_lease(void *userdata, struct json_object *lease)
@@ -112,7 +113,7 @@ static void on_lease(void *userdata, struct json_object *lease)
 		return;
 	snprintf(agent->renewed, sizeof(agent->renewed), "%s", renewed);
 	agent->changed_ns = monotonic_ns();
-	ledger_hear_agent(&agents->scheduler->ledger, node, agent->changed_ns);
+	ledger_hear_agent(&agents->scheduler->core.ledger, node, agent->changed_ns);
 	agent_set_lost(agents, agent, false);
 }
 
@@ -125,7 +126,7 @@ static void on_lease_deleted(void *userdata, const char *uid, struct json_object
 		return;
 	if (table_get(&agents->by_node, agent->node) == agent) {
 		agent_set_lost(agents, agent, false);
-		ledger_hear_agent(&agents->scheduler->ledger, agent->node, 0);
+		ledger_hear_agent(&agents->scheduler->core.ledger, agent->node, 0);
 		table_remove(&agents->by_node, agent->node);
 	}
 	agent_free(agent);
@@ -153,9 +154,9 @@ void agents_tell(const struct agents *agents, const char *node)
 {
 	const struct agent *agent = table_get(&agents->by_node, node);
 
-	ledger_set_agent_lost(&agents->scheduler->ledger, node, agent && agent->lost);
+	ledger_set_agent_lost(&agents->scheduler->core.ledger, node, agent && agent->lost);
 	if (agent && agent->changed_ns)
-		ledger_hear_agent(&agents->scheduler->ledger, node, agent->changed_ns);
+		ledger_hear_agent(&agents->scheduler->core.ledger, node, agent->changed_ns);
 }
 
 const struct kube_watch *agents_watch(const struct agents *agents)

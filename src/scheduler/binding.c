@@ -7,17 +7,6 @@
 
 #include "kube/object-name.h"
 
-void binding_release(struct binding *binding)
-{
-	if (!binding)
-		return;
-	free(binding->uid);
-	free(binding->namespace_);
-	free(binding->name);
-	free(binding->node);
-	*binding = (struct binding){0};
-}
-
 static char *take_string(struct json_object *object, const char *key)
 {
 	struct json_object *value;
@@ -28,9 +17,9 @@ static char *take_string(struct json_object *object, const char *key)
 	return strdup(json_object_get_string(value));
 }
 
-int binding_parse(const char *body, size_t len, struct binding *ret_binding)
+int binding_parse(const char *body, size_t len, struct bind_target *ret_binding)
 {
-	_cleanup_binding_ struct binding binding = {0};
+	struct bind_target binding = {0};
 	struct json_tokener *tokener = json_tokener_new_ex(8);
 	struct json_object *root = tokener ? json_tokener_parse_ex(tokener, body, (int)len) : NULL;
 
@@ -44,14 +33,15 @@ int binding_parse(const char *body, size_t len, struct binding *ret_binding)
 	json_object_put(root);
 	if (!binding.uid || !binding.namespace_ || !binding.name || !binding.node ||
 		!object_name_is_valid(binding.namespace_) || !object_name_is_valid(binding.name) ||
-		!object_name_is_valid(binding.node))
+		!object_name_is_valid(binding.node)) {
+		bind_target_release(&binding);
 		return -EINVAL;
+	}
 	*ret_binding = binding;
-	binding = (struct binding){0};
 	return 0;
 }
 
-char *binding_text(const struct binding *binding, struct json_object *annotations)
+char *binding_text(const struct bind_target *binding, struct json_object *annotations)
 {
 	struct json_object *root = json_object_new_object(), *metadata = json_object_new_object(),
 			   *target = json_object_new_object();

@@ -5,21 +5,14 @@
 
 #include <stddef.h>
 
-#include "base/cleanup.h"
+#include "core/bind.h"
 
 struct json_object;
 
-struct binding {
-	char *uid, *namespace_, *name, *node;
-};
-
-void binding_release(struct binding *binding); /* accepts NULL */
-#define _cleanup_binding_ _cleanup_(binding_release)
-
 /* binding_parse() - -EINVAL unless all four are there and the names are such that may become parts of a path.
  */
-int binding_parse(const char *body, size_t len, struct binding *ret_binding);
+int binding_parse(const char *body, size_t len, struct bind_target *ret_binding);
 
 /* binding_text() - the Binding with the uid as precondition; the caller frees it. annotations (borrowed) are
  * merged into the pod's. NULL: out of memory. */
-char *binding_text(const struct binding *binding, struct json_object *annotations);
+char *binding_text(const struct bind_target *binding, struct json_object *annotations);

@@ -85,7 +85,7 @@ static void add_restore(struct dump *dump, const char *text)
 
 static void add_object(struct dump *dump, const char *key)
 {
-	const struct ledger *ledger = &dump->journal->scheduler->ledger;
+	const struct ledger *ledger = &dump->journal->scheduler->core.ledger;
 	const struct node_ledger *node = dump->phase == PHASE_NODES ? ledger_node(ledger, key) : NULL;
 	const struct ledger_pod *pod = dump->phase == PHASE_PODS ? ledger_pod(ledger, key) : NULL;
 
@@ -250,8 +250,8 @@ int dump_begin(struct journal *journal, struct http_call *call, struct dump **re
 		dump_note(dump, journal->ring[(journal->first + i) % JOURNAL_MAX]);
 	dump->n_before = dump->n_entries;
 	dump->decision_at = dump->n_before ? dump->entries[0]->number : 0;
-	note_keys(&dump->keys[0], &scheduler->ledger.nodes);
-	note_keys(&dump->keys[1], &scheduler->ledger.pods);
+	note_keys(&dump->keys[0], &scheduler->core.ledger.nodes);
+	note_keys(&dump->keys[1], &scheduler->core.ledger.pods);
 	strbuf_addf(&dump->out, "{\"history\":1,\"scheduler\":\"" RATION_VERSION "\",\"bestNodes\":%zu}\n",
 		scheduler->best_nodes);
 	if (dump->keys[0].failed || dump->keys[1].failed)

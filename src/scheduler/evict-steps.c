@@ -16,6 +16,7 @@
 #include "scheduler/evict-request.h"
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
+#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
@@ -66,7 +67,7 @@ void attempt_fail(struct attempt *attempt)
 	struct scheduler *scheduler = attempt->evictions->scheduler;
 
 	if (attempt->step > STEP_PLANNED)
-		ledger_drop_nomination(&scheduler->ledger, attempt->pod.uid);
+		ledger_drop_nomination(&scheduler->core.ledger, attempt->pod.uid);
 	if (attempt->step == STEP_WAIT)
 		nominate_request(scheduler->client, &attempt->pod, "", on_nomination_cleared, NULL);
 	attempt_drop_victims(attempt);
@@ -76,7 +77,7 @@ void attempt_fail(struct attempt *attempt)
 	attempt->due_ns = monotonic_ns() + attempt->backoff_ns;
 	attempt->backoff_ns = attempt->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS
 									: attempt->backoff_ns * 2;
-	requeuer_look(scheduler->requeuer);
+	actuate(scheduler);
 }
 
 static const char *node_of(const struct attempt *attempt)
@@ -108,7 +109,7 @@ int attempt_plan_on(
 		.may_violate = may_violate,
 		.ignore_deleting = attempt->ignore_deleting};
 
-	return preemption_plan_node(&scheduler->ledger, node, &question, ret_plan);
+	return preemption_plan_node(&scheduler->core.ledger, node, &question, ret_plan);
 }
 
 /* Evicting. */
@@ -173,7 +174,7 @@ static bool begin_on(struct attempt *attempt, const char *node)
 		return false;
 	describe_gpus(attempt, &plan);
 	record_eviction_plan(scheduler, &attempt->pod, &plan);
-	if (take_victims(attempt, &plan) < 0 || ledger_nominate(&scheduler->ledger, &attempt->pod, node,
+	if (take_victims(attempt, &plan) < 0 || ledger_nominate(&scheduler->core.ledger, &attempt->pod, node,
 							&plan.placement, NOMINATION_LASTS) < 0)
 		return false;
 	attempt->step = attempt->n_victims ? STEP_EVICT : STEP_NOMINATE;
@@ -234,7 +235,7 @@ static void refused(struct attempt *attempt, const struct pod_facts *victim, con
 	log_info("pod %s/%s: %s", attempt->pod.namespace_, attempt->pod.name, text);
 	attempt_tell(attempt, &attempt->pod, "Warning", "PreemptionBlocked", text);
 	note_eviction(attempt, victim, EVICTION_REFUSED, why);
-	ledger_drop_nomination(&attempt->evictions->scheduler->ledger, attempt->pod.uid);
+	ledger_drop_nomination(&attempt->evictions->scheduler->core.ledger, attempt->pod.uid);
 	if (table_set(&attempt->spared, victim->uid, attempt) < 0) {
 		attempt_end(attempt, ATTEMPT_REFUSED, "given up: out of memory");
 		return;
@@ -308,7 +309,7 @@ void attempt_send_next(struct attempt *attempt)
 	struct error ignored;
 	int r;
 
-	if (ledger_lease_may_bind(evictions->scheduler->lease, &ignored) < 0)
+	if (ownership_may_bind(&evictions->scheduler->core.ownership, monotonic_ns(), &ignored) < 0)
 		return;
 	if (attempt->step == STEP_EVICT && attempt->next == attempt->n_victims)
 		attempt->step = STEP_NOMINATE;
@@ -342,7 +343,7 @@ static bool anybody_is_deleting(const struct node_ledger *node)
 
 void attempt_wait(struct attempt *attempt, const struct ledger_pod *pod, int64_t now)
 {
-	const struct ledger *ledger = &attempt->evictions->scheduler->ledger;
+	const struct ledger *ledger = &attempt->evictions->scheduler->core.ledger;
 	const char *why;
 	bool there = attempt->n_victims == 0 && pod->nomination && anybody_is_deleting(pod->nomination->node);
 

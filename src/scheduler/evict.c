@@ -99,7 +99,7 @@ static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struc
 static size_t search(struct attempt *attempt, const char *const *names, size_t n_names, bool may_violate,
 	size_t max, struct preemption_plan *best)
 {
-	struct ledger *ledger = &attempt->evictions->scheduler->ledger;
+	struct ledger *ledger = &attempt->evictions->scheduler->core.ledger;
 	size_t n = 0, found = 0;
 
 	for (size_t i = 0; i < n_names && found < PLANS_MAX; i++) {
@@ -194,7 +194,7 @@ static bool is_lost(const struct attempt *attempt)
 static bool may_search(
 	const struct evictions *evictions, const struct pod_facts *pod, struct attempt *attempt)
 {
-	const struct ledger *ledger = &evictions->scheduler->ledger;
+	const struct ledger *ledger = &evictions->scheduler->core.ledger;
 	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
 	int64_t now = monotonic_ns();
 
@@ -291,7 +291,7 @@ static void take_back(struct attempt *attempt, const struct ledger_pod *pod)
 
 	attempt_note_end(attempt, bound ? ATTEMPT_BOUND : ATTEMPT_GONE,
 		bound ? "the pod is bound" : "the pod has ended or is being deleted");
-	ledger_drop_nomination(&attempt->evictions->scheduler->ledger, attempt->pod.uid);
+	ledger_drop_nomination(&attempt->evictions->scheduler->core.ledger, attempt->pod.uid);
 }
 
 static void on_timer(void *userdata)
@@ -302,7 +302,8 @@ static void on_timer(void *userdata)
 
 	evictions->timer_armed = false;
 	table_for_each (&evictions->attempts, cursor, attempt) {
-		const struct ledger_pod *pod = ledger_pod(&evictions->scheduler->ledger, attempt->pod.uid);
+		const struct ledger_pod *pod = ledger_pod(
+			&evictions->scheduler->core.ledger, attempt->pod.uid);
 
 		if (is_over(attempt, pod, now)) {
 			if (attempt->step > STEP_PLANNED)

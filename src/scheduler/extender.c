@@ -16,15 +16,16 @@
 #include "kube/pod.h"
 #include "scheduler/answer.h"
 #include "scheduler/evict.h"
-#include "scheduler/gangs.h"
 #include "scheduler/journal.h"
-#include "scheduler/lease.h"
+#include "scheduler/leadership.h"
 #include "scheduler/policies.h"
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/actuator.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 
 /* What filter and prioritize are asked: ExtenderArgs. */
 struct extender_args {
@@ -117,7 +118,7 @@ static int feasibility_of_nodes(struct scheduler *scheduler, const struct extend
 	feasibility->fitting = calloc(n + 1, sizeof(*feasibility->fitting));
 	if (!feasibility->verdicts || !feasibility->fitting)
 		return -ENOMEM;
-	ledger_feasibility(&scheduler->ledger, args->nodes.names, n, &args->pod, feasibility->verdicts);
+	ledger_feasibility(&scheduler->core.ledger, args->nodes.names, n, &args->pod, feasibility->verdicts);
 	if (policies_are_used(scheduler->policies) &&
 		apply_policy(scheduler, args, feasibility, ret_decision) < 0)
 		return -ENOMEM;
@@ -138,7 +139,7 @@ static int feasibility_of_nodes(struct scheduler *scheduler, const struct extend
 static void hold_best(
 	struct scheduler *scheduler, const struct pod_facts *pod, const struct node_ledger *best)
 {
-	int r = decide_hold(&scheduler->ledger, pod, best->facts.name, monotonic_ns());
+	int r = decide_hold(&scheduler->core.ledger, pod, best->facts.name, monotonic_ns());
 
 	if (r < 0)
 		log_warning("pod %s/%s: no card held on node %s: %s, ignoring", pod->namespace_, pod->name,
@@ -150,7 +151,7 @@ static char *answer_gang(struct scheduler *scheduler, const struct extender_args
 	const char *text, enum filter_outcome *ret_result)
 {
 	static const uint32_t no_reject_reasons[REJECT_MAX];
-	const struct node_ledger *node = name ? ledger_node(&scheduler->ledger, name) : NULL;
+	const struct node_ledger *node = name ? ledger_node(&scheduler->core.ledger, name) : NULL;
 
 	if (!node) {
 		*ret_result = FILTER_GANG;
@@ -176,8 +177,9 @@ static char *filter_gang(struct scheduler *scheduler, const struct extender_args
 		policies_narrow_gang(scheduler->policies, &args->pod, json_member(args->root, "Pod"),
 			args->nodes.names, n, &narrowed, &n, decision) < 0)
 		return NULL;
-	*ret_answered = gang_controller_filter(scheduler->gangs, &args->pod,
-		narrowed ? narrowed : (const char **)args->nodes.names, n, &node, &text);
+	*ret_answered = core_filter_gang(&scheduler->core, &args->pod,
+				narrowed ? narrowed : (const char **)args->nodes.names, n, monotonic_ns(),
+				&node, &text) != GANG_NONE;
 	if (!*ret_answered)
 		return NULL;
 	if (node && decision->selected)
@@ -237,7 +239,8 @@ static char *filter_accept(struct scheduler *scheduler, const struct extender_ar
 {
 	size_t n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
 
-	if (rank_nodes(&scheduler->ledger, feasibility->fitting, feasibility->n_fitting, n, &args->pod) < 0)
+	if (rank_nodes(&scheduler->core.ledger, feasibility->fitting, feasibility->n_fitting, n, &args->pod) <
+		0)
 		return NULL;
 	*ret_result = FILTER_FITS;
 	hold_best(scheduler, &args->pod, feasibility->fitting[0]);
@@ -253,7 +256,7 @@ static char *filter_pod(struct scheduler *scheduler, const struct extender_args 
 {
 	_cleanup_(feasibility_release) struct feasibility feasibility = {0};
 	const char *in_doubt = "the outcome of this pod's last Binding is not known yet, trying again";
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, args->pod.uid);
+	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, args->pod.uid);
 	bool answered = false;
 	char *answer;
 
@@ -268,8 +271,8 @@ static char *filter_pod(struct scheduler *scheduler, const struct extender_args 
 	answer = filter_gang(scheduler, args, decision, ret_result, &answered);
 	if (answered)
 		return answer;
-	ledger_expire(&scheduler->ledger, monotonic_ns());
-	ledger_drop_hold(&scheduler->ledger, args->pod.uid);
+	ledger_expire(&scheduler->core.ledger, monotonic_ns());
+	ledger_drop_hold(&scheduler->core.ledger, args->pod.uid);
 	*ret_result = FILTER_FAILED;
 	if (feasibility_of_nodes(scheduler, args, &feasibility, decision) < 0)
 		return NULL;
@@ -291,8 +294,8 @@ static char *filter_pod(struct scheduler *scheduler, const struct extender_args 
 static char *reject_malformed(struct scheduler *scheduler, const struct extender_args *args, const char *text)
 {
 	record_filter_error(scheduler, &args->pod, text);
-	ledger_drop_hold(&scheduler->ledger, args->pod.uid);
-	requeuer_look(scheduler->requeuer);
+	ledger_drop_hold(&scheduler->core.ledger, args->pod.uid);
+	actuate(scheduler);
 	return answer_unresolvable(args->nodes.names, args->nodes.n, text);
 }
 
@@ -326,15 +329,15 @@ char *extender_filter(
 	int r;
 
 	*ret_later = false;
-	if (!scheduler_is_ready(scheduler))
+	if (!core_is_ready(&scheduler->core))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
 	if (!policies_are_known(scheduler->policies))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's ResourcePolicies yet", body, len);
-	if (ledger_lease_may_plan(scheduler->lease, &err) < 0)
+	if (ownership_may_plan(&scheduler->core.ownership, &err) < 0)
 		return refuse(scheduler, FILTER_NOT_OWNER, err.text, body, len);
-	leadership_note_call(&scheduler->leadership, call, monotonic_ns());
+	leadership_note(scheduler, call);
 	r = extender_args_parse(body, len, &args, &err);
 	if (r < 0) {
 		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;
@@ -349,7 +352,7 @@ char *extender_filter(
 		*ret_later = true;
 	}
 	/* A hold that ended or moved to another node may be what somebody waits for. */
-	requeuer_look(scheduler->requeuer);
+	actuate(scheduler);
 	return answer;
 }
 
@@ -370,17 +373,18 @@ static int score_of(const struct node_ledger *const *ranked, size_t n, const str
 static void score_nodes(struct scheduler *scheduler, const struct extender_args *args,
 	const struct node_ledger **nodes, const struct node_ledger **ranked, int *scores)
 {
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, args->pod.uid);
-	const struct node_ledger *held = known && known->node ? ledger_node(&scheduler->ledger, known->node)
-							      : NULL;
+	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, args->pod.uid);
+	const struct node_ledger *held = known && known->node
+						 ? ledger_node(&scheduler->core.ledger, known->node)
+						 : NULL;
 	size_t n_known = 0;
 
 	for (size_t i = 0; i < args->nodes.n; i++) {
-		nodes[i] = ledger_node(&scheduler->ledger, args->nodes.names[i]);
+		nodes[i] = ledger_node(&scheduler->core.ledger, args->nodes.names[i]);
 		if (nodes[i])
 			ranked[n_known++] = nodes[i];
 	}
-	if (rank_nodes(&scheduler->ledger, ranked, n_known, SCORE_MAX, &args->pod) < 0)
+	if (rank_nodes(&scheduler->core.ledger, ranked, n_known, SCORE_MAX, &args->pod) < 0)
 		n_known = 0;
 	for (size_t i = 0; i < args->nodes.n; i++) {
 		int score = nodes[i] ? score_of(ranked, n_known, nodes[i]) : 0;
@@ -417,7 +421,7 @@ char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t 
 		log_warning("prioritize: %s", err.text);
 		return strdup("[]");
 	}
-	if (ledger_lease_may_plan(scheduler->lease, NULL) < 0)
+	if (ownership_may_plan(&scheduler->core.ownership, NULL) < 0)
 		return strdup("[]");
 	return prioritize_question(scheduler, &args);
 }

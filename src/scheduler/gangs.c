@@ -22,29 +22,22 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
-#include "net/loop.h"
-#include "scheduler/bind.h"
+#include "scheduler/actuator.h"
 #include "scheduler/gang-groups.h"
 #include "scheduler/journal.h"
-#include "scheduler/lease.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
-#define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define TIMEOUT_MS 3000
 #define REQUESTS_MAX 256 /* on their way; what is over comes again */
 
 struct gang_controller {
 	struct scheduler *scheduler;
-	struct gangs gangs;
 	struct gang_groups *groups;
-	struct loop_timer *timer;
-	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
-	uint64_t looked_generation;
-	bool carrying_out, stopped;
+	bool stopped;
 	struct list requests;
 	size_t n_requests;
 };
@@ -57,21 +50,19 @@ struct gang_request {
 	char key[128]; /* of its gang, for people */
 };
 
-static void gang_controller_on_timer(void *userdata);
-
-static void look_within(struct gang_controller *controller, int64_t delay_ns)
+/* What is known of gangs has changed from outside of the core. */
+static void gangs_changed(struct scheduler *scheduler)
 {
-	int64_t due_ns = monotonic_ns() + delay_ns;
+	struct core *core = &scheduler->core;
 
-	if (controller->stopped || (controller->look_ns && controller->look_ns <= due_ns))
-		return;
-	controller->look_ns = due_ns;
-	loop_timer_set(controller->timer, delay_ns);
+	core_follow_gangs(core, monotonic_ns());
+	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, monotonic_ns());
+	actuate(scheduler);
 }
 
 static void on_groups_changed(void *userdata)
 {
-	look_within(userdata, LOOK_DELAY_NS);
+	gangs_changed(userdata);
 }
 
 /* What is decided about gangs goes into the flight recorder, and plans into the journal. */
@@ -104,7 +95,7 @@ static void on_given_up(struct scheduler *scheduler, const struct gang_event *ev
 
 	list_for_each (item, &event->gang->members) {
 		const struct gang_member *member = list_entry(item, struct gang_member, item);
-		const struct ledger_pod *known = ledger_pod(&scheduler->ledger, member->facts.uid);
+		const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, member->facts.uid);
 
 		if (member->stage < GANG_PLANNED || member->stage > GANG_AT_BIND)
 			continue;
@@ -132,24 +123,20 @@ static void on_gang_event(void *userdata, const struct gang_event *event)
 	}
 }
 
-int gang_controller_new(
-	struct scheduler *scheduler, const struct gang_rules *rules, struct gang_controller **ret_controller)
+int gang_controller_new(struct scheduler *scheduler, struct gang_controller **ret_controller)
 {
 	struct gang_controller *controller = calloc(1, sizeof(*controller));
+	struct gangs *gangs = &scheduler->core.gangs;
 	int r;
 
 	if (!controller)
 		return -ENOMEM;
 	controller->scheduler = scheduler;
-	gangs_init(&controller->gangs, rules, &scheduler->requeues);
-	controller->gangs.listener = on_gang_event;
-	controller->gangs.listener_data = scheduler;
+	gangs->listener = on_gang_event;
+	gangs->listener_data = scheduler;
 	list_init(&controller->requests);
-	gangs_set_groups_known(&controller->gangs, false);
-	r = loop_add_timer(scheduler->loop, gang_controller_on_timer, controller, &controller->timer);
-	if (r == 0)
-		r = gang_groups_new(
-			scheduler, &controller->gangs, on_groups_changed, controller, &controller->groups);
+	gangs_set_groups_known(gangs, false);
+	r = gang_groups_new(scheduler, gangs, on_groups_changed, scheduler, &controller->groups);
 	if (r < 0) {
 		gang_controller_free(controller);
 		return r;
@@ -181,8 +168,6 @@ void gang_controller_free(struct gang_controller *controller)
 	list_for_each_safe (item, after, &controller->requests)
 		request_free(list_entry(item, struct gang_request, item));
 	gang_groups_free(controller->groups);
-	gangs_release(&controller->gangs);
-	loop_timer_remove(controller->timer);
 	free(controller);
 }
 
@@ -271,8 +256,8 @@ static void evict(struct gang_controller *controller, const struct pod_facts *po
 {
 	struct gang_request *request;
 
-	if (!sync_is_following(controller->scheduler->sync) ||
-		ledger_lease_may_bind(controller->scheduler->lease, NULL) < 0)
+	if (!controller->scheduler->core.following ||
+		ownership_may_bind(&controller->scheduler->core.ownership, monotonic_ns(), NULL) < 0)
 		return;
 	request = request_new(controller, pod);
 	if (!request)
@@ -297,7 +282,7 @@ static int read_finished(struct gang_controller *controller, const struct kube_r
 		int r = pod_facts_from_json(json_object_array_get_idx(items, i), &facts, NULL);
 
 		if (r == 0)
-			r = gangs_has_run(&controller->gangs, &facts);
+			r = gangs_has_run(&controller->scheduler->core.gangs, &facts);
 		if (r == -ENOMEM)
 			return r;
 	}
@@ -319,9 +304,9 @@ static void on_recalled(void *userdata, const struct kube_response *response)
 		log_warning("gang %s: cannot see whether it has run before: %s, trying again", request->key,
 			*response->text ? response->text : strerror(-r));
 	else
-		gangs_recalled(&controller->gangs, request->pod.uid);
+		gangs_recalled(&controller->scheduler->core.gangs, request->pod.uid);
 	request_free(request);
-	look_within(controller, LOOK_DELAY_NS);
+	gangs_changed(controller->scheduler);
 }
 
 static void recall(struct gang_controller *controller, const struct pod_facts *pod)
@@ -339,14 +324,11 @@ static void recall(struct gang_controller *controller, const struct pod_facts *p
 
 static void carry_out(struct gang_controller *controller, const struct gang_order *order)
 {
-	const struct pod_facts *pod = gangs_facts(&controller->gangs, order->uid);
+	const struct pod_facts *pod = gangs_facts(&controller->scheduler->core.gangs, order->uid);
 
 	switch (order->kind) {
-	case GANG_GO:
-		bind_queue_go(controller->scheduler->binds, order->uid);
-		break;
+	case GANG_GO: /* the core does */
 	case GANG_TURN_AWAY:
-		bind_queue_turn_away(controller->scheduler->binds, order->uid);
 		break;
 	case GANG_EVICT:
 		if (pod)
@@ -367,170 +349,17 @@ void gang_controller_carry_out(struct gang_controller *controller)
 {
 	struct gang_order *order;
 
-	/* Carrying out one may bring others, which come after it. */
-	if (!controller || controller->carrying_out)
+	if (!controller)
 		return;
-	controller->carrying_out = true;
-	while ((order = gangs_next_order(&controller->gangs))) {
+	while ((order = core_next_gang_order(&controller->scheduler->core))) {
 		if (!controller->stopped)
 			carry_out(controller, order);
 		gang_order_free(order);
 	}
-	controller->carrying_out = false;
-	if (!controller->stopped)
-		requeuer_look(controller->scheduler->requeuer); /* members may have a place now */
-}
-
-static void gang_controller_on_timer(void *userdata)
-{
-	struct gang_controller *controller = userdata;
-	struct scheduler *scheduler = controller->scheduler;
-	bool leads = scheduler_is_ready(scheduler) && ledger_lease_may_plan(scheduler->lease, NULL) == 0;
-	int64_t again_ns;
-
-	controller->look_ns = 0;
-	gangs_set_following(&controller->gangs, sync_is_following(scheduler->sync));
-	again_ns = gangs_look(&controller->gangs, &scheduler->ledger, monotonic_ns(), leads);
-	controller->looked_generation = scheduler->ledger.generation;
-	gang_controller_carry_out(controller);
-	requeuer_look(scheduler->requeuer);
-	if (again_ns != INT64_MAX)
-		look_within(controller, again_ns > NS_PER_MS ? again_ns : NS_PER_MS);
-}
-
-void gang_controller_look(struct gang_controller *controller)
-{
-	if (controller && controller->gangs.by_uid.count &&
-		controller->looked_generation != controller->scheduler->ledger.generation)
-		look_within(controller, LOOK_DELAY_NS);
 }
 
 void gang_controller_tick(struct gang_controller *controller)
 {
-	if (!controller)
-		return;
-	gang_groups_tick(controller->groups, monotonic_ns());
-	if (controller->gangs.by_uid.count)
-		look_within(controller, NS_PER_S);
-}
-
-void gang_controller_see(struct gang_controller *controller, const struct pod_facts *pod, bool listed)
-{
-	if (!controller || (!pod->gang && !controller->gangs.by_uid.count))
-		return;
-	gangs_set_following(&controller->gangs, sync_is_following(controller->scheduler->sync));
-	if (gangs_see_pod(&controller->gangs, &controller->scheduler->ledger, pod, listed, monotonic_ns()) <
-		0)
-		log_error("pod %s/%s: out of memory", pod->namespace_, pod->name);
-	gang_controller_carry_out(controller);
-	if (pod->gang)
-		look_within(controller, LOOK_DELAY_NS);
-}
-
-void gang_controller_forget(struct gang_controller *controller, const char *uid, bool ended)
-{
-	if (!controller ||
-		(!gangs_facts(&controller->gangs, uid) && !table_get(&controller->gangs.done, uid)))
-		return;
-	if (ended)
-		gangs_forget_pod(&controller->gangs, uid);
-	else
-		gangs_delete_pod(&controller->gangs, uid);
-	gang_controller_carry_out(controller);
-	look_within(controller, LOOK_DELAY_NS);
-}
-
-bool gang_controller_filter(struct gang_controller *controller, const struct pod_facts *pod,
-	const char *const *names, size_t n, const char **ret_node, const char **ret_text)
-{
-	struct ledger *ledger = controller ? &controller->scheduler->ledger : NULL;
-	enum gang_answer answer;
-
-	/* kube-scheduler may know before our watch that a pod has left its gang. */
-	if (!controller || (!pod->gang && !gangs_facts(&controller->gangs, pod->uid)))
-		return false;
-	*ret_node = NULL;
-	ledger_expire(ledger, monotonic_ns());
-	answer = gangs_filter(&controller->gangs, ledger, pod, names, n, monotonic_ns(), ret_node, ret_text);
-	gang_controller_carry_out(controller);
-	if (answer == GANG_NONE)
-		return false;
-	look_within(controller, LOOK_DELAY_NS);
-	return true;
-}
-
-bool gang_controller_seek(struct gang_controller *controller, const struct pod_facts *pod, size_t *ret_needed,
-	const char **ret_mate)
-{
-	return controller && gangs_seek(&controller->gangs, &controller->scheduler->ledger, pod,
-				     monotonic_ns(), ret_needed, ret_mate);
-}
-
-bool gang_controller_fit_on(
-	struct gang_controller *controller, const char *uid, const struct table *nodes, size_t needed)
-{
-	return gangs_fit_on(&controller->gangs, &controller->scheduler->ledger, uid, nodes, needed);
-}
-
-void gang_controller_for_waiting(const struct gang_controller *controller, const char *uid,
-	void (*call)(void *userdata, const char *uid), void *userdata)
-{
-	gangs_for_waiting(&controller->gangs, uid, call, userdata);
-}
-
-bool gang_controller_has_none(const struct gang_controller *controller, const char *uid)
-{
-	return controller && gangs_has_none(&controller->gangs, uid);
-}
-
-bool gang_controller_gathers(struct gang_controller *controller, const char *uid)
-{
-	if (!controller ||
-		!gangs_bind(&controller->gangs, &controller->scheduler->ledger, uid, monotonic_ns()))
-		return false;
-	look_within(controller, LOOK_DELAY_NS);
-	return true;
-}
-
-void gang_controller_sent(struct gang_controller *controller, const char *uid)
-{
-	gangs_sent(&controller->gangs, uid);
-}
-
-void gang_controller_failed(struct gang_controller *controller, const char *uid, const char *why)
-{
-	gangs_give_up(&controller->gangs, &controller->scheduler->ledger, uid, why, monotonic_ns());
-	look_within(controller, LOOK_DELAY_NS);
-}
-
-const struct pod_facts *gang_controller_facts(const struct gang_controller *controller, const char *uid)
-{
-	return controller ? gangs_facts(&controller->gangs, uid) : NULL;
-}
-
-bool gang_controller_are_mates(const struct gang_controller *controller, const char *uid, const char *other)
-{
-	return controller && gangs_are_mates(&controller->gangs, uid, other);
-}
-
-bool gang_controller_is_forming(const struct gang_controller *controller, const char *uid)
-{
-	return controller && gangs_is_forming(&controller->gangs, uid);
-}
-
-bool gang_controller_rules_out(const struct gang_controller *controller, const struct pod_facts *pod)
-{
-	return controller && gangs_rules_out(&controller->gangs, pod);
-}
-
-bool gang_controller_holds(const struct gang_controller *controller, const char *uid)
-{
-	return controller && gangs_holds(&controller->gangs, uid);
-}
-
-bool gang_controller_find(
-	const struct gang_controller *controller, const char *uid, struct gang_view *ret_view)
-{
-	return controller &&
-	       gangs_find(&controller->gangs, &controller->scheduler->ledger, uid, monotonic_ns(), ret_view);
+	if (controller)
+		gang_groups_tick(controller->groups, monotonic_ns());
 }

@@ -125,7 +125,7 @@ static int compare_names(const void *a, const void *b)
 
 static struct json_object *nodes_json(const struct scheduler *scheduler, const char *only)
 {
-	const struct table *table = &scheduler->ledger.nodes;
+	const struct table *table = &scheduler->core.ledger.nodes;
 	_cleanup_free_ const struct node_ledger **nodes = calloc(table->count + 1, sizeof(*nodes));
 	struct json_object *array = json_object_new_array();
 	const struct node_ledger *node;
@@ -144,12 +144,12 @@ static struct json_object *nodes_json(const struct scheduler *scheduler, const c
 char *inspect_json(const struct scheduler *scheduler, const char *node)
 {
 	struct json_object *root = json_object_new_object();
-	size_t over = 0, wrong = ledger_check(&scheduler->ledger, &over);
+	size_t over = 0, wrong = ledger_check(&scheduler->core.ledger, &over);
 	char *text;
 
-	json_object_object_add(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
+	json_object_object_add(root, "ready", json_object_new_boolean(core_is_ready(&scheduler->core)));
 	add_text(root, "podsVersion", sync_pods_version(scheduler->sync));
-	add_number(root, "waiting", requeue_list_count(&scheduler->requeues, REQUEUE_ROOM));
+	add_number(root, "waiting", requeue_list_count(&scheduler->core.requeues, REQUEUE_ROOM));
 	add_number(root, "wrongSums", wrong);
 	add_number(root, "overcommittedGPUs", over);
 	json_object_object_add(root, "nodes", nodes_json(scheduler, node));

@@ -25,8 +25,8 @@ int journal_new(struct scheduler *scheduler, struct journal **ret_journal)
 	journal->scheduler = scheduler;
 	strbuf_init(&journal->before, JOURNAL_BYTES_MAX / 2);
 	strbuf_init(&journal->line, JOURNAL_BYTES_MAX / 2);
-	scheduler->ledger.listener = on_change;
-	scheduler->ledger.listener_data = journal;
+	scheduler->core.ledger.listener = on_change;
+	scheduler->core.ledger.listener_data = journal;
 	*ret_journal = journal;
 	return 0;
 }
@@ -58,7 +58,7 @@ void journal_free(struct journal *journal)
 	if (!journal)
 		return;
 	journal_stop(journal);
-	journal->scheduler->ledger.listener = NULL;
+	journal->scheduler->core.ledger.listener = NULL;
 	while (journal->n)
 		journal_drop_oldest(journal);
 	strbuf_release(&journal->before);
@@ -189,7 +189,7 @@ static void on_change(void *userdata, const struct ledger *ledger, const struct 
 	enum subject subject = subject_of(event->verb);
 	struct journal *journal = userdata;
 
-	if (!scheduler_is_ready(journal->scheduler) || is_repetition(journal, ledger, event))
+	if (!core_is_ready(&journal->scheduler->core) || is_repetition(journal, ledger, event))
 		return;
 	if (event->verb == LEDGER_SET_NODE || event->verb == LEDGER_REMOVE_NODE)
 		keep_orphans(journal, ledger, event);

@@ -22,7 +22,7 @@ struct journal;
 struct pod_facts;
 struct scheduler;
 
-/* journal_new() - listens to scheduler->ledger from the time that the scheduler is ready. */
+/* journal_new() - listens to scheduler->core.ledger from the time that the scheduler is ready. */
 int journal_new(struct scheduler *scheduler, struct journal **ret_journal);
 void journal_free(struct journal *journal); /* accepts NULL */
 

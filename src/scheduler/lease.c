@@ -22,7 +22,6 @@
 #include "scheduler/scheduler.h"
 
 #define COLLECTION "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases"
-#define LEASE_TEXT "the Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER
 
 #define DURATION_S 15
 #define DURATION_MAX_S 3600
@@ -32,30 +31,24 @@
 /* After a conflict with the other replica, which has just renewed it too. */
 #define CONFLICT_NS (200 * NS_PER_MS)
 #define TIMEOUT_MS 3000
-/* A namespace (63), a slash and the name of an object (253). */
-#define IDENTITY_SIZE 320
-
-enum owner { OWNER_UNKNOWN, OWNER_US, OWNER_OTHER };
 
 struct ledger_lease {
 	struct scheduler *scheduler;
 	struct loop_timer *timer;
 	struct kube_request *request;
-	char identity[IDENTITY_SIZE];
-	enum owner owner;
-	char holder[IDENTITY_SIZE], renewed[40]; /* as last seen */
-	int64_t changed_ns;			 /* when we saw the holder, or its renewal, change */
-	int64_t sent_ns;			 /* of the renewal on its way */
-	int64_t valid_until_ns;			 /* of the last one that succeeded */
+	char identity[LEDGER_HOLDER_SIZE];
+	struct ownership *ownership; /* the core's */
+	char renewed[40];	     /* as last seen */
+	int64_t changed_ns;	     /* when we saw the holder, or its renewal, change */
+	int64_t sent_ns;	     /* of the renewal on its way */
 	uint64_t failures;
-	char trouble[256]; /* the last one logged, "" when all is well */
 };
 
 bool ledger_lease_is_valid_identity(const char *identity)
 {
 	const char *slash = strchr(identity, '/');
 
-	if (!slash || slash == identity || !slash[1] || strlen(identity) >= IDENTITY_SIZE)
+	if (!slash || slash == identity || !slash[1] || strlen(identity) >= LEDGER_HOLDER_SIZE)
 		return false;
 	for (const char *p = identity; *p; p++)
 		if (p != slash && !islower((unsigned char)*p) && !isdigit((unsigned char)*p) &&
@@ -66,26 +59,7 @@ bool ledger_lease_is_valid_identity(const char *identity)
 
 bool ledger_lease_is_known(const struct ledger_lease *lease)
 {
-	return lease->owner != OWNER_UNKNOWN || lease->trouble[0];
-}
-
-int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err)
-{
-	if (!lease || lease->owner == OWNER_US)
-		return 0;
-	if (lease->owner == OWNER_OTHER)
-		return error_set(err, EPERM, "another scheduler owns the GPU ledger: %s", lease->holder);
-	return error_set(
-		err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " is not read yet");
-}
-
-int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
-{
-	int r = ledger_lease_may_plan(lease, err);
-
-	if (r < 0 || !lease || monotonic_ns() < lease->valid_until_ns)
-		return r;
-	return error_set(err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " has run out");
+	return lease->ownership->owner != LEDGER_OWNER_UNKNOWN || lease->ownership->trouble[0];
 }
 
 int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t size)
@@ -106,25 +80,25 @@ static void lease_look_again(struct ledger_lease *lease, int64_t in_ns)
 
 static void lease_failed(struct ledger_lease *lease, const char *verb, const char *text)
 {
-	char line[sizeof(lease->trouble)];
+	char line[sizeof(lease->ownership->trouble)];
 
 	lease->failures++;
-	snprintf(line, sizeof(line), "cannot %s " LEASE_TEXT ": %s", verb, text);
-	if (strcmp(line, lease->trouble) != 0) {
+	snprintf(line, sizeof(line), "cannot %s " LEDGER_LEASE_TEXT ": %s", verb, text);
+	if (strcmp(line, lease->ownership->trouble) != 0) {
 		log_warning("%s", line);
-		memcpy(lease->trouble, line, sizeof(line));
+		memcpy(lease->ownership->trouble, line, sizeof(line));
 	}
 	lease_look_again(lease, RETRY_NS);
 }
 
-static void lease_set_owner(struct ledger_lease *lease, enum owner owner)
+static void lease_set_owner(struct ledger_lease *lease, enum ledger_owner owner)
 {
-	if (owner == OWNER_US && lease->owner != OWNER_US)
+	if (owner == LEDGER_OWNER_US && lease->ownership->owner != LEDGER_OWNER_US)
 		log_info("%s owns the GPU ledger, as we do", lease->identity);
-	if (owner == OWNER_OTHER && lease->owner != OWNER_OTHER)
-		log_warning("another scheduler owns the GPU ledger: %s (we are of %s)", lease->holder,
-			lease->identity);
-	lease->owner = owner;
+	if (owner == LEDGER_OWNER_OTHER && lease->ownership->owner != LEDGER_OWNER_OTHER)
+		log_warning("another scheduler owns the GPU ledger: %s (we are of %s)",
+			lease->ownership->holder, lease->identity);
+	lease->ownership->owner = owner;
 }
 
 static void on_written(void *userdata, const struct kube_response *response)
@@ -141,9 +115,9 @@ static void on_written(void *userdata, const struct kube_response *response)
 		return;
 	}
 	/* From when it was sent: others may have seen it that early. */
-	lease->valid_until_ns = lease->sent_ns + VALID_NS;
-	lease->trouble[0] = '\0';
-	lease_set_owner(lease, OWNER_US);
+	lease->ownership->valid_until_ns = lease->sent_ns + VALID_NS;
+	lease->ownership->trouble[0] = '\0';
+	lease_set_owner(lease, LEDGER_OWNER_US);
 	lease_look_again(lease, RENEW_NS);
 }
 
@@ -164,7 +138,7 @@ static void lease_write(
 /* The spec as we hold it. What others have put into the object stays. */
 static int lease_claim(const struct ledger_lease *lease, struct json_object *spec)
 {
-	bool ours = strcmp(lease->holder, lease->identity) == 0;
+	bool ours = strcmp(lease->ownership->holder, lease->identity) == 0;
 	int64_t transitions = -1;
 	char now[MICRO_TIME_SIZE];
 
@@ -187,7 +161,7 @@ static void lease_create(struct ledger_lease *lease)
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 	struct json_object *metadata = json_object_new_object(), *spec = json_object_new_object();
 
-	lease->holder[0] = '\0';
+	lease->ownership->holder[0] = '\0';
 	if (json_set(object, "apiVersion", json_object_new_string("coordination.k8s.io/v1")) < 0 ||
 		json_set(object, "kind", json_object_new_string("Lease")) < 0 ||
 		json_set(object, "metadata", metadata) < 0 || json_set(object, "spec", spec) < 0 ||
@@ -208,10 +182,11 @@ static void lease_note(struct ledger_lease *lease, struct json_object *spec)
 		holder = "";
 	if (!renewed || strlen(renewed) >= sizeof(lease->renewed))
 		renewed = "";
-	if (lease->changed_ns && strncmp(lease->holder, holder, sizeof(lease->holder) - 1) == 0 &&
+	if (lease->changed_ns &&
+		strncmp(lease->ownership->holder, holder, sizeof(lease->ownership->holder) - 1) == 0 &&
 		strcmp(lease->renewed, renewed) == 0)
 		return;
-	snprintf(lease->holder, sizeof(lease->holder), "%s", holder);
+	snprintf(lease->ownership->holder, sizeof(lease->ownership->holder), "%s", holder);
 	snprintf(lease->renewed, sizeof(lease->renewed), "%s", renewed);
 	lease->changed_ns = monotonic_ns();
 }
@@ -237,10 +212,10 @@ static void lease_decide(struct ledger_lease *lease, struct json_object *object)
 		}
 	}
 	lease_note(lease, spec);
-	if (lease->holder[0] && strcmp(lease->holder, lease->identity) != 0 &&
+	if (lease->ownership->holder[0] && strcmp(lease->ownership->holder, lease->identity) != 0 &&
 		!lease_has_run_out(lease, spec)) {
-		lease->trouble[0] = '\0';
-		lease_set_owner(lease, OWNER_OTHER);
+		lease->ownership->trouble[0] = '\0';
+		lease_set_owner(lease, LEDGER_OWNER_OTHER);
 		lease_look_again(lease, RENEW_NS);
 	} else if (lease_claim(lease, spec) < 0) {
 		lease_failed(lease, "renew", "out of memory");
@@ -283,6 +258,8 @@ int ledger_lease_start(struct scheduler *scheduler, const char *identity, struct
 	if (!lease)
 		return -ENOMEM;
 	lease->scheduler = scheduler;
+	lease->ownership = &scheduler->core.ownership;
+	*lease->ownership = (struct ownership){.owner = LEDGER_OWNER_UNKNOWN};
 	snprintf(lease->identity, sizeof(lease->identity), "%s", identity);
 	if (loop_add_timer(scheduler->loop, on_timer, lease, &lease->timer) < 0) {
 		free(lease);
@@ -308,14 +285,14 @@ void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page
 
 	if (!lease)
 		return;
-	sent_ns = lease->valid_until_ns ? lease->valid_until_ns - VALID_NS : 0;
+	sent_ns = lease->ownership->valid_until_ns ? lease->ownership->valid_until_ns - VALID_NS : 0;
 	renewed_ns = sent_ns > lease->changed_ns ? sent_ns : lease->changed_ns;
 	metrics_one(page, "ration_ledger_owned", "gauge",
 		"1 while this scheduler and its kube-scheduler own the ledger, so that filter answers.",
-		lease->owner == OWNER_US);
+		lease->ownership->owner == LEDGER_OWNER_US);
 	metrics_one(page, "ration_ledger_may_bind", "gauge",
 		"1 while the last renewal is young enough for a Binding to be sent.",
-		ledger_lease_may_bind(lease, NULL) == 0);
+		ownership_may_bind(lease->ownership, monotonic_ns(), NULL) == 0);
 	metrics_one(page, "ration_ledger_lease_failures_total", "counter",
 		"Times that the Lease could not be read or renewed.", lease->failures);
 	if (!renewed_ns)

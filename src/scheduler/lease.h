@@ -35,12 +35,6 @@ bool ledger_lease_is_valid_identity(const char *identity);
  * true. */
 bool ledger_lease_is_known(const struct ledger_lease *lease);
 
-/* A lease of NULL is always ours: for tests of what stands around it. ledger_lease_may_plan() - filter and
- * prioritize may answer. ledger_lease_may_bind() - a Binding may be sent
- * now. Otherwise -EPERM with the sentence for kube-scheduler. */
-int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err);
-int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
-
 /* ledger_lease_path() - of the Lease by which the kube-scheduler beside us is elected, in the API. -ENOENT
  * for a lease of NULL. */
 int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t size);

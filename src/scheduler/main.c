@@ -17,6 +17,7 @@
 #include "kube/names.h"
 #include "net/http-server.h"
 #include "net/loop.h"
+#include "scheduler/actuator.h"
 #include "scheduler/bind.h"
 #include "scheduler/evict.h"
 #include "scheduler/extender.h"
@@ -314,7 +315,7 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		timed_reply(call, &scheduler->metrics.prioritize, began_ns,
 			extender_prioritize(scheduler, body, len));
 	else if (post && strcmp(path, "/bind") == 0)
-		bind_queue_submit(scheduler->binds, call, body, len);
+		bind_submit(scheduler, call, body, len);
 	else if (post && strcmp(path, "/preempt") == 0)
 		reply_preempt(scheduler, call, body, len);
 	else if (get && strcmp(path, "/inspect") == 0)
@@ -343,7 +344,7 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 404, "GET /healthz, /readyz\n");
 	else if (program->drain_steps)
 		reply_text(call, 503, "stopping\n");
-	else if (!scheduler_is_ready(&program->scheduler))
+	else if (!core_is_ready(&program->scheduler.core))
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
 	else if (!ledger_lease_is_known(program->scheduler.lease))
 		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
@@ -410,13 +411,11 @@ static void on_tick(void *userdata)
 {
 	struct program *program = userdata;
 
-	decide_expire(&program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync));
+	core_tick(&program->scheduler.core, monotonic_ns());
 	sync_tick(program->scheduler.sync);
-	resizes_tick(program->scheduler.resizes);
 	gang_controller_tick(program->scheduler.gangs);
 	policies_tick(program->scheduler.policies);
-	requeuer_forget_gone(program->scheduler.requeuer);
-	requeuer_look(program->scheduler.requeuer);
+	actuate(&program->scheduler);
 	loop_timer_set(program->tick, TICK_NS);
 }
 
@@ -426,7 +425,7 @@ static void on_drain(void *userdata)
 	struct program *program = userdata;
 
 	program->drain_steps++;
-	if ((bind_queue_busy(program->scheduler.binds) == 0 &&
+	if ((program->scheduler.core.binds.n_open == 0 &&
 		    (!program->scheduler.webhook || program->drain_steps > DRAIN_STEPS_WEBHOOK)) ||
 		program->drain_steps > DRAIN_STEPS)
 		loop_quit(program->scheduler.loop, 0);
@@ -476,7 +475,9 @@ static int program_start(struct program *program, const struct options *options,
 		.timeout_ns = options->gang_timeout * NS_PER_S};
 	int r;
 
-	ledger_init(&scheduler->ledger);
+	core_init(&scheduler->core, &gang_rules);
+	bind_start(scheduler);
+	resizes_start(scheduler);
 	scheduler->best_nodes = options->best_nodes;
 	scheduler->max_pods_per_gpu = options->max_pods_per_gpu;
 	scheduler->job_mixing = options->job_mixing;
@@ -489,9 +490,8 @@ static int program_start(struct program *program, const struct options *options,
 		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
 		(r = requeuer_new(scheduler, &scheduler->requeuer)) < 0 ||
 		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
-		(r = resizes_new(scheduler, &scheduler->resizes)) < 0 ||
-		(r = gang_controller_new(scheduler, &gang_rules, &scheduler->gangs)) < 0 ||
-		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
+		(r = gang_controller_new(scheduler, &scheduler->gangs)) < 0 ||
+		(r = actuator_new(scheduler, &scheduler->actuator)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
 		(r = listen_on(program, options->listen, on_verb, BODY_MAX, &program->verbs, err)) < 0 ||
@@ -517,24 +517,22 @@ static void program_stop(struct program *program)
 	budget_sync_stop(scheduler->budget_sync);
 	gang_controller_stop(scheduler->gangs);
 	policies_stop(scheduler->policies);
-	if (scheduler->binds && bind_queue_busy(scheduler->binds))
+	if (scheduler->core.binds.n_open)
 		return; /* peers still wait: the kernel closes their connections */
 	journal_stop(scheduler->journal);
 	http_server_free(program->verbs);
 	http_server_free(program->probes);
 	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
-	bind_queue_free(scheduler->binds);
+	actuator_free(scheduler->actuator);
 	gang_controller_free(scheduler->gangs);
-	resizes_free(scheduler->resizes);
 	evictions_free(scheduler->evictions);
 	requeuer_free(scheduler->requeuer);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);
 	loop_timer_remove(program->tick);
 	loop_timer_remove(program->drain);
-	ledger_release(&scheduler->ledger);
-	leadership_release(&scheduler->leadership);
+	core_release(&scheduler->core);
 	loop_free(scheduler->loop);
 }
 

@@ -211,7 +211,7 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 
 	for (int state = 0; state < OCCUPANCY_MAX; state++)
 		states[state] = occupancy_text((enum occupancy)state);
-	table_for_each (&scheduler->ledger.pods, cursor, pod) {
+	table_for_each (&scheduler->core.ledger.pods, cursor, pod) {
 		pods[pod->occupancy]++;
 		nominations += pod->nomination != NULL;
 	}
@@ -222,7 +222,7 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		"Pods for which cards are kept while others leave them.", nominations);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
-		requeue_list_count(&scheduler->requeues, REQUEUE_ROOM));
+		requeue_list_count(&scheduler->core.requeues, REQUEUE_ROOM));
 	metrics_family(page, "ration_resizes_total", "counter",
 		"Answers to requests for another size of a pod that runs.");
 	metrics_each(page, "result", resize_results, scheduler->metrics.resizes, 2);
@@ -230,13 +230,13 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		"Touches of a waiting pod, so that kube-scheduler tries it again.",
 		scheduler->metrics.requeues);
 	metrics_one(page, "ration_binds_in_progress", "gauge", "Calls of bind that are not answered yet.",
-		bind_queue_busy(scheduler->binds));
+		scheduler->core.binds.n_open);
 	metrics_one(page, "ration_takeovers_total", "counter",
 		"Times that leadership may have come here: for 5 s nodes are listed before a card is chosen.",
-		scheduler->leadership.period);
+		scheduler->core.leadership.period);
 	metrics_one(page, "ration_reservations_in_doubt", "gauge",
 		"Cards kept for a Binding whose outcome is not known.",
-		bind_queue_doubtful(scheduler->binds));
+		binds_doubtful(&scheduler->core.binds));
 }
 
 char *scheduler_metrics_page(const struct scheduler *scheduler)
@@ -246,14 +246,14 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	metrics_init(&page);
 	metrics_build_info(&page);
 	metrics_one(&page, "ration_ready", "gauge", "1 when the cluster is read and filter answers.",
-		scheduler_is_ready(scheduler));
+		core_is_ready(&scheduler->core));
 	ledger_lease_metrics(scheduler->lease, &page);
 	add_verbs(&page, &scheduler->metrics);
 	add_preemption(&page, &scheduler->metrics);
 	add_pods(&page, scheduler);
 	policies_metrics(scheduler->policies, &page);
 	webhook_metrics(scheduler->webhook, &page);
-	add_cluster(&page, &scheduler->ledger);
+	add_cluster(&page, &scheduler->core.ledger);
 	kube_metrics(&page, scheduler->client);
 	sync_metrics(scheduler->sync, &page);
 	add_history(&page, scheduler);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/metrics.h"
+#include "core/bind.h"
 #include "core/placement/choose.h"
 
 struct scheduler;
@@ -19,23 +20,6 @@ enum filter_outcome {
 	FILTER_BAD_REQUEST,
 	FILTER_FAILED, /* out of memory */
 	FILTER_RESULT_MAX,
-};
-
-enum bind_outcome {
-	BIND_BOUND,
-	BIND_NO_GPU,	     /* full by now, or not what the pod asks for */
-	BIND_REFUSED,	     /* by the API server, surely without effect */
-	BIND_IN_DOUBT,	     /* no answer, or one that does not say */
-	BIND_POD_UNREADABLE, /* the API server did not show the pod, or not one that we understand */
-	BIND_POD_REPLACED,   /* another uid */
-	BIND_GANG,	     /* not all of its gang could be bound */
-	BIND_LATE,	     /* waited too long for its turn */
-	BIND_ABANDONED,	     /* kube-scheduler has hung up */
-	BIND_NOT_OWNER,	     /* another scheduler owns the ledger, or the Lease could not be renewed */
-	BIND_NOT_READY,
-	BIND_BAD_REQUEST,
-	BIND_FAILED, /* on our own side: out of memory */
-	BIND_RESULT_MAX,
 };
 
 enum preempt_outcome {

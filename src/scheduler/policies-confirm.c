@@ -28,6 +28,11 @@ int policies_confirm(struct policies *policies, const char *namespace_, const ch
 
 	if (!policies_are_known(policies))
 		return error_set(err, EBUSY, "ResourcePolicies are not read yet, trying again");
+	/* Another process has answered filter, and nothing says yet how many pods are in its units. */
+	if (ns && !policy_namespace_is_ready(ns))
+		return error_set(err, EBUSY,
+			"ResourcePolicies: the pods of namespace %s are not read yet, trying again",
+			namespace_);
 	if (!pod)
 		return 0;
 	policy_book_settle(&ns->book);
@@ -38,7 +43,7 @@ int policies_confirm(struct policies *policies, const char *namespace_, const ch
 	bits = policy_book_units_of(&ns->book, pod->policy, node);
 	if (pod->claim >= 0 && (bits & UINT64_C(1) << pod->claim))
 		return 0;
-	unit = pod->claim < 0 && policy_namespace_is_ready(ns) && pod->group
+	unit = pod->claim < 0 && pod->group
 		       ? policy_to_confirm(pod, bits & policy_book_open(&ns->book, pod, 1))
 		       : -1;
 	if (unit < 0)

@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/registry/ledger.h"
-#include "scheduler/gangs.h"
 #include "scheduler/policies-internal.h"
 #include "scheduler/scheduler.h"
 
@@ -42,12 +41,12 @@ static int names_in_unit(const struct seeking *seeking, size_t unit, struct tabl
 
 static int fits_unit(const struct seeking *seeking, size_t unit)
 {
+	struct core *core = &seeking->ns->policies->scheduler->core;
 	struct table names;
 	int r = names_in_unit(seeking, unit, &names);
 
 	if (r > 0)
-		r = gang_controller_fit_on(
-			seeking->ns->policies->scheduler->gangs, seeking->uid, &names, seeking->needed);
+		r = gangs_fit_on(&core->gangs, &core->ledger, seeking->uid, &names, seeking->needed);
 	table_release(&names);
 	return r;
 }
@@ -63,8 +62,8 @@ static void drop_claim(void *userdata, const char *uid)
 
 static void drop_claims_of_waiting(const struct seeking *seeking)
 {
-	gang_controller_for_waiting(
-		seeking->ns->policies->scheduler->gangs, seeking->uid, drop_claim, &seeking->ns->book);
+	gangs_for_waiting(
+		&seeking->ns->policies->scheduler->core.gangs, seeking->uid, drop_claim, &seeking->ns->book);
 }
 
 /* Where the others go, if there is still a place; -ENOENT: not known, or none. */
@@ -135,15 +134,16 @@ int policies_narrow_gang(struct policies *policies, const struct pod_facts *fact
 	struct policy_decision *ret_decision)
 {
 	struct seeking seeking = {.uid = facts->uid, .names = names, .n = n};
+	struct core *core = &policies->scheduler->core;
 	const char *mate;
 	int unit = -ENOENT;
 
 	*ret_names = NULL;
 	seeking.pod = policies_select(policies, object, &seeking.ns, ret_decision);
 	if (!seeking.pod ||
-		!gang_controller_seek(policies->scheduler->gangs, facts, &seeking.needed, &mate)) {
+		!gangs_seek(&core->gangs, &core->ledger, facts, monotonic_ns(), &seeking.needed, &mate)) {
 		/* kube-scheduler asks anew: what it was told before it has forgotten. */
-		if (seeking.pod && gang_controller_has_none(policies->scheduler->gangs, facts->uid))
+		if (seeking.pod && gangs_has_none(&core->gangs, facts->uid))
 			policy_book_drop_claim(&seeking.ns->book, seeking.pod);
 		*ret_decision = (struct policy_decision){.policies = policies};
 		return 0;
@@ -187,8 +187,8 @@ void policies_take_gang(struct policy_decision *decision)
 		decision->together ? decision->together - 1 : 0};
 
 	policies_use(ns, decision->pod, taking.unit, decision);
-	gang_controller_for_waiting(
-		decision->policies->scheduler->gangs, decision->pod->facts.uid, claim_too, &taking);
+	gangs_for_waiting(
+		&decision->policies->scheduler->core.gangs, decision->pod->facts.uid, claim_too, &taking);
 }
 
 /* Whoever was told itself where it may go can be on its way there still, and waits for its volumes. */
@@ -198,6 +198,6 @@ void policies_drop_given_up(struct policy_namespace *ns)
 
 	table_for_each (&ns->book.pods, cursor, pod)
 		if (pod->claim >= 0 && pod->for_gang &&
-			gang_controller_has_none(ns->policies->scheduler->gangs, pod->facts.uid))
+			gangs_has_none(&ns->policies->scheduler->core.gangs, pod->facts.uid))
 			policy_book_drop_claim(&ns->book, pod);
 }

@@ -239,7 +239,7 @@ static struct policy_namespace *namespace_get_or_add(struct policies *policies, 
 	ns->name = strdup(name);
 	table_init(&ns->statuses);
 	table_init(&ns->ended);
-	policy_book_init(&ns->book, &policies->nodes, &policies->scheduler->requeues);
+	policy_book_init(&ns->book, &policies->nodes, &policies->scheduler->core.requeues);
 	if (!ns->name || table_set(&policies->namespaces, name, ns) < 0) {
 		free(ns->name);
 		free(ns);
@@ -277,7 +277,7 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
  * of pods is open, or that would not tell the end of a pod that ends before its own LIST. */
 void policies_follow(struct policies *policies)
 {
-	bool following = sync_is_following(policies->scheduler->sync);
+	bool following = policies->scheduler->core.following;
 	struct policy_namespace *ns;
 
 	table_for_each (&policies->namespaces, cursor, ns) {

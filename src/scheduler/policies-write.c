@@ -415,7 +415,8 @@ void policies_write(struct policies *policies)
 {
 	struct error ignored;
 
-	if (!policies->scheduler->lease || ledger_lease_may_bind(policies->scheduler->lease, &ignored) < 0)
+	if (!policies->scheduler->lease ||
+		ownership_may_bind(&policies->scheduler->core.ownership, monotonic_ns(), &ignored) < 0)
 		return;
 	if (policies->leads && monotonic_ns() - policies->leads_checked_ns < LEADS_NS)
 		write_all(policies);

@@ -78,7 +78,7 @@ struct policy_namespace *policies_namespace(const struct policies *policies, con
 
 bool policy_namespace_is_ready(const struct policy_namespace *ns)
 {
-	return ns->is_read && scheduler_is_ready(ns->policies->scheduler);
+	return ns->is_read && core_is_ready(&ns->policies->scheduler->core);
 }
 
 /* ---- questions ---- */
@@ -393,7 +393,7 @@ void policies_metrics(const struct policies *policies, struct metrics *page)
 		n_policies);
 	metrics_one(page, "ration_level_pods_waiting", "gauge",
 		"Pods that wait for a level of their ResourcePolicy.",
-		requeue_list_count(&policies->scheduler->requeues, REQUEUE_UNIT));
+		requeue_list_count(&policies->scheduler->core.requeues, REQUEUE_UNIT));
 	metrics_one(page, "ration_level_answers_total", "counter", "Times that filter gave a pod a level.",
 		policies->given);
 	metrics_one(page, "ration_level_waits_total", "counter", "Times that filter had no level for a pod.",

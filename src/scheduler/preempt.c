@@ -63,7 +63,7 @@ static int consider_node(struct scheduler *scheduler, const struct pod_facts *po
 	table_init(&given);
 	r = given_uids(victims, &given);
 	if (r == 0)
-		r = given.count ? preemption_plan_node(&scheduler->ledger, node, &question, &plan)
+		r = given.count ? preemption_plan_node(&scheduler->core.ledger, node, &question, &plan)
 				: REJECT_FULL;
 	if (r > 0 && given.count)
 		choice->tally.reject_reasons[r]++;
@@ -162,8 +162,8 @@ static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod
 	evictions_cancel(scheduler->evictions, pod->uid);
 	log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_, pod->name,
 		choice->plan.n_victims, node);
-	r = ledger_nominate(
-		&scheduler->ledger, pod, node, &choice->plan.placement, monotonic_ns() + WATCH_LAG_MAX_NS);
+	r = ledger_nominate(&scheduler->core.ledger, pod, node, &choice->plan.placement,
+		monotonic_ns() + WATCH_LAG_MAX_NS);
 	if (r < 0)
 		log_warning("pod %s/%s: no card is kept for it on node %s: %s, ignoring", pod->namespace_,
 			pod->name, node, strerror(-r));
@@ -174,7 +174,7 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 {
 	/* While we evict for the pod ourselves, nobody else needs to go. */
 	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
-	bool gang = gang_controller_rules_out(scheduler->gangs, pod);
+	bool gang = gangs_rules_out(&scheduler->core.gangs, pod);
 	/* Filter rejects it on every node. kube-scheduler asks all the same for the nodes that it rejected
 	 * itself. */
 	bool full = pod->annotations_full;
@@ -227,12 +227,12 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 	pod_facts_init(&pod);
 	*ret_status = 503;
 	*ret_result = PREEMPT_NOT_READY;
-	if (!scheduler_is_ready(scheduler)) {
+	if (!core_is_ready(&scheduler->core)) {
 		error_set(err, EAGAIN, "ration-scheduler has not read the cluster's nodes and pods yet");
 		return NULL;
 	}
 	*ret_result = PREEMPT_NOT_OWNER;
-	if (ledger_lease_may_plan(scheduler->lease, err) < 0)
+	if (ownership_may_plan(&scheduler->core.ownership, err) < 0)
 		return NULL;
 	*ret_status = 400;
 	*ret_result = PREEMPT_BAD_REQUEST;
@@ -276,25 +276,26 @@ static void nominate_as_shown(struct scheduler *scheduler, const struct pod_fact
 	const struct preemption_question question = {
 		.pod = pod, .budgets = &scheduler->budgets, .may_violate = true, .may_stop_bindings = true};
 
-	if (preemption_plan_node(&scheduler->ledger, pod->nominated_node, &question, &plan) == FITS)
+	if (preemption_plan_node(&scheduler->core.ledger, pod->nominated_node, &question, &plan) == FITS)
 		ledger_nominate(
-			&scheduler->ledger, pod, pod->nominated_node, &plan.placement, NOMINATION_LASTS);
+			&scheduler->core.ledger, pod, pod->nominated_node, &plan.placement, NOMINATION_LASTS);
 }
 
 void nomination_follow(struct scheduler *scheduler, const struct pod_facts *pod)
 {
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, pod->uid);
 
-	if (!scheduler_is_ready(scheduler) || !known || pod->finished ||
+	if (!core_is_ready(&scheduler->core) || !known || pod->finished ||
 		evictions_are_under_way(scheduler->evictions, pod->uid))
 		return;
 	if (!pod->nominated_node) {
 		if (known->nomination && known->nomination->expires_ns == NOMINATION_LASTS)
-			ledger_nomination_set_end(&scheduler->ledger, pod->uid, monotonic_ns() + CLEARED_NS);
+			ledger_nomination_set_end(
+				&scheduler->core.ledger, pod->uid, monotonic_ns() + CLEARED_NS);
 		return;
 	}
 	if (is_nominated_for(known, pod->nominated_node))
-		ledger_nomination_set_end(&scheduler->ledger, pod->uid, NOMINATION_LASTS);
+		ledger_nomination_set_end(&scheduler->core.ledger, pod->uid, NOMINATION_LASTS);
 	else
 		nominate_as_shown(scheduler, pod);
 }
@@ -303,14 +304,14 @@ void nominations_follow_all(struct scheduler *scheduler)
 {
 	const struct ledger_pod *pod;
 
-	table_for_each (&scheduler->ledger.pods, cursor, pod)
+	table_for_each (&scheduler->core.ledger.pods, cursor, pod)
 		if (pod->occupancy == OCCUPANCY_WAITING && pod->facts.nominated_node)
 			nomination_follow(scheduler, &pod->facts);
 }
 
 const struct node_ledger *nomination_waits(const struct scheduler *scheduler, const struct pod_facts *pod)
 {
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, pod->uid);
 	const struct node_ledger *node;
 
 	if (!pod->nominated_node || !is_nominated_for(known, pod->nominated_node))

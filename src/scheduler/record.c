@@ -30,8 +30,8 @@ struct chosen_gpus {
 static void describe_choice(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
 	const struct placement *placement, struct chosen_gpus *chosen, struct decision *decision)
 {
-	const struct node_ledger *known = ledger_node(&scheduler->ledger, node);
-	const struct ledger_pod *entry = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct node_ledger *known = ledger_node(&scheduler->core.ledger, node);
+	const struct ledger_pod *entry = ledger_pod(&scheduler->core.ledger, pod->uid);
 	const struct node_explanation *e = &chosen->explanation;
 	/* ledger_explain() leaves the pod's own hold out of account, but not its reservation. */
 	bool reserved = entry && entry->occupancy == OCCUPANCY_RESERVED;
@@ -40,7 +40,7 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	if (!known)
 		return;
 	decision->policy = gpu_policy_text(known->facts.policy);
-	ledger_explain(&scheduler->ledger, node, pod, &chosen->explanation);
+	ledger_explain(&scheduler->core.ledger, node, pod, &chosen->explanation);
 	for (size_t i = 0; i < e->n_gpus; i++) {
 		const struct gpu_explanation *gpu = &e->gpus[i];
 
@@ -80,7 +80,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	const uint32_t reject_reasons[REJECT_MAX], const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_FILTER);
-	const struct ledger_pod *held = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct ledger_pod *held = ledger_pod(&scheduler->core.ledger, pod->uid);
 	struct decision_reason reasons[DECISION_REASONS_MAX];
 	struct decision_node nodes[DECISION_NODES_MAX];
 	char texts[DECISION_REASONS_MAX][64];

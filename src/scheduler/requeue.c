@@ -14,10 +14,8 @@
 #include "kube/client.h"
 #include "kube/names.h"
 #include "net/loop.h"
-#include "scheduler/gangs.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define TIMEOUT_MS 3000
@@ -47,7 +45,6 @@ int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer)
 	if (!requeuer)
 		return -ENOMEM;
 	requeuer->scheduler = scheduler;
-	requeue_list_init(&scheduler->requeues);
 	list_init(&requeuer->requests);
 	r = loop_add_timer(scheduler->loop, requeuer_on_timer, requeuer, &requeuer->timer);
 	if (r < 0) {
@@ -64,7 +61,6 @@ void requeuer_free(struct requeuer *requeuer)
 		return;
 	list_for_each_safe (item, after, &requeuer->requests)
 		free(list_entry(item, struct requeue_request, item));
-	requeue_list_release(&requeuer->scheduler->requeues);
 	loop_timer_remove(requeuer->timer);
 	free(requeuer);
 }
@@ -80,16 +76,10 @@ static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 	loop_timer_set(requeuer->timer, delay_ns);
 }
 
-static void look_if_due(struct requeuer *requeuer)
-{
-	if (requeue_list_is_due(&requeuer->scheduler->requeues, &requeuer->scheduler->ledger))
-		look_within(requeuer, LOOK_DELAY_NS);
-}
-
 void requeuer_look(struct requeuer *requeuer)
 {
-	gang_controller_look(requeuer->scheduler->gangs);
-	look_if_due(requeuer);
+	if (requeue_list_is_due(&requeuer->scheduler->core.requeues, &requeuer->scheduler->core.ledger))
+		look_within(requeuer, LOOK_DELAY_NS);
 }
 
 static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int result)
@@ -97,7 +87,7 @@ static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int
 	if (result < 0)
 		log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->namespace_,
 			pod->name, result == -E2BIG ? "too many pods wait" : strerror(-result));
-	look_if_due(requeuer);
+	requeuer_look(requeuer);
 }
 
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod)
@@ -105,19 +95,14 @@ void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod)
 	struct scheduler *scheduler = requeuer->scheduler;
 
 	reported(requeuer, pod,
-		requeue_list_rejected(&scheduler->requeues, pod, &scheduler->ledger, monotonic_ns()));
-}
-
-void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod)
-{
-	reported(requeuer, pod,
-		requeue_list_found_waiting(&requeuer->scheduler->requeues, pod, monotonic_ns()));
+		requeue_list_rejected(
+			&scheduler->core.requeues, pod, &scheduler->core.ledger, monotonic_ns()));
 }
 
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
 {
 	reported(requeuer, pod,
-		requeue_list_eviction_due(&requeuer->scheduler->requeues, pod, monotonic_ns()));
+		requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns()));
 }
 
 void requeuer_has_no_unit(
@@ -125,26 +110,14 @@ void requeuer_has_no_unit(
 {
 	reported(requeuer, pod,
 		requeue_list_has_no_unit(
-			&requeuer->scheduler->requeues, pod, freed, until_ns, monotonic_ns()));
+			&requeuer->scheduler->core.requeues, pod, freed, until_ns, monotonic_ns()));
 }
 
 void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed)
 {
 	reported(requeuer, pod,
-		requeue_list_found_without_unit(&requeuer->scheduler->requeues, pod, freed, monotonic_ns()));
-}
-
-void requeuer_leave(struct requeuer *requeuer, const char *uid)
-{
-	requeue_list_leave(&requeuer->scheduler->requeues, uid);
-}
-
-void requeuer_forget_gone(struct requeuer *requeuer)
-{
-	struct scheduler *scheduler = requeuer->scheduler;
-
-	if (sync_is_following(scheduler->sync))
-		requeue_list_forget_gone(&scheduler->requeues, &scheduler->ledger, monotonic_ns());
+		requeue_list_found_without_unit(
+			&requeuer->scheduler->core.requeues, pod, freed, monotonic_ns()));
 }
 
 /* ---- the requeue ---- */
@@ -161,7 +134,7 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 	if (!requeuer->failing)
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
-	requeue_list_failed(&requeuer->scheduler->requeues, uid, monotonic_ns());
+	requeue_list_failed(&requeuer->scheduler->core.requeues, uid, monotonic_ns());
 	look_within(requeuer, NS_PER_S);
 }
 
@@ -221,7 +194,7 @@ static void requeuer_on_timer(void *userdata)
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
 	size_t n = requeue_list_look(
-		&scheduler->requeues, &scheduler->ledger, monotonic_ns(), pods, &again_ns);
+		&scheduler->core.requeues, &scheduler->core.ledger, monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)

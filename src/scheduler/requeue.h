@@ -18,19 +18,14 @@ struct scheduler;
 int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer);
 void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 
-/* Reports to scheduler->requeues, as requeue_list_*() of the same name in core/requeue.h, and a look soon if
- * that is worth it. If there are too many pods, or no memory, a message in the log says so. */
+/* Reports to scheduler->core.requeues, as requeue_list_*() of the same name in core/requeue.h, and a look
+ * soon if that is worth it. If there are too many pods, or no memory, a message in the log says so. */
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
-void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod);
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
 void requeuer_has_no_unit(
 	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns);
 void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed);
-void requeuer_leave(struct requeuer *requeuer, const char *uid);
 
-/* requeuer_look() - the ledger may have changed, or something was reported to scheduler->requeues or to the
- * gangs: look soon which pods are to be requeued. */
+/* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look
+ * soon which pods are to be requeued. */
 void requeuer_look(struct requeuer *requeuer);
-
-/* requeuer_forget_gone() - requeue_list_forget_gone(), if the watch is open. */
-void requeuer_forget_gone(struct requeuer *requeuer);

@@ -188,7 +188,7 @@ static bool lend_uid(struct json_object *object)
 
 static int judge_node(struct simulation *simulation, struct json_object *node, struct error *err)
 {
-	struct ledger *ledger = &simulation->scheduler->ledger;
+	struct ledger *ledger = &simulation->scheduler->core.ledger;
 	_cleanup_node_facts_ struct node_facts facts;
 	struct error problem = {0};
 	char text[64];
@@ -292,7 +292,7 @@ char *simulate_filter(struct scheduler *scheduler, const char *body, size_t len)
 	const char *text;
 	int r;
 
-	if (!scheduler_is_ready(scheduler))
+	if (!core_is_ready(&scheduler->core))
 		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
 	pod_facts_init(&simulation.pod);
 	r = answer ? simulate(&simulation, body, len, answer, &err) : -ENOMEM;

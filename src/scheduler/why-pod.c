@@ -11,7 +11,6 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/selector.h"
-#include "scheduler/gangs.h"
 #include "scheduler/inspect.h"
 #include "scheduler/scheduler.h"
 
@@ -118,11 +117,10 @@ static const char *gang_of_labels(const struct pod_facts *pod, size_t *ret_len)
 }
 
 /* The pod is bound, and its labels name a gang that it was not of when it was bound. */
-static const char *later_gang(
-	const struct gang_controller *controller, const struct ledger_pod *pod, size_t *ret_len)
+static const char *later_gang(const struct gangs *gangs, const struct ledger_pod *pod, size_t *ret_len)
 {
 	const char *name = gang_of_labels(&pod->facts, ret_len);
-	const struct pod_facts *member = gang_controller_facts(controller, pod->facts.uid);
+	const struct pod_facts *member = gangs_facts(gangs, pod->facts.uid);
 
 	if (!name || pod->occupancy != OCCUPANCY_BOUND || pod->facts.finished || pod->facts.deleting)
 		return NULL;
@@ -136,13 +134,13 @@ static int64_t count_later(const struct scheduler *scheduler, const char *namesp
 	const struct ledger_pod *pod;
 	int64_t n = 0;
 
-	table_for_each (&scheduler->ledger.pods, cursor, pod) {
+	table_for_each (&scheduler->core.ledger.pods, cursor, pod) {
 		size_t len;
 		const char *name;
 
 		if (strcmp(pod->facts.namespace_, namespace_) != 0)
 			continue;
-		name = later_gang(scheduler->gangs, pod, &len);
+		name = later_gang(&scheduler->core.gangs, pod, &len);
 		n += name && strlen(gang) == len && memcmp(gang, name, len) == 0;
 	}
 	return n;
@@ -177,13 +175,14 @@ static struct json_object *gang_json(
 	return object;
 }
 
-void why_add_gang(struct json_object *root, const struct scheduler *scheduler, const struct ledger_pod *pod)
+void why_add_gang(struct json_object *root, struct scheduler *scheduler, const struct ledger_pod *pod)
 {
 	struct gang_view view;
 	size_t len;
-	const char *later = later_gang(scheduler->gangs, pod, &len);
+	const char *later = later_gang(&scheduler->core.gangs, pod, &len);
 
-	if (gang_controller_find(scheduler->gangs, pod->facts.uid, &view))
+	if (gangs_find(
+		    &scheduler->core.gangs, &scheduler->core.ledger, pod->facts.uid, monotonic_ns(), &view))
 		json_set(root, "gang", gang_json(scheduler, &view, pod->facts.namespace_));
 	if (later)
 		json_set(root, "gangLabel", json_object_new_string_len(later, (int)len));

@@ -13,4 +13,4 @@ struct json_object *why_waiting_json(const struct requeue_state *state);
 
 /* why_add_gang() - root's "gang": the pod's gang, if it has one; and "gangLabel": the gang that the labels of
  * a bound pod name, if it was bound outside that gang. */
-void why_add_gang(struct json_object *root, const struct scheduler *scheduler, const struct ledger_pod *pod);
+void why_add_gang(struct json_object *root, struct scheduler *scheduler, const struct ledger_pod *pod);

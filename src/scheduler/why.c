@@ -332,7 +332,7 @@ static void add_decisions(
 
 static char *why_json(struct scheduler *scheduler, const struct question *question)
 {
-	const struct ledger_pod *pod = find_pod(&scheduler->ledger, question);
+	const struct ledger_pod *pod = find_pod(&scheduler->core.ledger, question);
 	struct json_object *root = json_object_new_object();
 	struct json_object *unit = policies_explain(
 		scheduler->policies, question->namespace_, question->name);
@@ -340,16 +340,16 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	char time[TIME_TEXT_SIZE], *text;
 
 	json_set(root, "time", json_new_text(time_text(realtime_ns(), time)));
-	json_set(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
+	json_set(root, "ready", json_object_new_boolean(core_is_ready(&scheduler->core)));
 	if (pod) {
 		const char *only = question->node ? question->node : pod->node;
 
-		json_set(root, "pod", why_pod_json(&scheduler->ledger, pod));
-		if (requeue_list_find(&scheduler->requeues, pod->facts.uid, REQUEUE_ROOM, &waiting))
+		json_set(root, "pod", why_pod_json(&scheduler->core.ledger, pod));
+		if (requeue_list_find(&scheduler->core.requeues, pod->facts.uid, REQUEUE_ROOM, &waiting))
 			json_set(root, "waiting", why_waiting_json(&waiting));
 		why_add_gang(root, scheduler, pod);
 		if (!pod->facts.finished)
-			add_nodes(root, &scheduler->ledger, &pod->facts, only);
+			add_nodes(root, &scheduler->core.ledger, &pod->facts, only);
 	}
 	if (unit)
 		json_set(root, "resourcePolicy", unit);

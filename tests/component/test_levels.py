@@ -209,6 +209,19 @@ def test_what_the_watch_told_while_the_namespace_was_listed_is_newer_than_the_li
     wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [3, 1])
 
 
+def test_no_pod_is_bound_before_the_pods_of_its_namespace_are_read(api, start, nodes):
+    """Another process has answered filter, and this one does not know yet how many pods are there."""
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    web(api, "first", node="a1")
+    pod = web(api, "p")
+    late = api.inject("GET", PODS_OF_DEFAULT, delay=1.5)
+    scheduler = start()
+    scheduler.has_read_pods()
+    assert "the pods of namespace default are not read yet" in scheduler.bind(pod, "a1")
+    wait_for(lambda: "no place in a level of node a1" in scheduler.bind(pod, "a1"))
+    assert not late.times and scheduler.bind(pod, "b1") == ""
+
+
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 403}, {"status": 200, "body": '{"items": [{"metadata"'}, {"status": 200, "body": "[]"},
                                    {"cut_after": 40}, {"drop": True}], ids=["error", "forbidden", "malformed", "no-list", "cut", "dropped"])
 def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_in_before(api, start, nodes, fault):

@@ -12,6 +12,7 @@
 #include "kube/json.h"
 #include "net/http-server.h"
 #include "net/loop.h"
+#include "scheduler/actuator.h"
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
 #include "scheduler/journal.h"
@@ -103,15 +104,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	MUST(recorder_new(&scheduler.recorder) == 0);
 	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.best_nodes = 2;
-	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;
 }
 
 static void cluster_begin(void)
 {
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
+	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
-	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
+	bind_start(&scheduler);
+	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
 	for (int i = 0; i < 3; i++) {
 		_cleanup_node_facts_ struct node_facts facts;
 
@@ -126,7 +128,7 @@ static void cluster_begin(void)
 			facts.gpus[k].mib = 8192;
 			facts.gpus[k].healthy = true;
 		}
-		MUST(ledger_set_node(&scheduler.ledger, &facts) == 0);
+		MUST(ledger_set_node(&scheduler.core.ledger, &facts) == 0);
 	}
 }
 
@@ -153,11 +155,11 @@ static void cluster_end(void)
 {
 	size_t over = 0;
 
-	MUST(ledger_check(&scheduler.ledger, &over) == 0 && over == 0);
-	MUST(bind_queue_busy(scheduler.binds) == 0);
-	bind_queue_free(scheduler.binds);
+	MUST(ledger_check(&scheduler.core.ledger, &over) == 0 && over == 0);
+	MUST(scheduler.core.binds.n_open == 0);
+	actuator_free(scheduler.actuator);
 	requeuer_free(scheduler.requeuer);
-	ledger_release(&scheduler.ledger);
+	core_release(&scheduler.core);
 }
 
 static void check_answer(char *answer, enum json_type type)
@@ -172,11 +174,11 @@ static void check_answer(char *answer, enum json_type type)
 /* Whatever is asked, the ledger stays as it is. */
 static void check_simulation(const char *body, size_t len)
 {
-	uint64_t generation = scheduler.ledger.generation;
+	uint64_t generation = scheduler.core.ledger.generation;
 
 	check_answer(simulate_filter(&scheduler, body, len), json_type_object);
-	MUST(scheduler.ledger.generation == generation && list_empty(&scheduler.ledger.holds));
-	MUST(ledger_check(&scheduler.ledger, NULL) == 0);
+	MUST(scheduler.core.ledger.generation == generation && list_empty(&scheduler.core.ledger.holds));
+	MUST(ledger_check(&scheduler.core.ledger, NULL) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -199,7 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (verb != 'f' && verb != 'b' && verb != 's')
 		check_answer(extender_prioritize(&scheduler, body, len), json_type_array);
 	if (verb != 'f' && verb != 'p' && verb != 's') {
-		bind_queue_submit(scheduler.binds, (struct http_call *)&n_replies, body, len);
+		bind_submit(&scheduler, (struct http_call *)&n_replies, body, len);
 		api_server_answers(answer, nul ? (size_t)(data + size - nul - 1) : 0);
 		MUST(n_replies == 1);
 	}

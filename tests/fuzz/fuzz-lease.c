@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/client.h"
@@ -115,12 +116,12 @@ static void answer(const char *text, size_t len)
 }
 
 /* Nobody binds before a write has succeeded, and whoever may not says why. */
-static void check(const struct ledger_lease *lease)
+static void check(void)
 {
 	struct error err = {""};
 
-	if (ledger_lease_may_bind(lease, &err) == 0)
-		MUST(renewed && ledger_lease_may_plan(lease, &err) == 0);
+	if (ownership_may_bind(&scheduler.core.ownership, monotonic_ns(), &err) == 0)
+		MUST(renewed && ownership_may_plan(&scheduler.core.ownership, &err) == 0);
 	else
 		MUST(err.text[0]);
 }
@@ -142,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		if (asked.fn)
 			answer(text + at, len);
-		check(lease);
+		check();
 	}
 	ledger_lease_stop(lease);
 	MUST(!asked.fn);

@@ -204,25 +204,13 @@ const char *http_call_query(const struct http_call *call, const char *key)
 /* By the linker in the place of those of scheduler/lease.c and sync.c (meson.build): this replica may write
  * if the Lease of the kube-scheduler beside it, which is asked for, says so; the watch of pods is open and
  * never behind. */
-int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size);
-bool __wrap_sync_is_following(const struct sync *sync);
 int64_t __wrap_sync_heard_ns(const struct sync *sync);
-
-int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
-{
-	return 0;
-}
 
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size)
 {
 	snprintf(path, size, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler");
 	return 0;
-}
-
-bool __wrap_sync_is_following(const struct sync *sync)
-{
-	return true;
 }
 
 int64_t __wrap_sync_heard_ns(const struct sync *sync)
@@ -313,7 +301,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
 	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
-	scheduler.nodes_synced = scheduler.pods_synced = true;
 	scheduler.lease = (struct ledger_lease *)&scheduler;
 	return 0;
 }
@@ -326,7 +313,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ours = true;
 	memset(calls, 0, sizeof(calls));
 	n_calls = n_pending = 0;
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
+	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
+	scheduler.core.following = true;
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(policies_start(&scheduler, &policies) == 0);
 	scheduler.policies = policies;
@@ -343,7 +332,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
 		MUST(!watches[i].kind);
 	requeuer_free(scheduler.requeuer);
-	ledger_release(&scheduler.ledger);
+	core_release(&scheduler.core);
 	ours = false;
 	free(text);
 	return 0;

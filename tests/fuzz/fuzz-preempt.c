@@ -29,7 +29,6 @@ static struct scheduler scheduler;
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	log_open("fuzz-preempt", LOG_LEVEL_ERROR);
-	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;
 }
 
@@ -57,7 +56,7 @@ static void add_node(int i)
 		facts.gpus[k] = (struct gpu_facts){.index = (int)k, .mib = 8192, .healthy = true};
 		snprintf(facts.gpus[k].uuid, sizeof(facts.gpus[k].uuid), "GPU-%d-%zu", i, k);
 	}
-	MUST(ledger_set_node(&scheduler.ledger, &facts) == 0);
+	MUST(ledger_set_node(&scheduler.core.ledger, &facts) == 0);
 }
 
 /* Two pods of 4 units on each GPU, the more important the higher k. */
@@ -77,7 +76,7 @@ static void add_pod(int node, int k)
 		node, k, node, k, k % 2, node, k / 2, k, node);
 	object = object_from(text);
 	MUST(pod_facts_from_json(object, &facts, NULL) == 0 && facts.has_placement);
-	MUST(ledger_set_pod(&scheduler.ledger, &facts) == 0);
+	MUST(ledger_set_pod(&scheduler.core.ledger, &facts) == 0);
 }
 
 static void cluster_begin(void)
@@ -87,7 +86,8 @@ static void cluster_begin(void)
 		"\"matchLabels\":{\"app\":\"a0\"}}},\"status\":{\"disruptionsAllowed\":1}}");
 	struct budget *budget;
 
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
+	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
 	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
 	budgets_init(&scheduler.budgets);
 	MUST(budget_from_json(object, &budget, NULL) == 0 && budgets_set(&scheduler.budgets, budget) == 0);
@@ -160,7 +160,7 @@ static void show(const char *text, size_t len)
 	pod_facts_init(&facts);
 	if (json_parse(text, len, &object, NULL) < 0 || pod_facts_from_json(object, &facts, NULL) < 0)
 		return;
-	MUST(ledger_set_pod(&scheduler.ledger, &facts) == 0);
+	MUST(ledger_set_pod(&scheduler.core.ledger, &facts) == 0);
 	nomination_follow(&scheduler, &facts);
 	nomination_waits(&scheduler, &facts);
 	nominations_follow_all(&scheduler);
@@ -176,9 +176,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ask(body, len);
 	show(shown, left);
 	ask(body, len);
-	MUST(ledger_check(&scheduler.ledger, &over) == 0);
+	MUST(ledger_check(&scheduler.core.ledger, &over) == 0);
 	budgets_release(&scheduler.budgets);
-	ledger_release(&scheduler.ledger);
+	core_release(&scheduler.core);
 	journal_free(scheduler.journal);
 	recorder_free(scheduler.recorder);
 	return 0;

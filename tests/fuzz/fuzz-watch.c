@@ -5,10 +5,11 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "net/loop.h"
-#include "scheduler/bind.h"
+#include "scheduler/actuator.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
@@ -117,11 +118,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 	size_t turn = 0, over;
 
-	scheduler.nodes_synced = scheduler.pods_synced = false;
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
-	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
-	MUST(resizes_new(&scheduler, &scheduler.resizes) == 0);
+	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
+	resizes_start(&scheduler);
 	MUST(sync_start(&scheduler, &scheduler.sync) == 0);
 	for (size_t at = 0; at <= size && turn < 64; turn++) {
 		size_t len = strlen(text + at);
@@ -130,18 +130,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int i = 0; i < 3; i++)
 			loop_run_once(scheduler.loop, 0);
 		answer_questions();
-		resizes_tick(scheduler.resizes);
+		core_tick(&scheduler.core, monotonic_ns());
+		actuate(&scheduler);
 		if (len && (kind = strchr(kinds, text[at])) && streams[kind - kinds].fn)
 			stream_answer(&streams[kind - kinds], text + at + 1, len - 1);
 		at += len + 1;
-		MUST(ledger_check(&scheduler.ledger, &over) == 0);
+		MUST(ledger_check(&scheduler.core.ledger, &over) == 0);
 	}
 	answer_questions();
 	sync_stop(scheduler.sync);
-	bind_queue_free(scheduler.binds);
-	resizes_free(scheduler.resizes);
+	actuator_free(scheduler.actuator);
 	requeuer_free(scheduler.requeuer);
-	ledger_release(&scheduler.ledger);
+	core_release(&scheduler.core);
 	free(text);
 	return 0;
 }

@@ -74,7 +74,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_open("fuzz-why", LOG_LEVEL_ERROR);
 	MUST(loop_new(&scheduler.loop) == 0);
 	scheduler.best_nodes = 2;
-	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;
 }
 
@@ -90,15 +89,15 @@ static void happen(char *line)
 	if (len < 3 || line[1] != ' ')
 		return;
 	if (line[0] == 'd')
-		ledger_delete_pod(&scheduler.ledger, line + 2, INT64_MAX - 1);
+		ledger_delete_pod(&scheduler.core.ledger, line + 2, INT64_MAX - 1);
 	if (line[0] == 'f')
 		free(extender_filter(&scheduler, NULL, line + 2, len - 2, &(bool){false}));
 	if ((line[0] != 'n' && line[0] != 'p') || json_parse(line + 2, len - 2, &object, NULL) < 0)
 		return;
 	if (line[0] == 'n' && node_facts_from_json(object, &node, NULL) == 0)
-		MUST(ledger_set_node(&scheduler.ledger, &node) == 0);
+		MUST(ledger_set_node(&scheduler.core.ledger, &node) == 0);
 	if (line[0] == 'p' && pod_facts_from_json(object, &pod, NULL) == 0)
-		MUST(ledger_set_pod(&scheduler.ledger, &pod) == 0);
+		MUST(ledger_set_pod(&scheduler.core.ledger, &pod) == 0);
 }
 
 static void ask_why(struct http_call *call)
@@ -146,7 +145,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		line = strsep(&rest, "\n");
 		call.values[i] = line && *line ? line : NULL;
 	}
-	ledger_init(&scheduler.ledger);
+	core_init(&scheduler.core, NULL);
+	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
 	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0 &&
 		requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	while ((line = strsep(&rest, "\n")))
@@ -154,8 +154,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ask_why(&call);
 	requeuer_free(scheduler.requeuer); /* its timer would wake pods, and there is no API server */
 	ask_history(&call);
-	MUST(ledger_check(&scheduler.ledger, NULL) == 0);
-	ledger_release(&scheduler.ledger);
+	MUST(ledger_check(&scheduler.core.ledger, NULL) == 0);
+	core_release(&scheduler.core);
 	journal_free(scheduler.journal);
 	recorder_free(scheduler.recorder);
 	return 0;

@@ -18,6 +18,8 @@ bool api_is_away_from(const struct sim *sim, int node)
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state)
 {
 	static const char *const gang_names[GANGS_MAX + 1] = {NULL, "g1", "g2", "g3", "g4", "g5"};
+	static const char *const sizes[] = {
+		"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"};
 	struct pod_facts facts = sim->pods[pod].facts;
 	int gang;
 
@@ -33,6 +35,7 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 		gang = state->gang;
 	facts.gang = (char *)gang_names[gang];
 	facts.gang_min = gang && !sim->plan->gangs[gang].group ? sim->plan->gangs[gang].min : 0;
+	facts.resize = (char *)(state->wanted ? sizes[state->wanted] : NULL);
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;
@@ -74,7 +77,7 @@ static bool lists(const struct sim *sim, int watcher, const struct state *state)
 {
 	return selects(watcher, state) &&
 	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase == PHASE_SUCCEEDED &&
-		       !sim->rations[watcher / 3].pods_synced);
+		       !sim->rations[watcher / 3].core.pods_listed);
 }
 
 static void deliver_pod(struct sim *sim, int w, int pod, const struct state *state, bool selected)

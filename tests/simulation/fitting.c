@@ -230,7 +230,7 @@ void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth)
 
 		if (!sim->kube_schedulers[i].leads || !ration->alive)
 			continue;
-		list_for_each (item, &ration->ledger.nominations) {
+		list_for_each (item, &ration->core.ledger.nominations) {
 			const struct nomination *kept = list_entry(item, struct nomination, all);
 			int n = kept->node->facts.name[1] - '0';
 

@@ -381,7 +381,7 @@ static void check_kept(struct sim *sim, int pair)
 	int keeps = 0;
 
 	for (int i = 0; i < sim->n_pods && ration->alive && sim->kube_schedulers[pair].leads; i++) {
-		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+		const struct ledger_pod *known = ledger_pod(&ration->core.ledger, sim->pods[i].uid_text);
 		int g = pod_gang(sim, i);
 
 		if (!known || !known->nomination)

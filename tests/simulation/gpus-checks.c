@@ -178,13 +178,13 @@ void gpus_look(const struct sim *sim, int pair, struct gpus_seen *ret)
 	memset(ret->node, -1, sizeof(ret->node));
 	memset(ret->kept_node, -1, sizeof(ret->kept_node));
 	for (int i = 0; i < sim->n_pods && sim->plan->whole_gpus; i++) {
-		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+		const struct ledger_pod *known = ledger_pod(&ration->core.ledger, sim->pods[i].uid_text);
 		const struct nomination *kept = known ? known->nomination : NULL;
 
 		if (!known)
 			continue;
 		ret->occupancy[i] = (uint8_t)known->occupancy;
-		ret->planned[i] = gangs_holds(&ration->gangs, known->facts.uid);
+		ret->planned[i] = gangs_holds(&ration->core.gangs, known->facts.uid);
 		if (known->occupancy != OCCUPANCY_WAITING)
 			ret->node[i] = (int8_t)number_of(known->node);
 		if (ret->node[i] >= 0 && known->has_placement)
@@ -223,7 +223,7 @@ static struct ask ask_of(
 		ask.near |= seen->gpus[i];
 		ask.pods--;
 	}
-	list_for_each (item, &ration->ledger.nominations) {
+	list_for_each (item, &ration->core.ledger.nominations) {
 		const struct nomination *kept = list_entry(item, struct nomination, all);
 
 		if (number_of(kept->node->facts.name) == node && fitting_is_kept_from(sim, kept, pod))
@@ -271,7 +271,8 @@ void gpus_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_
 	gpus_look(sim, pair, &seen);
 	/* The order of nodes does not know of what is kept. And a kube-scheduler whose watch is behind asks
 	 * for one that is bound: no answer of ours moves it. */
-	if (!list_empty(&sim->rations[pair].ledger.nominations) || seen.occupancy[pod] >= OCCUPANCY_RESERVED)
+	if (!list_empty(&sim->rations[pair].core.ledger.nominations) ||
+		seen.occupancy[pod] >= OCCUPANCY_RESERVED)
 		return;
 	first = ask_of(sim, pair, &seen, pod, nodes[0], 0);
 	for (size_t i = 1; i < n; i++) {

@@ -133,13 +133,13 @@ static void check_gpus(struct sim *sim, int n)
 static void check_ledger(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
-	size_t wrong = ledger_check(&ration->ledger, NULL);
+	size_t wrong = ledger_check(&ration->core.ledger, NULL);
 
 	ration->changed = false;
 	if (wrong)
 		sim_violate(sim, "the ledger's sums are those of its pods", "pair %d: %zu sums", pair, wrong);
 	for (int n = 0; n < sim->n_nodes; n++) {
-		const struct node_ledger *node = ledger_node(&ration->ledger, sim->nodes[n].name);
+		const struct node_ledger *node = ledger_node(&ration->core.ledger, sim->nodes[n].name);
 
 		if (node && node->recounts)
 			sim_violate(sim, "no sum of the ledger goes below zero", "pair %d n%d", pair, n);
@@ -259,7 +259,8 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
 {
 	for (int n = 0; n < sim->n_nodes; n++) {
-		const struct node_ledger *node = ledger_node(&sim->rations[pair].ledger, sim->nodes[n].name);
+		const struct node_ledger *node = ledger_node(
+			&sim->rations[pair].core.ledger, sim->nodes[n].name);
 
 		if (!node || node->unplaced_units != truth->unplaced[n])
 			sim_violate(sim, "the ledger is what the API server says",

@@ -1,5 +1,5 @@
-/* ration-scheduler: what extender.c, bind.c, requeue.c, sync.c and verify-unlisted.c do around the real
- * ledger and the real decisions. */
+/* ration-scheduler: what extender.c, requeue.c and the requests of bind.c, sync.c and verify-unlisted.c do
+ * around the core that ships. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,24 +11,33 @@
 #include "sim.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)
-#define DOUBT_NS (10 * NS_PER_S)
 #define SPOILT_NS (25 * NS_PER_S) /* a Binding comes late, or stays in doubt */
 #define LOOK_DELAY_NS (50 * MS)
 
-bool ration_is_ready(const struct ration *ration)
+struct core *ration_core(struct sim *sim, int pair)
 {
-	return ration->pods_synced && ration->nodes_synced;
+	struct core *core = &sim->rations[pair].core;
+
+	core->following = sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected;
+	return core;
 }
+
+static const struct bind_ops ops;
 
 void ration_start(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
+	struct gang_rules rules = {.keep_after_ns = GANG_KEEP_AFTER_NS, .timeout_ns = GANG_TIMEOUT_NS};
 
 	if (pair >= sim->n_pairs || ration->alive)
 		return;
-	*ration = (struct ration){.alive = true, .epoch = ration->epoch + 1};
-	ledger_init(&ration->ledger);
-	requeue_list_init(&ration->requeues);
+	*ration = (struct ration){.alive = true, .epoch = ration->epoch + 1, .sim = sim, .pair = pair};
+	if (sim->broken == BREAK_GANG_NO_KEEPING)
+		rules.keep_after_ns = 3600 * NS_PER_S;
+	core_init(&ration->core, &rules);
+	ration->core.binds.ops = ops;
+	ration->core.binds.ops.userdata = ration;
+	ration->core.resizings.ops = size_ops(ration);
 	memset(ration->held, -1, sizeof(ration->held));
 	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
@@ -48,9 +57,10 @@ void ration_kill(struct sim *sim, int pair)
 		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
 	ration->alive = false;
 	ration->epoch++;
-	controller_stop(sim, pair);
-	ledger_release(&ration->ledger);
-	requeue_list_release(&ration->requeues);
+	core_release(&ration->core);
+	requeue_list_release(&ration->no_requeues);
+	for (int i = 0; i < sim->n_pods; i++)
+		placement_release(&ration->sending[i]);
 	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
 	watch_stop(sim, pair_watcher(pair, W_RATION_NODES));
 }
@@ -61,7 +71,7 @@ static void miss_orphans(struct sim *sim, const struct ration *ration)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct pod *pod = &sim->pods[i];
-		const struct ledger_pod *known = ledger_pod(&ration->ledger, pod->uid_text);
+		const struct ledger_pod *known = ledger_pod(&ration->core.ledger, pod->uid_text);
 
 		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) || (ration->was_bound & BIT(i)) ||
 			(known && known->occupancy >= OCCUPANCY_BOUND))
@@ -81,17 +91,6 @@ static void look_within(struct sim *sim, int pair, int64_t delay_ns)
 	sim_after(sim, delay_ns, EVENT_LOOK, ration->epoch, pair, 0, 0);
 }
 
-/* After each use of the ledger: somebody may fit now. */
-void ration_changed(struct sim *sim, int pair)
-{
-	struct ration *ration = &sim->rations[pair];
-
-	ration->changed = true;
-	controller_look(sim, pair);
-	if (requeue_list_is_due(&ration->requeues, &ration->ledger))
-		look_within(sim, pair, LOOK_DELAY_NS);
-}
-
 static void look(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -104,7 +103,7 @@ static void look(struct sim *sim, int pair)
 	ration->look_ns = 0;
 	if (sim->broken == BREAK_NO_REQUEUE)
 		return;
-	n = requeue_list_look(&ration->requeues, &ration->ledger, sim->now_ns, pods, &again_ns);
+	n = requeue_list_look(&ration->core.requeues, &ration->core.ledger, sim->now_ns, pods, &again_ns);
 	for (size_t i = 0; i < n; i++) {
 		int pod = atoi(pods[i]->uid + 1);
 
@@ -155,9 +154,9 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	struct node_facts facts = sim->nodes[node].facts;
 
 	if (state->gone) {
-		ledger_remove_node(&ration->ledger, facts.name, facts.uid);
+		ledger_remove_node(&ration->core.ledger, facts.name, facts.uid);
 		node_forget_holds(ration, node);
-		ration_changed(sim, pair);
+		ration_carry_out(sim, pair);
 		return;
 	}
 	held_init(&facts.held);
@@ -176,134 +175,85 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 		facts.mode = GPU_MODE_NONE;
 		facts.n_gpus = 0;
 	}
-	if (ledger_set_node(&ration->ledger, &facts) < 0)
+	if (ledger_set_node(&ration->core.ledger, &facts) < 0)
 		sim->truncated = "out of memory";
 	/* Our LIST of Leases shows one, whoever has written it when. */
-	if (!ledger_node(&ration->ledger, facts.name)->heard_ns && sim->broken != BREAK_SILENCE_IS_AN_END)
-		ledger_hear_agent(&ration->ledger, facts.name, sim->now_ns);
+	if (!ledger_node(&ration->core.ledger, facts.name)->heard_ns &&
+		sim->broken != BREAK_SILENCE_IS_AN_END)
+		ledger_hear_agent(&ration->core.ledger, facts.name, sim->now_ns);
 	held_release(&facts.held);
 	node_forget_holds(ration, node);
-	ration_changed(sim, pair);
+	ration_carry_out(sim, pair);
 }
 
-/* ended: its containers have, too. Otherwise it may stay as an orphan. */
-static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
+/* Before the watch tells that the pod has ended. */
+static void note_end(struct ration *ration, const char *uid, int pod)
 {
-	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, uid);
 
-	ration->forgotten |= BIT(pod);
 	if (known && known->occupancy >= OCCUPANCY_BOUND)
 		ration->was_bound |= BIT(pod);
-	if (ended || sim->broken == BREAK_FREE_ON_DELETE)
-		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
-	else
-		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + ORPHAN_NS);
-	controller_forget(sim, pair, pod, ended);
-	requeue_list_leave(&ration->requeues, sim->pods[pod].uid_text);
 	ration->held[pod] = -1;
 }
 
-static void assume_running(struct sim *sim, int pair, int pod)
+static void pod_is_gone(struct sim *sim, int pair, int pod)
 {
-	struct ledger *ledger = &sim->rations[pair].ledger;
-	const struct ledger_pod *known = ledger_pod(ledger, sim->pods[pod].uid_text);
-	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	struct core *core = ration_core(sim, pair);
+	const char *uid = sim->pods[pod].uid_text;
 
-	if (!known || known->occupancy != OCCUPANCY_BOUND || pod_facts_copy(&known->facts, &facts) < 0)
-		return;
-	facts.running = true;
-	if (ledger_set_pod(ledger, &facts) < 0)
+	say(sim, "ration %d sees u%d gone", pair, pod);
+	note_end(&sim->rations[pair], uid, pod);
+	if (core_pod_is_gone(core, uid, !sim->from_list, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
-}
-
-/* Only what fits can run. */
-static void count_failed_pods(struct sim *sim, struct ration *ration)
-{
-	if (!ration->nodes_synced || !ration->pods_synced)
-		return;
-	for_each_bit (i, ration->failed) {
-		const struct state *state = &sim->pods[i].state;
-		struct pod_facts facts = api_facts(sim, i, state);
-
-		facts.node = (char *)"";
-		facts.running = true;
-		facts.finished = false;
-		if (ledger_reserve(&ration->ledger, &facts, sim->nodes[state->node].name, &facts.placement) <
-			0)
-			continue;
-		ledger_confirm(&ration->ledger, facts.uid);
-		ledger_delete_pod(&ration->ledger, facts.uid, sim->now_ns + ORPHAN_NS);
-	}
-	ration->failed = 0;
+	if (sim->broken == BREAK_FREE_ON_DELETE)
+		ledger_remove_pod(&core->ledger, uid);
 }
 
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted)
 {
 	struct ration *ration = &sim->rations[pair];
+	struct core *core = ration_core(sim, pair);
 	struct pod_facts facts = api_facts(sim, pod, state);
+	bool new_verdict = state->node < 0 && state->verdict &&
+			   state->verdict != (uintptr_t)table_get(&core->verdicts, facts.uid);
 
 	if (deleted) {
-		say(sim, "ration %d sees u%d gone", pair, pod);
-		if (sim->from_list)
-			assume_running(sim, pair, pod);
-		forget_pod(sim, pair, pod, false);
-		ration_changed(sim, pair);
-		return;
-	}
-	controller_see(sim, pair, &facts, true);
-	if (facts.finished) {
-		if (!ration->pods_synced && facts.running && facts.has_placement)
-			ration->failed |= BIT(pod);
-		forget_pod(sim, pair, pod, !facts.running);
-		ration_changed(sim, pair);
+		pod_is_gone(sim, pair, pod);
+		ration_carry_out(sim, pair);
 		return;
 	}
 	if (sim->broken == BREAK_FORGET_GPUS && sim->from_list && ration->epoch > 1 && facts.request.whole)
 		facts.has_placement = false;
 	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
 		facts.finished |= facts.deleting;
-	if (ledger_set_pod(&ration->ledger, &facts) < 0)
+	if (facts.finished)
+		note_end(ration, facts.uid, pod);
+	if (core_see_pod(core, &facts, state->verdict, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
-	if (state->node >= 0) {
-		size_seen(sim, pair, pod, state);
-		requeue_list_leave(&ration->requeues, facts.uid);
+	if (state->node >= 0 || new_verdict)
 		ration->held[pod] = -1;
-	} else if (state->verdict && state->verdict != ration->verdicts[pod]) {
-		ration->verdicts[pod] = state->verdict;
-		if (!gangs_holds(&ration->gangs, facts.uid))
-			ledger_drop_hold(&ration->ledger, facts.uid);
-		ration->held[pod] = -1;
-	}
-	ration_changed(sim, pair);
+	ration_carry_out(sim, pair);
 }
 
 void ration_synced(struct sim *sim, int pair, bool nodes)
 {
 	struct ration *ration = &sim->rations[pair];
+	struct core *core = ration_core(sim, pair);
 
 	if (nodes) {
-		ration->nodes_synced = true;
-		count_failed_pods(sim, ration);
+		core_nodes_are_listed(core, sim->now_ns);
+		ration_carry_out(sim, pair);
 		return;
 	}
-	for (int i = 0; i < sim->n_pods && !ration->pods_synced; i++) {
-		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
-
-		if (pod && pod->occupancy == OCCUPANCY_WAITING &&
-			requeue_list_found_waiting(&ration->requeues, &pod->facts, sim->now_ns) < 0)
-			sim->truncated = "out of memory";
-	}
-	if (!ration->pods_synced)
+	if (!core->pods_listed)
 		miss_orphans(sim, ration);
-	ration->pods_synced = true;
-	count_failed_pods(sim, ration);
-	ration_changed(sim, pair);
+	if (core_pods_are_listed(core, sim->now_ns))
+		sim->truncated = "out of memory";
+	ration_carry_out(sim, pair);
 	for (int i = 0; i < sim->n_pods; i++) {
-		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+		const struct ledger_pod *pod = ledger_pod(&core->ledger, sim->pods[i].uid_text);
 
-		if (pod && !pod->listed &&
-			(pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED))
+		if (pod && core_is_unlisted(pod))
 			sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_VERIFY,
 				ration->epoch, pair, i, 0);
 	}
@@ -321,49 +271,28 @@ static void verification(struct sim *sim, int pair, int pod)
 		pod, found == pod ? sim->n_log : -1);
 }
 
-/* The watch has still not shown it: if it ends in the next gap, only asking again will tell. */
-static void take(struct sim *sim, struct ration *ration, const struct pod_facts *facts)
-{
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts->uid);
-	bool listed = known && known->listed;
-
-	if (ledger_set_pod(&ration->ledger, facts) < 0)
-		sim->truncated = "out of memory";
-	if (!listed)
-		ledger_set_unlisted(&ration->ledger, facts->uid);
-}
-
 static void rechecked(struct sim *sim, int pair, int pod, int position)
 {
-	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
-	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
+	struct core *core = ration_core(sim, pair);
 	struct state state = position < 0 ? (struct state){.node = -1} : api_state_at(sim, pod, position);
 	struct pod_facts facts = api_facts(sim, pod, &state);
+	enum pod_verified what = !state.exists ? POD_GONE : facts.finished ? POD_ENDED : POD_IS_THERE;
 
-	if (known && !state.exists && !orphan) {
-		assume_running(sim, pair, pod);
-		forget_pod(sim, pair, pod, false);
-	} else if (known && state.exists && facts.finished) {
-		forget_pod(sim, pair, pod, !facts.running);
-	} else if (state.exists && !orphan && !(ration->forgotten & BIT(pod))) {
-		take(sim, ration, &facts);
-	}
-	ration_changed(sim, pair);
+	if (what != POD_IS_THERE)
+		note_end(&sim->rations[pair], facts.uid, pod);
+	core_pod_is_verified(core, facts.uid, what, &facts, sim->now_ns);
+	ration_carry_out(sim, pair);
 }
 
-/* leadership.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed.
- * A kube-scheduler that was started again is known by its connections. */
-static void takeover_note_call(struct sim *sim, int pair)
+/* A kube-scheduler that was started again is known by its connections. */
+static void note_call(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
 	uint32_t caller = sim->kube_schedulers[pair].epoch;
-	bool another = ration->caller != caller && sim->broken != BREAK_TAKEOVER_BY_PAUSE;
 
-	if (another || !ration->last_call_ns || sim->now_ns - ration->last_call_ns > 2 * NS_PER_S)
-		ration->fresh_until_ns = sim->now_ns + 5 * NS_PER_S;
+	leadership_note_call(&ration->core.leadership,
+		ration->caller != caller && sim->broken != BREAK_TAKEOVER_BY_PAUSE, sim->now_ns);
 	ration->caller = caller;
-	ration->last_call_ns = sim->now_ns;
 }
 
 static void filter_answers(struct sim *sim, int pair, int pod, int nodes)
@@ -381,13 +310,13 @@ static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int p
 
 	if (facts->request.whole)
 		gpus_look(sim, pair, &before);
-	r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
-	known = ledger_pod(&ration->ledger, facts->uid);
+	r = decide_hold(&ration->core.ledger, facts, sim->nodes[node].name, sim->now_ns);
+	known = ledger_pod(&ration->core.ledger, facts->uid);
 	if (r == FITS && facts->request.whole && known)
 		gpus_check(sim, pair, &before, pod, node, api_gpus(sim, node, &known->placement));
 	ration->held[pod] = r == FITS ? (int8_t)node : -1;
 	if (sim->broken == BREAK_IGNORE_HOLD)
-		ledger_drop_hold(&ration->ledger, facts->uid);
+		ledger_drop_hold(&ration->core.ledger, facts->uid);
 }
 
 static int number_of(const struct node_ledger *node)
@@ -415,92 +344,130 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	const struct state unbound = {
 		.exists = true, .node = -1, .gang = sim->kube_schedulers[pair].seen[pod].gang};
 	struct pod_facts facts = api_facts(sim, pod, &unbound);
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, facts.uid);
 	const struct node_ledger *fitting[NODES_MAX];
 	int answer, node;
 	size_t n = 0;
 
-	takeover_note_call(sim, pair);
+	note_call(sim, pair);
 	if (known && known->occupancy == OCCUPANCY_RESERVED)
 		return -1;
 	if (controller_filter(sim, pair, &facts, names, &node))
 		return node < 0 ? 15 : 0xff0 | node;
-	ledger_expire(&ration->ledger, sim->now_ns);
-	ledger_drop_hold(&ration->ledger, facts.uid);
+	ledger_expire(&ration->core.ledger, sim->now_ns);
+	ledger_drop_hold(&ration->core.ledger, facts.uid);
 	ration->held[pod] = -1;
 	for (int i = 0; i < sim->n_nodes; i++)
 		if ((names & (1 << i)) &&
-			ledger_choose(&ration->ledger, sim->nodes[i].name, &facts, NULL) == FITS)
-			fitting[n++] = ledger_node(&ration->ledger, sim->nodes[i].name);
+			ledger_choose(&ration->core.ledger, sim->nodes[i].name, &facts, NULL) == FITS)
+			fitting[n++] = ledger_node(&ration->core.ledger, sim->nodes[i].name);
 	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, n);
 	if (n == 0) {
-		if (requeue_list_rejected(&ration->requeues, &facts, &ration->ledger, sim->now_ns) < 0)
+		if (requeue_list_rejected(&ration->core.requeues, &facts, &ration->core.ledger, sim->now_ns) <
+			0)
 			sim->truncated = "out of memory";
 		return 15;
 	}
-	if (rank_nodes(&ration->ledger, fitting, n, SIZE_MAX, &facts) < 0)
+	if (rank_nodes(&ration->core.ledger, fitting, n, SIZE_MAX, &facts) < 0)
 		sim->truncated = "out of memory";
 	answer = answer_of(sim, pair, pod, fitting, n);
 	hold(sim, pair, &facts, pod, number_of(fitting[0]));
 	return answer;
 }
 
-static void bind_answer(struct sim *sim, int pair, int pod, bool ok)
+/* ---- Bindings ---- */
+
+static int pod_of(const struct bind *bind)
 {
-	if (sim->rations[pair].waiting_binds & BIT(pod))
-		sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 5000), EVENT_BOUND,
-			sim->kube_schedulers[pair].epoch, pair, pod, ok);
-	sim->rations[pair].waiting_binds &= ~BIT(pod);
+	return atoi(bind->what.uid + 1);
 }
 
-/* Before a Binding was sent. */
-void ration_bind_refused(struct sim *sim, int pair, int pod)
+static int node_of(const struct bind *bind)
 {
-	ledger_drop_hold(&sim->rations[pair].ledger, sim->pods[pod].uid_text);
-	sim->rations[pair].held[pod] = -1;
-	bind_answer(sim, pair, pod, false);
-	ration_changed(sim, pair);
+	return bind->what.node[1] - '0';
 }
 
-/* bind.c: annotations_of() */
-static void see_job(struct sim *sim, int pair, int pod, int node, struct placement *placement)
+/* Called just before a GPU is reserved. */
+static int look_before(void *userdata, const struct bind_target *what, struct error *err)
 {
-	const struct request *request = &sim->pods[pod].facts.request;
-	const struct node_ledger *known = ledger_node(&sim->rations[pair].ledger, sim->nodes[node].name);
+	struct ration *ration = userdata;
 
-	if (!request->group || !known)
-		return;
-	if (node_ledger_see_group(known, request, placement) < 0)
+	gpus_look(ration->sim, ration->pair, &ration->before);
+	return 0;
+}
+
+/* The GPUs of the pod are reserved. */
+static char *write_binding(void *userdata, const struct bind *bind, const struct pod_facts *facts,
+	const struct placement *placement, bool forming, struct error *err)
+{
+	struct ration *ration = userdata;
+	struct sim *sim = ration->sim;
+	int pair = ration->pair, pod = pod_of(bind), node = node_of(bind);
+	const struct gpus_seen *before = &ration->before;
+	uint8_t gpus = api_gpus(sim, node, placement);
+
+	/* What filter has held was right when it was held. */
+	if (facts->request.whole && (before->node[pod] != node || before->gpus[pod] != gpus))
+		gpus_check(sim, pair, before, pod, node, gpus);
+	if (facts->request.group)
+		gpus_check_visible(sim, pair, pod, node, placement);
+	if (gpus & ration->sick[node])
+		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
+			node, ration->sick[node]);
+	placement_release(&ration->sending[pod]);
+	if (placement_copy(placement, &ration->sending[pod]) < 0)
 		sim->truncated = "out of memory";
-	gpus_check_visible(sim, pair, pod, node, placement);
+	ration->forming[pod] = forming;
+	return strdup("");
 }
 
-void ration_send_binding(
-	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming)
+static bool caller_is_gone(void *userdata, const struct bind *bind)
+{
+	const struct ration *ration = userdata;
+
+	return !(ration->waiting_binds & BIT(pod_of(bind)));
+}
+
+static const struct bind_ops ops = {
+	.confirm_unit = look_before, .write_binding = write_binding, .caller_is_gone = caller_is_gone};
+
+/* What its Binding records, and not what the product makes of it. */
+static uint8_t gang_in_ledger(const struct ration *ration, const char *uid)
+{
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, uid);
+
+	return known && known->facts.gang ? (uint8_t)(known->facts.gang[1] - '0') : 0;
+}
+
+static void send_binding(struct sim *sim, int pair, struct bind *bind)
 {
 	struct ration *ration = &sim->rations[pair];
+	int i = sim->n_bindings, pod = pod_of(bind), node = node_of(bind);
 	struct random *random = &sim->pods[pod].random;
-	int i = sim->n_bindings;
 
 	if (i == BINDINGS_MAX) {
 		sim->truncated = "there were BINDINGS_MAX Bindings";
-		placement_release(placement);
+		core_bind_not_asked(&ration->core, bind, "", sim->now_ns);
 		return;
 	}
 	sim->n_bindings++;
-	see_job(sim, pair, pod, node, placement);
-	sim->bindings[i] = (struct binding){.placement = *placement,
+	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node,
+		api_gpus(sim, node, &ration->sending[pod]));
+	ration->held[pod] = -1;
+	ration->sent_gang[pod] = gang_in_ledger(ration, bind->what.uid);
+	controller_check_sent(sim, pair, pod);
+	sim->bindings[i] = (struct binding){.placement = ration->sending[pod],
+		.bind = bind,
 		.pair = (int8_t)pair,
 		.pod = (int8_t)pod,
 		.node = (int8_t)node,
-		.gpus = api_gpus(sim, node, placement),
+		.gpus = api_gpus(sim, node, &ration->sending[pod]),
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
-		.forming = forming && sim->broken != BREAK_GANG_WITHOUT_MARK,
-		.gang = (uint8_t)controller_gang_of(sim, pair, pod),
+		.forming = ration->forming[pod] && sim->broken != BREAK_GANG_WITHOUT_MARK,
 		.fault = sim->next_fault};
-	ration->in_flight |= BIT(pod);
-	ration->sent_gang[pod] = sim->bindings[i].gang;
+	placement_init(&ration->sending[pod]);
+	sim->bindings[i].gang = ration->sent_gang[pod];
 	if (sim->next_fault >= 0 && sim->unsettled_until_ns < sim->now_ns + SPOILT_NS)
 		sim->unsettled_until_ns = sim->now_ns + SPOILT_NS;
 	sim->next_fault = -1;
@@ -511,54 +478,113 @@ void ration_send_binding(
 	sim_after(sim, DEADLINE_NS, EVENT_BINDING_DEADLINE, ration->epoch, i, 0, 0);
 }
 
-/* A bind must not fail for want of a GPU that filter has held for it on this very node. */
-static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
-{
-	say(sim, "ration %d: no card for u%d on n%d (%d)", pair, pod, node, r);
-	if (r > 0 && sim->rations[pair].held[pod] == node && !sim->nodes[node].loose)
-		sim_violate(sim, "a held card is there at bind", "u%d on n%d", pod, node);
-	ration_bind_refused(sim, pair, pod);
-}
-
-static void bind_with_gpu(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
+/* Something is asked of the API server for this bind. */
+static void ask(struct sim *sim, int pair, struct bind *bind, enum event_kind kind)
 {
 	struct ration *ration = &sim->rations[pair];
-	struct placement placement;
-	struct gpus_seen before;
-	uint8_t gpus;
-	int r;
+	int slot = 0;
 
-	if (controller_gathers(sim, pair, pod, node, facts))
-		return;
-	placement_init(&placement);
-	if (facts->request.whole)
-		gpus_look(sim, pair, &before);
-	r = decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placement);
-	if (r != FITS) {
-		bind_fails(sim, pair, pod, node, r);
+	while (slot < ASKING_MAX && ration->asking[slot])
+		slot++;
+	if (slot == ASKING_MAX) {
+		sim->truncated = "ASKING_MAX requests are under way";
+		core_bind_not_asked(&ration->core, bind, "", sim->now_ns);
 		return;
 	}
-	gpus = api_gpus(sim, node, &placement);
-	/* What filter has held was right when it was held. */
-	if (facts->request.whole && (before.node[pod] != node || before.gpus[pod] != gpus))
-		gpus_check(sim, pair, &before, pod, node, gpus);
-	ration->held[pod] = -1;
-	if (gpus & ration->sick[node])
-		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
-			node, ration->sick[node]);
-	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, gpus);
-	controller_check_sent(sim, pair, pod);
-	ration_send_binding(
-		sim, pair, pod, node, &placement, gangs_is_forming(&ration->gangs, sim->pods[pod].uid_text));
+	ration->asking[slot] = bind;
+	sim_after(sim, sim_delay(&sim->pods[pod_of(bind)].random, 1000, 300000), kind, ration->epoch, pair,
+		slot, 0);
 }
 
-static void bind_read(struct sim *sim, int pair, int pod, int node);
-
-/* Another size that the watch has not shown yet. */
-static bool is_resized(const struct ledger_pod *known, const struct pod_facts *facts)
+static void answer(struct sim *sim, int pair, struct bind *bind)
 {
-	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
-	       facts->placement.resizes > known->placement.resizes;
+	struct ration *ration = &sim->rations[pair];
+	struct ledger *ledger = &ration->core.ledger;
+	struct placement again;
+	int pod = pod_of(bind), node = node_of(bind);
+	bool answers = true;
+
+	/* A bind must not fail for want of a GPU that filter has held for it on this very node. */
+	if (bind->outcome == BIND_NO_GPU && ration->held[pod] == node && !sim->nodes[node].loose)
+		sim_violate(sim, "a held card is there at bind", "u%d on n%d", pod, node);
+	if (bind->outcome != BIND_BOUND)
+		say(sim, "ration %d: bind of u%d to n%d: %s", pair, pod, node, bind->error.text);
+	if (bind->outcome != BIND_BOUND && bind->outcome != BIND_REFUSED && bind->outcome != BIND_IN_DOUBT)
+		ration->held[pod] = -1;
+	if (bind->outcome == BIND_GANG && sim->broken == BREAK_GANG_FORGET_TO_RELEASE) {
+		placement_init(&again);
+		decide_reserve(ledger, &sim->pods[pod].facts, bind->what.node, &again);
+		placement_release(&again);
+		answers = false;
+	}
+	if (bind->outcome == BIND_IN_DOUBT) {
+		count(sim, COUNT_DOUBTS);
+		if (sim->broken == BREAK_RELEASE_IN_DOUBT)
+			ledger_release_reservation(ledger, bind->what.uid);
+		sim_after(sim, WATCH_LAG_MAX_NS, EVENT_DOUBT_OVER, ration->epoch, pair, 0, 0);
+	}
+	if (answers && (ration->waiting_binds & BIT(pod)))
+		sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 5000), EVENT_BOUND,
+			sim->kube_schedulers[pair].epoch, pair, pod, bind->outcome == BIND_BOUND);
+	if (answers)
+		ration->waiting_binds &= ~BIT(pod);
+	core_bind_is_answered(&ration->core, bind);
+}
+
+static void carry_out(struct sim *sim, int pair, struct bind *bind)
+{
+	struct core *core = &sim->rations[pair].core;
+
+	switch (bind->order) {
+	case BIND_LIST_NODE:
+		if (sim->broken == BREAK_NO_LIST_AT_TAKEOVER)
+			core_node_listed(core, bind, NULL, sim->now_ns);
+		else
+			ask(sim, pair, bind, EVENT_BIND_LIST);
+		break;
+	case BIND_READ_POD:
+		ask(sim, pair, bind, EVENT_BIND_GET);
+		break;
+	case BIND_SEND:
+		send_binding(sim, pair, bind);
+		break;
+	case BIND_ANSWER:
+		answer(sim, pair, bind);
+		break;
+	}
+}
+
+/* --break gang-in-parts: whoever stands at bind goes. */
+static void go_in_parts(struct sim *sim, struct core *core)
+{
+	while (sim->broken == BREAK_GANG_IN_PARTS && !list_empty(&core->binds.gathering))
+		bind_go(core, list_entry(core->binds.gathering.next, struct bind, item)->what.uid,
+			sim->now_ns);
+}
+
+/* After each use of the core: also, somebody may fit now. */
+void ration_carry_out(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct bind *bind;
+
+	go_in_parts(sim, &ration->core);
+	while ((bind = core_next_bind_order(&ration->core)))
+		carry_out(sim, pair, bind);
+	size_carry_out(sim, pair);
+	ration->changed = true;
+	core_gangs_may_look(&ration->core, sim->now_ns);
+	controller_carry_out(sim, pair);
+	if (requeue_list_is_due(&ration->core.requeues, &ration->core.ledger))
+		look_within(sim, pair, CORE_LOOK_DELAY_NS);
+}
+
+static struct bind *take_asking(struct ration *ration, int slot)
+{
+	struct bind *bind = ration->asking[slot];
+
+	ration->asking[slot] = NULL;
+	return bind;
 }
 
 /* It got another size and was deleted, and the watch has shown neither: the list does not have it any more,
@@ -574,152 +600,87 @@ static void miss_size(struct sim *sim, const struct ledger_pod *known, int pod)
 
 void ration_read_node(struct sim *sim, int pair, int node, int position)
 {
-	struct ration *ration = &sim->rations[pair];
+	struct core *core = ration_core(sim, pair);
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct state state = api_state_at(sim, i, position);
 		struct pod_facts facts = api_facts(sim, i, &state);
-		const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
+		const struct ledger_pod *known = ledger_pod(&core->ledger, facts.uid);
 
 		if (!state.exists && sim->pods[i].state.node == node)
 			miss_size(sim, known, i);
-		if (!state.exists || state.node != node || facts.finished || (ration->forgotten & BIT(i)) ||
-			(known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts)))
+		if (!state.exists || state.node != node || facts.finished)
 			continue;
-		take(sim, ration, &facts);
-		ration->held[i] = -1;
+		if (core_show_pod(core, &facts) < 0)
+			sim->truncated = "out of memory";
+		known = ledger_pod(&core->ledger, facts.uid);
+		if (known && known->occupancy >= OCCUPANCY_BOUND)
+			sim->rations[pair].held[i] = -1;
 	}
-	miss_orphans(sim, ration);
+	miss_orphans(sim, &sim->rations[pair]);
 }
 
-static void bind_listed(struct sim *sim, int pair, int pod, int node)
+/* The API server makes the list now; the answer comes later. */
+static void bind_lists(struct sim *sim, int pair, int slot)
 {
 	struct ration *ration = &sim->rations[pair];
-
-	ration_read_node(sim, pair, node, ration->listed_at[pod]);
-	ration->held[pod] = -1; /* somebody may have been before us */
-	bind_read(sim, pair, pod, node);
-}
-
-static void bind_lists(struct sim *sim, int pair, int pod, int node)
-{
-	struct ration *ration = &sim->rations[pair];
+	struct bind *bind = ration->asking[slot];
 
 	if (api_is_away(sim)) {
-		ration_bind_refused(sim, pair, pod);
+		core_node_listed(
+			ration_core(sim, pair), take_asking(ration, slot), "it is away", sim->now_ns);
+		ration_carry_out(sim, pair);
 		return;
 	}
-	ration->listed_at[pod] = (int16_t)sim->n_log;
-	sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LISTED, ration->epoch,
-		pair, pod, node);
+	sim_after(sim, sim_delay(&sim->pods[pod_of(bind)].random, 1000, 300000), EVENT_BIND_LISTED,
+		ration->epoch, pair, slot, sim->n_log);
 }
 
-static void bind(struct sim *sim, int pair, int pod, int node)
+static void bind_listed(struct sim *sim, int pair, int slot, int position)
 {
-	struct ration *ration = &sim->rations[pair];
+	struct bind *bind = take_asking(&sim->rations[pair], slot);
 
-	if (!ration->alive || !ration_is_ready(ration)) {
-		bind_answer(sim, pair, pod, false);
-		return;
-	}
-	takeover_note_call(sim, pair);
-	ration->bind_ns[pod] = sim->now_ns;
-	if (sim->now_ns < ration->fresh_until_ns && sim->broken != BREAK_NO_LIST_AT_TAKEOVER)
-		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LIST,
-			ration->epoch, pair, pod, node);
-	else
-		bind_read(sim, pair, pod, node);
+	ration_read_node(sim, pair, node_of(bind), position);
+	node_forget_holds(&sim->rations[pair], node_of(bind)); /* somebody may have been before us */
+	core_node_listed(ration_core(sim, pair), bind, NULL, sim->now_ns);
+	ration_carry_out(sim, pair);
 }
 
-static void bind_read(struct sim *sim, int pair, int pod, int node)
+static void bind_got(struct sim *sim, int pair, int slot)
 {
-	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
-
-	if (known) {
-		bind_with_gpu(sim, pair, pod, node, &known->facts);
-		return;
-	}
-	/* ask for the pod first */
-	sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_GET, ration->epoch, pair,
-		pod, node);
-}
-
-static void bind_got(struct sim *sim, int pair, int pod, int node)
-{
+	struct bind *bind = take_asking(&sim->rations[pair], slot);
+	int pod = pod_of(bind);
 	const struct state *state = &sim->pods[pod].state;
 	struct pod_facts facts = api_facts(sim, pod, state);
+	bool there = state->exists && !api_is_away(sim);
 
-	if (!state->exists || api_is_away(sim))
-		ration_bind_refused(sim, pair, pod);
-	else
-		bind_with_gpu(sim, pair, pod, node, &facts);
-}
-
-static void doubt(struct sim *sim, int pair, int pod)
-{
-	struct ration *ration = &sim->rations[pair];
-
-	if (sim->broken == BREAK_RELEASE_IN_DOUBT) {
-		ledger_release_reservation(&ration->ledger, sim->pods[pod].uid_text);
-		return;
-	}
-	count(sim, COUNT_DOUBTS);
-	if (ration->n_doubts == BINDINGS_MAX) {
-		sim->truncated = "BINDINGS_MAX Bindings are in doubt";
-		return;
-	}
-	ration->doubts[ration->n_doubts++] = (struct doubt){(int8_t)pod, sim->now_ns + DOUBT_NS};
-	sim_after(sim, DOUBT_NS, EVENT_DOUBT_OVER, ration->epoch, pair, 0, 0);
-}
-
-static void doubts_over(struct sim *sim, int pair)
-{
-	struct ration *ration = &sim->rations[pair];
-
-	if (!sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected) {
-		sim_after(sim, NS_PER_S, EVENT_DOUBT_OVER, ration->epoch, pair, 0, 0);
-		return;
-	}
-	while (ration->first_doubt < ration->n_doubts &&
-		ration->doubts[ration->first_doubt].ends_ns <= sim->now_ns) {
-		int pod = ration->doubts[ration->first_doubt++].pod;
-
-		ration->in_flight &= ~BIT(pod);
-		ledger_release_reservation(&ration->ledger, sim->pods[pod].uid_text);
-	}
-	ration_changed(sim, pair);
+	core_bind_pod_read(
+		ration_core(sim, pair), bind, there ? &facts : NULL, "it is not there", sim->now_ns);
+	ration_carry_out(sim, pair);
 }
 
 static void binding_answered(struct sim *sim, int index, int result, int status)
 {
 	struct binding *binding = &sim->bindings[index];
-	struct ration *ration = &sim->rations[binding->pair];
-	const char *uid = sim->pods[binding->pod].uid_text;
+	enum binding_outcome outcome = binding_outcome(result, status);
 
 	if (binding->answered)
 		return;
 	binding->answered = true;
-	switch (binding_outcome(result, status)) {
-	case BINDING_APPLIED:
-		ledger_confirm(&ration->ledger, uid);
-		requeue_list_leave(&ration->requeues, uid);
-		bind_answer(sim, binding->pair, binding->pod, true);
-		break;
-	case BINDING_REFUSED:
-		ration->in_flight &= ~BIT(binding->pod);
-		ledger_release_reservation(&ration->ledger, uid);
-		bind_answer(sim, binding->pair, binding->pod, false);
-		break;
-	default:
-		if (result < 0 && sim->broken == BREAK_RELEASE_ON_TIMEOUT)
-			ledger_release_reservation(&ration->ledger, uid);
-		else
-			doubt(sim, binding->pair, binding->pod);
-		bind_answer(sim, binding->pair, binding->pod, false);
-		break;
-	}
-	ration_changed(sim, binding->pair);
+	if (result < 0 && sim->broken == BREAK_RELEASE_ON_TIMEOUT)
+		outcome = BINDING_REFUSED;
+	core_binding_answered(ration_core(sim, binding->pair), binding->bind, outcome, "", sim->now_ns);
+	ration_carry_out(sim, binding->pair);
+}
+
+static void doubts_over(struct sim *sim, int pair)
+{
+	struct core *core = ration_core(sim, pair);
+
+	core_end_doubts(core, sim->now_ns);
+	if (core_doubts_end_ns(core) <= sim->now_ns)
+		sim_after(sim, NS_PER_S, EVENT_DOUBT_OVER, sim->rations[pair].epoch, pair, 0, 0);
+	ration_carry_out(sim, pair);
 }
 
 /* Agents renew their Leases each 10 s. --break silence-is-an-end */
@@ -729,38 +690,54 @@ static void hear_agents(struct sim *sim, struct ration *ration)
 
 	for (int n = 0; n < sim->n_nodes && sim->broken != BREAK_SILENCE_IS_AN_END; n++)
 		if (sim->nodes[n].agent.alive && !api_is_away_from(sim, n))
-			ledger_hear_agent(&ration->ledger, sim->nodes[n].name, renewed_ns);
+			ledger_hear_agent(&ration->core.ledger, sim->nodes[n].name, renewed_ns);
 }
 
 static void tick(struct sim *sim, int pair)
 {
-	struct ration *ration = &sim->rations[pair];
+	struct core *core = ration_core(sim, pair);
 
-	hear_agents(sim, ration);
-	if (decide_expire(
-		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
-		ration_changed(sim, pair);
-	controller_tick(sim, pair);
-	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
-		requeue_list_forget_gone(&ration->requeues, &ration->ledger, sim->now_ns);
-	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
+	hear_agents(sim, &sim->rations[pair]);
+	core_tick(core, sim->now_ns);
+	ration_carry_out(sim, pair);
+	sim_after(sim, NS_PER_S, EVENT_TICK, sim->rations[pair].epoch, pair, 0, 0);
+}
+
+static void bind(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct bind_target target = {.uid = strdup(sim->pods[pod].uid_text),
+		.namespace_ = strdup("default"),
+		.name = strdup(sim->pods[pod].name_text),
+		.node = strdup(sim->nodes[node].name)};
+
+	note_call(sim, pair);
+	if (core_bind(ration_core(sim, pair), &target, NULL, sim->now_ns) < 0) {
+		sim->truncated = "out of memory";
+		ration->waiting_binds &= ~BIT(pod);
+	}
 }
 
 /* A call of kube-scheduler, which has an epoch of its own. */
 static void on_call(struct sim *sim, const struct event *event)
 {
 	struct ration *ration = &sim->rations[event->a];
+	bool ready = ration->alive && core_is_ready(&ration->core);
 
 	if (event->epoch != sim->kube_schedulers[event->a].epoch)
 		return;
-	if (event->kind == EVENT_BIND)
+	if (event->kind == EVENT_FILTER)
+		filter_answers(
+			sim, event->a, event->b, ready ? filter(sim, event->a, event->b, event->c) : -1);
+	else if (ready)
 		bind(sim, event->a, event->b, event->c);
-	else if (!ration->alive || !ration_is_ready(ration))
-		filter_answers(sim, event->a, event->b, -1);
-	else
-		filter_answers(sim, event->a, event->b, filter(sim, event->a, event->b, event->c));
+	else if (ration->waiting_binds & BIT(event->b)) {
+		ration->waiting_binds &= ~BIT(event->b);
+		sim_after(sim, sim_delay(&sim->pods[event->b].random, 200, 5000), EVENT_BOUND,
+			sim->kube_schedulers[event->a].epoch, event->a, event->b, false);
+	}
 	if (ration->alive)
-		ration_changed(sim, event->a);
+		ration_carry_out(sim, event->a);
 }
 
 void ration_on_event(struct sim *sim, const struct event *event)
@@ -780,15 +757,13 @@ void ration_on_event(struct sim *sim, const struct event *event)
 		look(sim, pair);
 		break;
 	case EVENT_BIND_GET:
-		bind_got(sim, pair, event->b, event->c);
-		ration_changed(sim, pair);
+		bind_got(sim, pair, event->b);
 		break;
 	case EVENT_BIND_LIST:
-		bind_lists(sim, pair, event->b, event->c);
+		bind_lists(sim, pair, event->b);
 		break;
 	case EVENT_BIND_LISTED:
 		bind_listed(sim, pair, event->b, event->c);
-		ration_changed(sim, pair);
 		break;
 	case EVENT_BINDING_ANSWER:
 		binding_answered(sim, event->a, 0, sim->bindings[event->a].status);

@@ -38,7 +38,6 @@ const char *const broken_names[BREAK_MAX] = {
 	"no-list-at-takeover",
 	"takeover-by-pause",
 	"release-size-on-timeout",
-	"release-size-on-conflict",
 	"ignore-core",
 	"ignore-mixing",
 	"ignore-health",

@@ -5,11 +5,11 @@
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
  * gang-plan.c gangs from a seed   gpus-plan.c nodes that give whole GPUs, and pods that ask for them
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
- * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-controller.c the
- * scheduler's part for pods that are placed all or none   gang-checks.c what must hold for these
- * gpus-checks.c which whole GPUs it has to be   fitting.c whether there is room   invariants.c what must
- * hold after every step and in the end
+ * ration.c ration-scheduler: the requests around src/core   agent.c ration-agent   kubelet.c pods and
+ * containers   devices.c its device manager sizes.c other sizes for pods that run   terms.c changes of unit
+ * and mode   gang-controller.c the scheduler's part for pods that are placed all or none   gang-checks.c what
+ * must hold for these gpus-checks.c which whole GPUs it has to be   fitting.c whether there is room
+ * invariants.c what must hold after every step and in the end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, GPUs and device ids: those of units first, those of
  * whole GPUs from FIRST_GPU_ID on.
@@ -26,9 +26,7 @@
 #include "agent/node/terms.h"
 #include "agent/pods/pods.h"
 #include "base/clock.h"
-#include "core/gang/gang.h"
-#include "core/registry/ledger.h"
-#include "core/requeue.h"
+#include "core/core.h"
 #include "plan.h"
 #include "queue.h"
 #include "random.h"
@@ -72,7 +70,6 @@ enum broken {
 	BREAK_NO_LIST_AT_TAKEOVER,
 	BREAK_TAKEOVER_BY_PAUSE,
 	BREAK_RELEASE_SIZE_ON_TIMEOUT,
-	BREAK_RELEASE_SIZE_ON_CONFLICT,
 	BREAK_IGNORE_CORE,
 	BREAK_IGNORE_MIXING,
 	BREAK_IGNORE_HEALTH,
@@ -198,6 +195,7 @@ struct watcher {
 /* A Binding on its way to the API server and back. */
 struct binding {
 	struct placement placement;
+	struct bind *bind; /* of the process that sent it */
 	int8_t pair, pod, node;
 	uint8_t gpus;
 	uint32_t ration_epoch, term;
@@ -216,7 +214,8 @@ struct size_patch {
 	uint8_t sends;
 	uint16_t version;
 	uint32_t ration_epoch, term;
-	bool done;
+	struct resizing *resizing; /* of the process that sent it */
+	bool answered;
 };
 
 enum place { PLACE_NONE, PLACE_ACTIVE, PLACE_BACKOFF, PLACE_UNSCHEDULABLE, PLACE_CYCLE, PLACE_BINDING };
@@ -236,44 +235,41 @@ struct kube_scheduler {
 	int8_t cycle; /* the pod in its scheduling cycle, -1 */
 };
 
-struct doubt {
-	int8_t pod;
-	int64_t ends_ns;
+#define ASKING_MAX 128
+
+struct gpus_seen { /* what a pair's ledger says, by pod */
+	int8_t node[PODS_MAX], kept_node[PODS_MAX];
+	uint8_t gpus[PODS_MAX], kept[PODS_MAX];
+	uint8_t occupancy[PODS_MAX];
+	bool planned[PODS_MAX]; /* its gang may still move it */
 };
 
+/* A ration-scheduler process: the core that ships, and what surrounds it here. */
 struct ration {
-	bool alive, pods_synced, nodes_synced, changed;
+	bool alive, changed;
 	int64_t look_ns; /* when the next look at requeues is due, 0 if none is */
 	uint32_t epoch;
-	struct ledger ledger;
-	struct requeue_list requeues, no_requeues; /* the other one is never looked at */
-	uint8_t verdicts[PODS_MAX];
-	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
-	int64_t last_call_ns, fresh_until_ns; /* leadership.h */
-	uint32_t caller;		      /* the process of kube-scheduler that asked last */
-	uint8_t sick[NODES_MAX];	      /* GPUs, as its watch has told */
-	int16_t listed_at[PODS_MAX];
-	uint64_t forgotten;	/* pods whose end the watch has told */
-	uint64_t failed;	/* of the first LIST, while containers of theirs may run */
-	uint64_t was_bound;	/* of these: it had shown where they were */
+	struct sim *sim;
+	int pair;
+	struct core core;
+	struct requeue_list no_requeues; /* never looked at: the gangs' list where that rule is broken */
+	int8_t held[PODS_MAX];	 /* node that filter held and that nothing documented has taken away since */
+	uint32_t caller;	 /* the process of kube-scheduler that asked last */
+	uint8_t sick[NODES_MAX]; /* GPUs, as its watch has told */
+	struct bind *asking[ASKING_MAX];       /* whose list of a node, or pod, is on its way */
+	struct resizing *resizing[ASKING_MAX]; /* likewise */
+	struct placement sending[PODS_MAX];    /* of Bindings that are written and not sent yet */
+	bool forming[PODS_MAX];		       /* likewise: ration.dev/gang */
+	struct gpus_seen before;	       /* the ledger before the reservation that is being made */
+	uint64_t was_bound;	/* of pods whose end the watch has told: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
-	uint64_t sizing;	/* pods whose request for another size is being answered */
-	uint64_t unclear;	/* of these: what was answered may have been applied */
-	struct doubt doubts[BINDINGS_MAX];
-	uint16_t n_doubts, first_doubt;
 	/* gang-controller.c */
-	struct gangs gangs;
-	int64_t gang_look_ns; /* when the next look is due; 0: none is */
+	int64_t gang_look_ns; /* when EVENT_GANG_LOOK comes; 0: none does */
 	uint16_t gang_look_serial;
-	uint64_t gang_generation;
-	uint64_t gathering;	     /* binds that wait for the others of their gang */
-	uint64_t in_flight;	     /* pods whose Binding has been sent ... */
-	uint8_t sent_gang[PODS_MAX]; /* ... with this record */
+	uint8_t sent_gang[PODS_MAX]; /* what the Binding records that was sent last */
 	int16_t groups_listed;	     /* changes of PodGroups that the LIST has shown */
 	int64_t groups_last_ns;	     /* no later one arrives before this */
-	int8_t bind_node[PODS_MAX];
-	int16_t kept[PODS_MAX];	   /* what has been said of it */
-	int64_t bind_ns[PODS_MAX]; /* when the call came in */
+	int16_t kept[PODS_MAX];	     /* what has been said of it */
 };
 
 /* What the API server says about a gang. */
@@ -630,24 +626,18 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state);
 void ration_synced(struct sim *sim, int pair, bool nodes);
 void ration_on_event(struct sim *sim, const struct event *event);
-void ration_changed(struct sim *sim, int pair);
 void ration_read_node(struct sim *sim, int pair, int node, int position); /* a LIST of its pods */
 
-bool ration_is_ready(const struct ration *ration);
-void ration_send_binding(
-	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming);
-void ration_bind_refused(struct sim *sim, int pair, int pod);
+/* ration_core() - before each event that is told to it. ration_carry_out() - after it: what it has ordered.
+ */
+struct core *ration_core(struct sim *sim, int pair);
+void ration_carry_out(struct sim *sim, int pair);
 
 /* gang-controller.c */
 void controller_start(struct sim *sim, int pair);
 void controller_stop(struct sim *sim, int pair);
-void controller_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed);
-void controller_forget(struct sim *sim, int pair, int pod, bool ended);
-void controller_tick(struct sim *sim, int pair);
-void controller_look(struct sim *sim, int pair); /* the ledger may have changed */
-/* False: to be treated like any pod. *ret_node: the only one, -1 for none. */
+void controller_carry_out(struct sim *sim, int pair);
 bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
-bool controller_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts);
 /* Either enough of the pod's gang have their GPUs now, or no Binding leaves. */
 void controller_check_sent(struct sim *sim, int pair, int pod);
 void controller_on_event(struct sim *sim, const struct event *event);
@@ -713,7 +703,8 @@ void terms_on_event(struct sim *sim, const struct event *event);
 
 /* sizes.c */
 void size_input(struct sim *sim, const struct input *input);
-void size_seen(struct sim *sim, int pair, int pod, const struct state *state);
+void size_carry_out(struct sim *sim, int pair);
+struct resize_ops size_ops(struct ration *ration);
 void size_follow(struct sim *sim, int node); /* the agent: limits follow what it knows */
 void size_on_event(struct sim *sim, const struct event *event);
 const struct request *size_request(const struct pod *pod, int size);
@@ -742,12 +733,6 @@ bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, 
 
 /* gpus-checks.c: of whole GPUs, which ones it has to be; searched among all sets, with the links of the
  * plan */
-struct gpus_seen { /* what a pair's ledger says, by pod */
-	int8_t node[PODS_MAX], kept_node[PODS_MAX];
-	uint8_t gpus[PODS_MAX], kept[PODS_MAX];
-	uint8_t occupancy[PODS_MAX];
-	bool planned[PODS_MAX]; /* its gang may still move it */
-};
 void gpus_start(struct sim *sim);
 void gpus_look(const struct sim *sim, int pair, struct gpus_seen *ret);
 /* The pod got these GPUs of the node, when the ledger was as `before` says. */

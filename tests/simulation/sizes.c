@@ -1,16 +1,14 @@
-/* Other sizes for pods that run: what the scheduler's resize.c, the API server and the agent's resized.c do
- * around the real ledger. */
+/* Other sizes for pods that run: what the requests of the scheduler's resize.c, the API server and the
+ * agent's resized.c do around the core that ships. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "core/placement/decide.h"
+#include "base/error.h"
 #include "core/registry/resize.h"
 #include "sim.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)
-#define AGAIN_NS (300 * MS)
 
 const struct request *size_request(const struct pod *pod, int size)
 {
@@ -59,143 +57,153 @@ void size_input(struct sim *sim, const struct input *input)
 	api_set(sim, candidates[input->a % n], &state);
 }
 
-/* ---- ration-scheduler ---- */
+/* ---- ration-scheduler: the requests around core/resizing.h ---- */
 
-static void again(struct sim *sim, int pair, int pod, int64_t after_ns)
+static int parse(void *userdata, const struct pod_facts *facts, struct placement *target, struct error *err)
 {
-	sim_after(sim, after_ns, EVENT_SET_BEGIN, sim->rations[pair].epoch, pair, pod, 0);
+	const struct ration *ration = userdata;
+	const struct pod *pod = &ration->sim->pods[atoi(facts->uid + 1)];
+	int r;
+
+	if (facts->placement.resizes + 1 == SIZES_MAX)
+		return error_set(err, EINVAL, "it had so many sizes");
+	r = placement_resize(target, &facts->request, chosen(pod)->name,
+		(uint32_t)atoi(facts->resize) * request_gpus(&facts->request), err);
+	target->resizes++;
+	return r;
 }
 
-void size_seen(struct sim *sim, int pair, int pod, const struct state *state)
+/* The text of a PATCH is its number. */
+static int write_patch(struct ration *ration, const struct state *shown, const struct pod_facts *facts,
+	uint8_t units, struct resize_answer *ret_answer)
 {
-	struct ration *ration = &sim->rations[pair];
+	struct sim *sim = ration->sim;
+	char text[16];
 
-	if (!state->wanted || (ration->sizing & BIT(pod)))
-		return;
-	ration->sizing |= BIT(pod);
-	again(sim, pair, pod, sim_delay(&sim->pods[pod].random, 1000, 20000));
-}
-
-static void begin(struct sim *sim, int pair, int pod)
-{
-	struct ration *ration = &sim->rations[pair];
-	const struct kube_scheduler *ks = &sim->kube_schedulers[pair];
-	bool unclear = ration->unclear & BIT(pod);
-
-	if (!unclear && (!sim->pods[pod].state.exists || !sim->pods[pod].state.wanted)) {
-		ration->sizing &= ~BIT(pod);
-		return;
+	if (sim->n_patches == PATCHES_MAX) {
+		sim->truncated = "there were PATCHES_MAX patches";
+		return -EAGAIN;
 	}
-	if (api_is_away(sim) ||
-		(!unclear && (!ration->pods_synced || !ration->nodes_synced || !ks->alive || !ks->leads ||
-				     !sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)))
-		again(sim, pair, pod, AGAIN_NS);
-	else
-		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_SET_LISTED,
-			ration->epoch, pair, pod, sim->n_log);
+	say(sim, "ration %d: %s %s %u units per card", ration->pair, facts->uid,
+		units ? "gets" : "does not get", shown->wanted);
+	sim->patches[sim->n_patches] = (struct size_patch){.pair = (int8_t)ration->pair,
+		.pod = (int8_t)atoi(facts->uid + 1),
+		.version = shown->version,
+		.units = units,
+		.ration_epoch = ration->epoch,
+		.term = sim->term};
+	snprintf(text, sizeof(text), "%d", sim->n_patches++);
+	ret_answer->text = strdup(text);
+	return ret_answer->text ? 0 : -EAGAIN;
 }
 
-static void send(struct sim *sim, int index)
+static int write_yes(void *userdata, void *shown, const struct pod_facts *facts,
+	const struct placement *target, bool same, struct resize_answer *ret_answer, struct error *err)
 {
+	const struct state *state = shown;
+
+	return write_patch(userdata, state, facts, same ? 0 : state->wanted, ret_answer);
+}
+
+static int write_no(void *userdata, void *shown, const struct pod_facts *facts, const struct error *why,
+	struct resize_answer *ret_answer)
+{
+	return write_patch(userdata, shown, facts, 0, ret_answer);
+}
+
+struct resize_ops size_ops(struct ration *ration)
+{
+	return (struct resize_ops){
+		.parse = parse, .write_yes = write_yes, .write_no = write_no, .userdata = ration};
+}
+
+static void send(struct sim *sim, int pair, struct resizing *resizing)
+{
+	int index = atoi(resizing->answer.text);
 	struct size_patch *patch = &sim->patches[index];
 	struct random *random = &sim->pods[patch->pod].random;
 
+	patch->resizing = resizing;
+	patch->answered = false;
 	patch->sends++;
 	sim_after(sim,
 		random_one_in(random, 8) ? random_between(random, 1000, 8000) * MS
 					 : sim_delay(random, 1000, 60000),
 		EVENT_SET_PATCH, 0, index, patch->sends, 0);
-	sim_after(sim, DEADLINE_NS, EVENT_SET_ANSWER, patch->ration_epoch, index, patch->sends, -1);
+	sim_after(sim, DEADLINE_NS, EVENT_SET_ANSWER, sim->rations[pair].epoch, index, patch->sends, -1);
 }
 
-/* What to answer; the list is in the ledger. False: not now. */
-static bool decide(struct sim *sim, int pair, int pod, const struct state *state, uint8_t *ret_units)
+/* Something is asked of the API server for this resize. */
+static void ask(struct sim *sim, int pair, struct resizing *resizing, enum event_kind kind)
 {
 	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
-	_cleanup_placement_ struct placement target = {0};
-	uint32_t units = state->wanted * request_gpus(&sim->pods[pod].facts.request);
-	int r;
+	struct random *random = &sim->pods[atoi(resizing->uid + 1)].random;
+	int slot = 0;
 
-	*ret_units = 0;
-	if (!known || known->placement.resizes != state->size)
-		return false;
-	if (state->size + 1 == SIZES_MAX)
-		return true;
-	if (placement_copy(&known->placement, &target) < 0 ||
-		placement_resize(&target, &known->facts.request, chosen(&sim->pods[pod])->name, units, NULL) <
-			0) {
-		sim->truncated = "out of memory";
-		return false;
+	while (slot < ASKING_MAX && ration->resizing[slot])
+		slot++;
+	if (slot == ASKING_MAX || api_is_away(sim)) {
+		core_resize_not_asked(&ration->core, resizing, sim->now_ns);
+		return;
 	}
-	target.resizes++;
-	r = ledger_resize(&ration->ledger, known->facts.uid, &target, NULL);
-	if (r == 0)
-		*ret_units = state->wanted;
-	return r != -EBUSY;
+	ration->resizing[slot] = resizing;
+	sim_after(sim, sim_delay(random, 1000, 300000), kind, ration->epoch, pair, slot, sim->n_log);
 }
 
-static void listed(struct sim *sim, int pair, int pod, int position)
+void size_carry_out(struct sim *sim, int pair)
 {
-	struct ration *ration = &sim->rations[pair];
+	struct resizing *resizing;
+
+	while ((resizing = core_next_resize_order(&sim->rations[pair].core))) {
+		if (resizing->order == RESIZE_CHECK_LEADER)
+			ask(sim, pair, resizing, EVENT_SET_BEGIN);
+		else if (resizing->order == RESIZE_LIST_NODE)
+			ask(sim, pair, resizing, EVENT_SET_LISTED);
+		else if (resizing->order == RESIZE_SEND)
+			send(sim, pair, resizing);
+	}
+}
+
+static struct resizing *take_asking(struct sim *sim, int pair, int slot)
+{
+	struct resizing *resizing = sim->rations[pair].resizing[slot];
+
+	sim->rations[pair].resizing[slot] = NULL;
+	return resizing;
+}
+
+static void leader_checked(struct sim *sim, int pair, int slot)
+{
+	const struct kube_scheduler *ks = &sim->kube_schedulers[pair];
+
+	core_resize_leads(
+		ration_core(sim, pair), take_asking(sim, pair, slot), ks->alive && ks->leads, sim->now_ns);
+}
+
+static void listed(struct sim *sim, int pair, int slot, int position)
+{
+	struct resizing *resizing = take_asking(sim, pair, slot);
+	int pod = atoi(resizing->uid + 1);
 	struct state state = api_state_at(sim, pod, position);
-	struct size_patch patch = {.pair = (int8_t)pair, .pod = (int8_t)pod, .version = state.version};
+	struct pod_facts facts = api_facts(sim, pod, &state);
 
-	ration_read_node(sim, pair, state.node, position);
-	if (ration->unclear & BIT(pod)) {
-		ration->unclear &= ~BIT(pod);
-		ledger_resize_release(&ration->ledger, sim->pods[pod].uid_text);
-		again(sim, pair, pod, AGAIN_NS);
-		return;
-	}
-	if (!state.exists || !state.wanted || state.deleting || state.phase >= PHASE_SUCCEEDED) {
-		ration->sizing &= ~BIT(pod);
-		return;
-	}
-	if (sim->n_patches == PATCHES_MAX) {
-		sim->truncated = "there were PATCHES_MAX patches";
-		return;
-	}
-	if (!decide(sim, pair, pod, &state, &patch.units)) {
-		again(sim, pair, pod, AGAIN_NS);
-		return;
-	}
-	patch.ration_epoch = ration->epoch;
-	patch.term = sim->term;
-	say(sim, "ration %d: u%d %s %u units per card", pair, pod, patch.units ? "gets" : "does not get",
-		state.wanted);
-	sim->patches[sim->n_patches] = patch;
-	send(sim, sim->n_patches++);
+	ration_read_node(sim, pair, sim->pods[pod].state.node, position);
+	core_resize_listed(
+		ration_core(sim, pair), resizing, true, state.exists ? &facts : NULL, &state, sim->now_ns);
 }
 
 static void answered(struct sim *sim, int index, int nth, int status)
 {
 	struct size_patch *patch = &sim->patches[index];
-	struct ration *ration = &sim->rations[patch->pair];
-	const char *uid = sim->pods[patch->pod].uid_text;
+	enum patch_outcome outcome = status < 0 ? PATCH_UNKNOWN : patch_outcome(0, status);
 
-	if (patch->done || nth != patch->sends)
+	if (patch->answered || nth != patch->sends)
 		return;
+	patch->answered = true;
 	if (status < 0 && sim->broken == BREAK_RELEASE_SIZE_ON_TIMEOUT)
-		status = 404;
-	if (status < 0 || status / 100 == 5) {
-		send(sim, index); /* as it was: by the resourceVersion it lands once, or never */
-		return;
-	}
-	patch->done = true;
-	/* In conflict with its own landing? */
-	if (status == 409 && patch->units && patch->sends > 1 &&
-		sim->broken != BREAK_RELEASE_SIZE_ON_CONFLICT)
-		ration->unclear |= BIT(patch->pod);
-	else if (status == 200)
-		ledger_resize_confirm(&ration->ledger, uid);
-	else
-		ledger_resize_release(&ration->ledger, uid);
-	if (status == 409)
-		again(sim, patch->pair, patch->pod, 1);
-	else
-		ration->sizing &= ~BIT(patch->pod);
-	ration_changed(sim, patch->pair);
+		outcome = PATCH_GONE;
+	core_resize_answered(ration_core(sim, patch->pair), patch->resizing, outcome, "", sim->now_ns);
+	ration_carry_out(sim, patch->pair);
 }
 
 /* ---- API server ---- */
@@ -336,8 +344,8 @@ void size_on_event(struct sim *sim, const struct event *event)
 	if (event->epoch != sim->rations[event->a].epoch || !sim->rations[event->a].alive)
 		return;
 	if (event->kind == EVENT_SET_BEGIN)
-		begin(sim, event->a, event->b);
+		leader_checked(sim, event->a, event->b);
 	else
 		listed(sim, event->a, event->b, event->c);
-	ration_changed(sim, event->a);
+	ration_carry_out(sim, event->a);
 }

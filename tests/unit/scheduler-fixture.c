@@ -17,9 +17,9 @@
 #include "model-fixture.h"
 #include "net/http-server.h"
 #include "net/loop.h"
+#include "scheduler/actuator.h"
 #include "scheduler/bind.h"
 #include "scheduler/journal.h"
-#include "scheduler/lease.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/sync.h"
@@ -101,21 +101,6 @@ bool http_call_has_company(const struct http_call *call, uint32_t mark)
 	return !world.alone;
 }
 
-/* Linked with --wrap: the rest of their source files is the real one. */
-int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
-bool __wrap_sync_is_following(const struct sync *sync);
-
-int __wrap_ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
-{
-	return world.lease_lost ? error_set(err, EPERM, "another scheduler owns the GPU ledger: other/one")
-				: 0;
-}
-
-bool __wrap_sync_is_following(const struct sync *sync)
-{
-	return world.following;
-}
-
 /* ---- the world ------------------------------------------------------------------------------------------
  */
 
@@ -125,17 +110,19 @@ int world_begin(uint32_t units)
 	struct node_facts node;
 
 	log_open("test", LOG_LEVEL_ERROR);
-	world = (struct world){.now_ns = 1000 * NS_PER_S, .following = true};
+	world = (struct world){.now_ns = 1000 * NS_PER_S};
 	n_requests = 0;
-	scheduler->nodes_synced = scheduler->pods_synced = true;
-	ledger_init(&scheduler->ledger);
+	core_init(&scheduler->core, NULL);
+	scheduler->core.nodes_listed = scheduler->core.pods_listed = true;
+	scheduler->core.following = true;
+	bind_start(scheduler);
 	if (loop_new(&scheduler->loop) < 0 || recorder_new(&scheduler->recorder) < 0 ||
 		journal_new(scheduler, &scheduler->journal) < 0 ||
 		requeuer_new(scheduler, &scheduler->requeuer) < 0 ||
-		bind_queue_new(scheduler, &scheduler->binds) < 0)
+		actuator_new(scheduler, &scheduler->actuator) < 0)
 		return -1;
 	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, &units);
-	if (ledger_set_node(&scheduler->ledger, &node) < 0)
+	if (ledger_set_node(&scheduler->core.ledger, &node) < 0)
 		return -1;
 	node_facts_release(&node);
 	return 0;
@@ -144,16 +131,15 @@ int world_begin(uint32_t units)
 int world_end(void)
 {
 	struct scheduler *scheduler = &world.scheduler;
-	bool good = ledger_check(&scheduler->ledger, NULL) == 0 && n_requests == 0 &&
-		    bind_queue_busy(scheduler->binds) == 0;
+	bool good = ledger_check(&scheduler->core.ledger, NULL) == 0 && n_requests == 0 &&
+		    scheduler->core.binds.n_open == 0;
 
 	if (!good)
 		print_error("%zu requests and %zu binds are not answered, or the sums are wrong\n",
-			n_requests, bind_queue_busy(scheduler->binds));
-	bind_queue_free(scheduler->binds);
+			n_requests, scheduler->core.binds.n_open);
+	actuator_free(scheduler->actuator);
 	requeuer_free(scheduler->requeuer);
-	leadership_release(&scheduler->leadership);
-	ledger_release(&scheduler->ledger);
+	core_release(&scheduler->core);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);
 	loop_free(scheduler->loop);
@@ -165,7 +151,13 @@ void world_pod_known(const char *uid)
 	_cleanup_pod_facts_ struct pod_facts facts;
 
 	fixture_pod(&facts, uid, 3, "");
-	assert_int_equal(ledger_set_pod(&world.scheduler.ledger, &facts), 0);
+	assert_int_equal(ledger_set_pod(&world.scheduler.core.ledger, &facts), 0);
+}
+
+void world_lose_lease(void)
+{
+	world.scheduler.core.ownership = (struct ownership){
+		.owner = LEDGER_OWNER_OTHER, .holder = "other/one"};
 }
 
 void world_bind(struct http_call *call, const char *uid)
@@ -175,7 +167,7 @@ void world_bind(struct http_call *call, const char *uid)
 	snprintf(body, sizeof(body),
 		"{\"PodName\":\"%s\",\"PodNamespace\":\"default\",\"PodUID\":\"%s\",\"Node\":\"n\"}", uid,
 		uid);
-	bind_queue_submit(world.scheduler.binds, call, body, strlen(body));
+	bind_submit(&world.scheduler, call, body, strlen(body));
 }
 
 size_t world_asked(const char *method, const char *path)
@@ -209,5 +201,5 @@ void world_pass(int64_t ns)
 
 uint32_t world_used(void)
 {
-	return ledger_node(&world.scheduler.ledger, "n")->gpus[0].units_used;
+	return ledger_node(&world.scheduler.core.ledger, "n")->gpus[0].units_used;
 }

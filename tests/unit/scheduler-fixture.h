@@ -17,10 +17,8 @@ struct http_call {
 /* The world around the scheduler under test. */
 struct world {
 	struct scheduler scheduler;
-	int64_t now_ns;	 /* both clocks; a test moves it forward */
-	bool following;	 /* a watch of pods is open */
-	bool lease_lost; /* another scheduler owns the ledger */
-	bool alone;	 /* no connection of the last caller is open any more */
+	int64_t now_ns; /* both clocks; a test moves it forward */
+	bool alone;	/* no connection of the last caller is open any more */
 };
 extern struct world world;
 
@@ -31,6 +29,9 @@ int world_end(void);
 
 /* world_pod_known() - the watch shows a pod "default/<uid>" that is not bound and asks for 3 units. */
 void world_pod_known(const char *uid);
+
+/* world_lose_lease() - another scheduler owns the ledger from now on. */
+void world_lose_lease(void);
 
 /* world_bind() - kube-scheduler posts the bind of "default/<uid>" to node "n". */
 void world_bind(struct http_call *call, const char *uid);

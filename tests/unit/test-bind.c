@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "scheduler-fixture.h"
+#include "scheduler/leadership.h"
 
 #define BINDING "/binding"
 #define LIST "spec.nodeName"
@@ -101,7 +102,7 @@ static void a_binding_of_unknown_outcome_keeps_its_gpu_for_ten_seconds(void **st
 		assert_int_equal(world_used(), 3);
 		world_pass(1);
 		assert_int_equal(world_used(), 0);
-		ledger_remove_pod(&world.scheduler.ledger, "p");
+		ledger_remove_pod(&world.scheduler.core.ledger, "p");
 		world_pass(20 * NS_PER_S);
 	}
 }
@@ -134,10 +135,10 @@ static void while_the_watch_is_cut_an_unknown_outcome_stays_unknown(void **state
 	send_binding(&call, "p");
 	world_answer(-ETIMEDOUT, 0, "");
 	assert_answer(&call, "Binding failed");
-	world.following = false;
+	world.scheduler.core.following = false;
 	world_pass(600 * NS_PER_S);
 	assert_int_equal(world_used(), 3);
-	world.following = true;
+	world.scheduler.core.following = true;
 	world_pass(NS_PER_S);
 	assert_int_equal(world_used(), 0);
 }
@@ -147,7 +148,7 @@ static void a_lease_that_is_lost_before_the_call_is_told(void **state)
 	struct http_call call = {0};
 
 	world_pod_known("p");
-	world.lease_lost = true;
+	world_lose_lease();
 	world_bind(&call, "p");
 	assert_answer(&call, "another scheduler owns the GPU ledger");
 	assert_int_equal(world_asked("", ""), 0);
@@ -159,7 +160,7 @@ static void a_lease_that_is_lost_after_the_call_stops_its_binding(void **state)
 
 	world_pod_known("p");
 	world_bind(&call, "p");
-	world.lease_lost = true;
+	world_lose_lease();
 	world_answer(0, 200, EMPTY_LIST);
 	assert_answer(&call, "another scheduler owns the GPU ledger");
 	assert_int_equal(world_asked("", ""), 0);
@@ -229,10 +230,10 @@ static void fill(struct http_call calls[IN_FLIGHT_MAX + 1])
 	char uid[16];
 
 	/* The five seconds of a new leader are over, so no node is listed. */
-	leadership_note_call(&world.scheduler.leadership, NULL, world.now_ns);
+	leadership_note(&world.scheduler, NULL);
 	for (int i = 0; i < 6; i++) {
 		world_pass(NS_PER_S);
-		leadership_note_call(&world.scheduler.leadership, NULL, world.now_ns);
+		leadership_note(&world.scheduler, NULL);
 	}
 	for (int i = 0; i <= IN_FLIGHT_MAX; i++) {
 		calls[i] = (struct http_call){0};

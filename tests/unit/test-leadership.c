@@ -13,6 +13,7 @@
 #include "kube/client.h"
 #include "model-fixture.h"
 #include "scheduler-fixture.h"
+#include "scheduler/leadership.h"
 
 static int set_up(void **state)
 {
@@ -55,7 +56,7 @@ static void show_bound(const char *uid)
 
 	fixture_pod(&pod, uid, 3, "");
 	fixture_bind(&pod, "n", "GPU-n-0");
-	assert_int_equal(ledger_set_pod(&world.scheduler.ledger, &pod), 0);
+	assert_int_equal(ledger_set_pod(&world.scheduler.core.ledger, &pod), 0);
 }
 
 static void a_pod_that_only_the_list_shows_counts(void **state)
@@ -87,16 +88,16 @@ static void an_older_size_of_the_list_changes_nothing(void **state)
 static void a_pod_that_only_the_list_shows_is_to_be_asked_for(void **state)
 {
 	assert_int_equal(read_list(3, NEVER), 0);
-	assert_false(ledger_pod(&world.scheduler.ledger, "p")->listed);
+	assert_false(ledger_pod(&world.scheduler.core.ledger, "p")->listed);
 	show_bound("p");
-	assert_true(ledger_pod(&world.scheduler.ledger, "p")->listed);
+	assert_true(ledger_pod(&world.scheduler.core.ledger, "p")->listed);
 }
 
 static void a_pod_that_the_watch_has_shown_stays_shown(void **state)
 {
 	world_pod_known("p");
 	assert_int_equal(read_list(3, NEVER), 0);
-	assert_true(ledger_pod(&world.scheduler.ledger, "p")->listed);
+	assert_true(ledger_pod(&world.scheduler.core.ledger, "p")->listed);
 }
 
 static void what_is_no_list_is_told(void **state)
@@ -116,14 +117,14 @@ static void what_is_no_list_is_told(void **state)
 
 static enum leadership_node node_now(void)
 {
-	return leadership_node(&world.scheduler.leadership, "n", world.now_ns);
+	return leadership_node(&world.scheduler.core.leadership, "n", world.now_ns);
 }
 
 static void call_now(void)
 {
 	struct http_call call = {0};
 
-	leadership_note_call(&world.scheduler.leadership, &call, world.now_ns);
+	leadership_note(&world.scheduler, &call);
 }
 
 /* Calls without a pause, from a leader that keeps a connection open. */
@@ -168,7 +169,7 @@ static void a_leader_without_its_connections_begins_anew(void **state)
 
 static void an_answer_is_good_for_200_ms(void **state)
 {
-	struct leadership *leadership = &world.scheduler.leadership;
+	struct leadership *leadership = &world.scheduler.core.leadership;
 	int64_t period;
 
 	call_now();
@@ -184,7 +185,7 @@ static void an_answer_is_good_for_200_ms(void **state)
 
 static void a_list_that_failed_tells_nothing(void **state)
 {
-	struct leadership *leadership = &world.scheduler.leadership;
+	struct leadership *leadership = &world.scheduler.core.leadership;
 
 	call_now();
 	leadership_end(leadership, "n", leadership_begin(leadership, "n"), false, world.now_ns);
@@ -194,7 +195,7 @@ static void a_list_that_failed_tells_nothing(void **state)
 /* The list was asked for before leadership came here again. */
 static void a_list_of_an_earlier_leader_tells_nothing(void **state)
 {
-	struct leadership *leadership = &world.scheduler.leadership;
+	struct leadership *leadership = &world.scheduler.core.leadership;
 	int64_t period;
 
 	call_now();

@@ -1,0 +1,136 @@
+/* bind.h - a bind: from the call of kube-scheduler until the outcome of the Binding is known. Pure: the
+ * requests are the caller's, and what it has to do next comes out as orders.
+ *
+ * One write per pod: the Binding carries node, uid (as precondition) and all annotations, and the API server
+ * applies them in one transaction (tried at 1.36.3). The GPU is reserved in the ledger before the Binding is
+ * ordered. If the outcome is unknown, the reservation stays until the watch shows the truth, at most for
+ * WATCH_LAG_MAX_NS while the watch is open.
+ *
+ * The pods of a gang that has not started wait here until enough of them have come; then the GPUs of all are
+ * reserved, or of none, before the first Binding is ordered.
+ *
+ * Where a bind goes (BIND_ANSWER may follow every step):
+ *
+ *   queued -> node listed (or waits for the list of another bind) -> pod read, unless the watch has shown it
+ *          -> gathered, if its gang has not started -> sent -> in doubt, if the outcome is unknown
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "core/placement/decide.h"
+
+struct core;
+struct placement;
+struct pod_facts;
+
+/* How a call of bind ends. */
+enum bind_outcome {
+	BIND_BOUND,
+	BIND_NO_GPU,	     /* full by now, or not what the pod asks for */
+	BIND_REFUSED,	     /* by the API server, surely without effect */
+	BIND_IN_DOUBT,	     /* no answer, or an answer that does not tell */
+	BIND_POD_UNREADABLE, /* the API server did not show the pod, or not in a form that we understand */
+	BIND_POD_REPLACED,   /* another uid */
+	BIND_GANG,	     /* not all of its gang could be bound */
+	BIND_LATE,	     /* waited too long for its turn */
+	BIND_ABANDONED,	     /* kube-scheduler has hung up */
+	BIND_NOT_OWNER,	     /* another scheduler owns the ledger, or the Lease could not be renewed */
+	BIND_NOT_READY,	     /* the cluster is not read yet: never in a struct bind */
+	BIND_BAD_REQUEST,    /* likewise */
+	BIND_FAILED,	     /* on our own side: out of memory */
+	BIND_RESULT_MAX,
+};
+
+/* Which pod goes to which node. */
+struct bind_target {
+	char *uid, *namespace_, *name, *node; /* malloc'ed */
+};
+void bind_target_release(struct bind_target *target); /* accepts NULL */
+
+/* What the caller has to do for a bind. */
+enum bind_order {
+	BIND_LIST_NODE, /* list the pods of its node: core_show_pod() for each, then core_node_listed() */
+	BIND_READ_POD,	/* read the pod: core_bind_pod_read() */
+	BIND_SEND,	/* send bind->text: core_binding_answered() */
+	BIND_ANSWER,	/* answer kube-scheduler by outcome and error: core_bind_is_answered() */
+};
+
+struct bind {
+	struct list item;	/* where it waits, or is in flight or doubtful */
+	struct list order_item; /* in binds->orders */
+	enum bind_order order;
+	struct bind_target what;
+	void *caller; /* the caller's own */
+	int64_t asked_ns;
+	int64_t leadership_period; /* of the list of its node */
+	int64_t doubt_ends_ns;
+	char *text; /* the Binding, between its reservation and its answer */
+	enum bind_outcome outcome;
+	struct error error; /* "": bound */
+};
+
+/* What a bind asks of the caller at once. All but write_binding may be NULL. None may change the core. */
+struct bind_ops {
+	/* The pod may be bound to this node by its ResourcePolicy. -EBUSY, with a sentence. */
+	int (*confirm_unit)(void *userdata, const struct bind_target *what, struct error *err);
+	/* The Binding as text, malloc'ed; NULL with a sentence. placement NULL: the pod asks for no GPU.
+	 * forming: its gang has not started. */
+	char *(*write_binding)(void *userdata, const struct bind *bind, const struct pod_facts *facts,
+		const struct placement *placement, bool forming, struct error *err);
+	/* kube-scheduler has closed the connection of this call: it has forgotten the pod, and binding it now
+	 * would be behind its back. */
+	bool (*caller_is_gone)(void *userdata, const struct bind *bind);
+	void *userdata;
+};
+
+struct binds {
+	struct bind_ops ops;
+	struct list queued, awaiting_list, gathering, in_flight, doubtful; /* bind.item */
+	struct list orders;						   /* bind.order_item */
+	size_t n_in_flight;
+	size_t n_open; /* not answered yet */
+};
+
+void binds_init(struct binds *binds);
+/* binds_release() - frees all, also those whose requests are under way: the caller has cancelled these. */
+void binds_release(struct binds *binds);
+size_t binds_doubtful(const struct binds *binds); /* how many */
+
+/* core_bind() - kube-scheduler asks for it. Takes target over, also on failure: -ENOMEM. */
+int core_bind(struct core *core, struct bind_target *target, void *caller, int64_t now_ns);
+
+/* core_next_bind_order() - the oldest order that is not carried out, which the caller now does; NULL: none.
+ * The bind stays valid until the answer to the order is told by one of the functions below. */
+struct bind *core_next_bind_order(struct core *core);
+
+/* core_node_listed() - why: NULL, or what prevented the list. */
+void core_node_listed(struct core *core, struct bind *bind, const char *why, int64_t now_ns);
+
+/* core_bind_pod_read() - facts: NULL, with the sentence in why, if the API server did not show the pod. */
+void core_bind_pod_read(
+	struct core *core, struct bind *bind, const struct pod_facts *facts, const char *why, int64_t now_ns);
+
+/* core_binding_answered() - why: what the API server said, unless the outcome is BINDING_APPLIED. */
+void core_binding_answered(
+	struct core *core, struct bind *bind, enum binding_outcome outcome, const char *why, int64_t now_ns);
+
+/* core_bind_not_asked() - the request of the last order could not be started, for this reason. */
+void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, int64_t now_ns);
+
+/* core_bind_is_answered() - kube-scheduler has its answer. The bind is freed, or stays in doubt. */
+void core_bind_is_answered(struct core *core, struct bind *bind);
+
+/* core_doubts_end_ns() - when the first doubt ends; INT64_MAX: there is none. core_end_doubts() - releases
+ * the reservations of those that have ended, if the watch of pods is open. */
+int64_t core_doubts_end_ns(const struct core *core);
+void core_end_doubts(struct core *core, int64_t now_ns);
+
+/* bind_go() - enough of this pod's gang wait: their GPUs are reserved, all or none, and their Bindings are
+ * ordered. bind_turn_away() - the call that waits for the pod, if one does, is refused. For core.c. */
+void bind_go(struct core *core, const char *uid, int64_t now_ns);
+void bind_turn_away(struct core *core, const char *uid);

@@ -1,0 +1,390 @@
+#include "core/core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+/* No answer of the API server is that late: our requests wait 5 s at most. */
+#define FORGOTTEN_S 15
+
+void core_init(struct core *core, const struct gang_rules *rules)
+{
+	static const struct gang_rules no_times;
+
+	*core = (struct core){0};
+	ledger_init(&core->ledger);
+	requeue_list_init(&core->requeues);
+	gangs_init(&core->gangs, rules ? rules : &no_times, &core->requeues);
+	ownership_always(&core->ownership);
+	leadership_init(&core->leadership);
+	binds_init(&core->binds);
+	resizings_init(&core->resizings);
+	list_init(&core->gang_orders);
+	table_init(&core->forgotten);
+	table_init(&core->verdicts);
+	table_init(&core->failed);
+}
+
+static void failed_pod_free(struct pod_facts *facts)
+{
+	pod_facts_release(facts);
+	free(facts);
+}
+
+void core_release(struct core *core)
+{
+	struct pod_facts *facts;
+
+	binds_release(&core->binds);
+	resizings_release(&core->resizings);
+	list_for_each_safe (item, after, &core->gang_orders)
+		gang_order_free(list_entry(item, struct gang_order, item));
+	gangs_release(&core->gangs);
+	requeue_list_release(&core->requeues);
+	leadership_release(&core->leadership);
+	ledger_release(&core->ledger);
+	table_for_each (&core->failed, cursor, facts)
+		failed_pod_free(facts);
+	table_release(&core->failed);
+	table_release(&core->verdicts);
+	table_release(&core->forgotten);
+}
+
+/* ---- gangs ---- */
+
+/* Carrying out one order may bring others, which come after it. */
+void core_follow_gangs(struct core *core, int64_t now_ns)
+{
+	struct gang_order *order;
+
+	while ((order = gangs_next_order(&core->gangs))) {
+		if (order->kind == GANG_GO) {
+			bind_go(core, order->uid, now_ns);
+		} else if (order->kind == GANG_TURN_AWAY) {
+			bind_turn_away(core, order->uid);
+		} else {
+			list_append(&core->gang_orders, &order->item);
+			continue;
+		}
+		gang_order_free(order);
+	}
+}
+
+struct gang_order *core_next_gang_order(struct core *core)
+{
+	struct gang_order *order;
+
+	if (list_empty(&core->gang_orders))
+		return NULL;
+	order = list_entry(core->gang_orders.next, struct gang_order, item);
+	list_remove(&order->item);
+	return order;
+}
+
+/* Never later than it was due before: events that keep coming must not put the look off for ever. */
+void core_look_at_gangs_within(struct core *core, int64_t delay_ns, int64_t now_ns)
+{
+	int64_t due_ns = now_ns + delay_ns;
+
+	if (!core->gangs_look_ns || due_ns < core->gangs_look_ns)
+		core->gangs_look_ns = due_ns;
+}
+
+void core_gangs_may_look(struct core *core, int64_t now_ns)
+{
+	if (core->gangs.by_uid.count && core->gangs_looked_at != core->ledger.generation)
+		core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+}
+
+void core_look_at_gangs(struct core *core, int64_t now_ns)
+{
+	bool leads = core_is_ready(core) && ownership_may_plan(&core->ownership, NULL) == 0;
+	int64_t again_ns;
+
+	core->gangs_look_ns = 0;
+	gangs_set_following(&core->gangs, core->following);
+	again_ns = gangs_look(&core->gangs, &core->ledger, now_ns, leads);
+	core->gangs_looked_at = core->ledger.generation;
+	core_follow_gangs(core, now_ns);
+	if (again_ns != INT64_MAX)
+		core_look_at_gangs_within(core, again_ns > NS_PER_MS ? again_ns : NS_PER_MS, now_ns);
+}
+
+int core_see_gang_pod(struct core *core, const struct pod_facts *facts, bool listed, int64_t now_ns)
+{
+	int r;
+
+	if (!facts->gang && !core->gangs.by_uid.count)
+		return 0;
+	gangs_set_following(&core->gangs, core->following);
+	r = gangs_see_pod(&core->gangs, &core->ledger, facts, listed, now_ns);
+	core_follow_gangs(core, now_ns);
+	if (facts->gang)
+		core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+	return r;
+}
+
+static void forget_gang_pod(struct core *core, const char *uid, bool ended, int64_t now_ns)
+{
+	if (!gangs_facts(&core->gangs, uid) && !table_get(&core->gangs.done, uid))
+		return;
+	if (ended)
+		gangs_forget_pod(&core->gangs, uid);
+	else
+		gangs_delete_pod(&core->gangs, uid);
+	core_follow_gangs(core, now_ns);
+	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+}
+
+enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod, const char *const *names,
+	size_t n, int64_t now_ns, const char **ret_node, const char **ret_text)
+{
+	enum gang_answer answer;
+
+	/* kube-scheduler may know before our watch that a pod has left its gang. */
+	if (!pod->gang && !gangs_facts(&core->gangs, pod->uid))
+		return GANG_NONE;
+	*ret_node = NULL;
+	ledger_expire(&core->ledger, now_ns);
+	answer = gangs_filter(&core->gangs, &core->ledger, pod, names, n, now_ns, ret_node, ret_text);
+	core_follow_gangs(core, now_ns);
+	if (answer == GANG_NONE)
+		return answer;
+	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+	return answer;
+}
+
+void core_fail_gang(struct core *core, const char *uid, const char *why, int64_t now_ns)
+{
+	gangs_give_up(&core->gangs, &core->ledger, uid, why, now_ns);
+	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+}
+
+/* ---- pods ---- */
+
+/* ended: its containers have, too. Otherwise it may stay as an orphan. */
+static int forget_pod(struct core *core, const char *uid, bool ended, int64_t now_ns)
+{
+	uintptr_t second = (uintptr_t)(now_ns / NS_PER_S) + 1;
+	int r = 0;
+
+	if (ledger_pod(&core->ledger, uid))
+		r = table_set(&core->forgotten, uid, (void *)second);
+	if (ended)
+		ledger_remove_pod(&core->ledger, uid);
+	else
+		ledger_delete_pod(&core->ledger, uid, now_ns + ORPHAN_NS);
+	forget_gang_pod(core, uid, ended, now_ns);
+	requeue_list_leave(&core->requeues, uid);
+	table_remove(&core->verdicts, uid);
+	return r;
+}
+
+/* PodGC makes pods of a lost node Failed while their containers run (gc_controller.go, 1.36.3), and a kubelet
+ * rejects pods that run when it has lost its record of devices. */
+static int pod_has_finished(struct core *core, const struct pod_facts *facts, int64_t now_ns)
+{
+	bool may_run = !facts->succeeded && facts->running;
+	int r = 0, forgotten;
+
+	if (may_run && !core->pods_listed && facts->has_placement) {
+		struct pod_facts *copy = calloc(1, sizeof(*copy));
+
+		r = copy ? pod_facts_copy(facts, copy) : -ENOMEM;
+		if (r == 0)
+			r = table_set(&core->failed, copy->uid, copy);
+		if (r < 0 && copy)
+			failed_pod_free(copy);
+	}
+	forgotten = forget_pod(core, facts->uid, !may_run, now_ns);
+	return r < 0 ? r : forgotten;
+}
+
+/* "Unschedulable" after our filter said yes: something else rejected the pod, and its hold would only be in
+ * the way. A late event of an earlier verdict may end a good hold; bind then chooses again. */
+static void end_hold_on_new_verdict(struct core *core, const char *uid, uintptr_t verdict)
+{
+	if (!verdict || verdict == (uintptr_t)table_get(&core->verdicts, uid))
+		return;
+	table_set(&core->verdicts, uid, (void *)verdict);
+	if (!gangs_holds(&core->gangs, uid))
+		ledger_drop_hold(&core->ledger, uid);
+}
+
+int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t verdict, int64_t now_ns)
+{
+	int gang = core_see_gang_pod(core, facts, true, now_ns), r;
+
+	if (request_is_empty(&facts->request) && !ledger_pod(&core->ledger, facts->uid))
+		return gang;
+	if (facts->finished) {
+		r = pod_has_finished(core, facts, now_ns);
+		return gang < 0 ? gang : r;
+	}
+	r = ledger_set_pod(&core->ledger, facts);
+	if (facts->node && *facts->node) {
+		core_see_resize(core, facts, now_ns);
+		requeue_list_leave(&core->requeues, facts->uid);
+		table_remove(&core->verdicts, facts->uid);
+	} else {
+		end_hold_on_new_verdict(core, facts->uid, verdict);
+	}
+	return gang < 0 ? gang : r;
+}
+
+/* Only a new LIST lacks the pod: its last state is not known, and its containers may run. */
+static int assume_running(struct core *core, const char *uid)
+{
+	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+
+	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
+		return 0;
+	if (pod_facts_copy(&pod->facts, &facts) < 0)
+		return -ENOMEM;
+	facts.running = true;
+	return ledger_set_pod(&core->ledger, &facts);
+}
+
+int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now_ns)
+{
+	int r = shown ? 0 : assume_running(core, uid), forgotten = forget_pod(core, uid, false, now_ns);
+
+	return r < 0 ? r : forgotten;
+}
+
+/* A watch that is cut before it has shown the pod does not tell its end. */
+static int take_unlisted(struct core *core, const struct pod_facts *facts)
+{
+	const struct ledger_pod *known = ledger_pod(&core->ledger, facts->uid);
+	bool listed = known && known->listed;
+	int r = ledger_set_pod(&core->ledger, facts);
+
+	if (r == 0 && !listed)
+		ledger_set_unlisted(&core->ledger, facts->uid);
+	return r;
+}
+
+/* Another size that the watch has not shown yet. */
+static bool is_resized(const struct ledger_pod *known, const struct pod_facts *facts)
+{
+	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
+	       facts->placement.resizes > known->placement.resizes;
+}
+
+int core_show_pod(struct core *core, const struct pod_facts *facts)
+{
+	const struct ledger_pod *known;
+
+	/* A pod that asks for something impossible has what the kubelet gave it. */
+	if (request_is_empty(&facts->request) || table_get(&core->forgotten, facts->uid))
+		return 0;
+	known = ledger_pod(&core->ledger, facts->uid);
+	if (known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, facts))
+		return 0;
+	return take_unlisted(core, facts);
+}
+
+/* ---- lists ---- */
+
+/* The API server does not say when a pod failed or whether its containers have ended since then. Only what
+ * fits can run: a hundred pods that a kubelet rejected long ago take no more than the GPU has. */
+static void count_failed_pod(struct core *core, struct pod_facts *facts, int64_t now_ns)
+{
+	_cleanup_free_ char *node = TAKE_PTR(facts->node);
+
+	facts->finished = false;
+	if (ledger_reserve(&core->ledger, facts, node, &facts->placement) < 0)
+		return;
+	ledger_confirm(&core->ledger, facts->uid);
+	ledger_delete_pod(&core->ledger, facts->uid, now_ns + ORPHAN_NS);
+}
+
+/* The first LISTs are complete: a pod that failed before we started stays as an orphan until its node is
+ * heard. */
+static void count_failed_pods(struct core *core, int64_t now_ns)
+{
+	struct pod_facts *facts;
+
+	if (!core_is_ready(core))
+		return;
+	table_for_each (&core->failed, cursor, facts) {
+		count_failed_pod(core, facts, now_ns);
+		failed_pod_free(facts);
+	}
+	table_release(&core->failed);
+}
+
+void core_nodes_are_listed(struct core *core, int64_t now_ns)
+{
+	core->nodes_listed = true;
+	count_failed_pods(core, now_ns);
+}
+
+/* kube-scheduler keeps a rejected pod back until something happens to it, whichever replica rejected it. Also
+ * pods of which it does not say that they are unschedulable: in an outage of the API server it could not. */
+static size_t find_waiting(struct core *core, int64_t now_ns)
+{
+	const struct ledger_pod *pod;
+	size_t lost = 0;
+
+	table_for_each (&core->ledger.pods, cursor, pod)
+		if (pod->occupancy == OCCUPANCY_WAITING &&
+			requeue_list_found_waiting(&core->requeues, &pod->facts, now_ns) < 0)
+			lost++;
+	return lost;
+}
+
+size_t core_pods_are_listed(struct core *core, int64_t now_ns)
+{
+	size_t lost = core->pods_listed ? 0 : find_waiting(core, now_ns);
+
+	core->pods_listed = true;
+	count_failed_pods(core, now_ns);
+	return lost;
+}
+
+bool core_is_unlisted(const struct ledger_pod *pod)
+{
+	/* Reserved: the answer to its Binding may come after its end. */
+	return !pod->listed && (pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED);
+}
+
+bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified what,
+	const struct pod_facts *facts, int64_t now_ns)
+{
+	const struct ledger_pod *known = ledger_pod(&core->ledger, uid);
+	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
+
+	/* What the watch has told meanwhile is newer. */
+	if (what == POD_IS_THERE && !orphan && !table_get(&core->forgotten, uid))
+		take_unlisted(core, facts);
+	if (!known || what == POD_IS_THERE || what == POD_UNCLEAR || (what == POD_GONE && orphan))
+		return false;
+	/* Gone says nothing about its containers. */
+	if (what == POD_GONE)
+		core_pod_is_gone(core, uid, false, now_ns);
+	else
+		pod_has_finished(core, facts, now_ns);
+	return true;
+}
+
+void core_tick(struct core *core, int64_t now_ns)
+{
+	uintptr_t second = (uintptr_t)(now_ns / NS_PER_S);
+	const char *uid;
+	void *since;
+
+	decide_expire(&core->ledger, now_ns, core->following);
+	for (size_t cursor = 0; table_next(&core->forgotten, &cursor, &uid, &since);)
+		if (second > (uintptr_t)since + FORGOTTEN_S)
+			table_remove(&core->forgotten, uid);
+	core_tick_resizes(core, now_ns);
+	if (core->gangs.by_uid.count)
+		core_look_at_gangs_within(core, NS_PER_S, now_ns);
+	if (core->following)
+		requeue_list_forget_gone(&core->requeues, &core->ledger, now_ns);
+}

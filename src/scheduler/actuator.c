@@ -1,0 +1,87 @@
+#include "scheduler/actuator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "scheduler/bind.h"
+#include "scheduler/gangs.h"
+#include "scheduler/requeue.h"
+#include "scheduler/resize.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+
+struct actuator {
+	struct scheduler *scheduler;
+	struct loop_timer *timer;
+	int64_t armed_ns; /* when the timer is due; INT64_MAX: it is not armed */
+};
+
+/* Never later than it was due before: events that keep coming must not put it off for ever. */
+static void arm(struct actuator *actuator)
+{
+	const struct core *core = &actuator->scheduler->core;
+	int64_t now = monotonic_ns(), due = core_doubts_end_ns(core);
+
+	/* A doubt lasts while the watch is not open. */
+	if (due <= now)
+		due = now + NS_PER_S;
+	if (core->gangs_look_ns && core->gangs_look_ns < due)
+		due = core->gangs_look_ns;
+	if (due == INT64_MAX || (actuator->armed_ns > now && actuator->armed_ns <= due))
+		return;
+	actuator->armed_ns = due;
+	loop_timer_set(actuator->timer, due > now ? due - now : 0);
+}
+
+static void on_timer(void *userdata)
+{
+	struct actuator *actuator = userdata;
+	struct core *core = &actuator->scheduler->core;
+	int64_t now = monotonic_ns();
+
+	actuator->armed_ns = INT64_MAX;
+	core_end_doubts(core, now);
+	if (core->gangs_look_ns && core->gangs_look_ns <= now)
+		core_look_at_gangs(core, now);
+	actuate(actuator->scheduler);
+}
+
+void actuate(struct scheduler *scheduler)
+{
+	struct actuator *actuator = scheduler->actuator;
+
+	if (!actuator) /* in tests of what stands around it */
+		return;
+	binds_carry_out(scheduler);
+	resizes_carry_out(scheduler);
+	gang_controller_carry_out(scheduler->gangs);
+	core_gangs_may_look(&scheduler->core, monotonic_ns());
+	requeuer_look(scheduler->requeuer);
+	arm(actuator);
+}
+
+int actuator_new(struct scheduler *scheduler, struct actuator **ret_actuator)
+{
+	struct actuator *actuator = calloc(1, sizeof(*actuator));
+
+	if (!actuator)
+		return -ENOMEM;
+	actuator->scheduler = scheduler;
+	actuator->armed_ns = INT64_MAX;
+	if (loop_add_timer(scheduler->loop, on_timer, actuator, &actuator->timer) < 0) {
+		free(actuator);
+		return -ENOMEM;
+	}
+	*ret_actuator = actuator;
+	return 0;
+}
+
+void actuator_free(struct actuator *actuator)
+{
+	if (!actuator)
+		return;
+	loop_timer_remove(actuator->timer);
+	free(actuator);
+}
