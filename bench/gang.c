@@ -183,12 +183,14 @@ static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
 {
 	const struct gang_rules rules = {.keep_after_ns = 300 * NS_PER_S, .timeout_ns = 60 * NS_PER_S};
 	struct ledger ledger;
+	struct requeue_list requeues;
 	struct gangs gangs;
 	struct pod_facts pod;
 	int64_t first, again, others;
 
 	ledger_init(&ledger);
-	gangs_init(&gangs, &rules);
+	requeue_list_init(&requeues);
+	gangs_init(&gangs, &rules, &requeues);
 	for (unsigned i = 0; i < nodes; i++)
 		if (add_node(&ledger, i) < 0)
 			return fail("out of memory");
@@ -205,6 +207,7 @@ static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
 		nodes, members, units, count_kept(&ledger), (double)first / 1e6, (double)again / 1e6,
 		(double)others / 1e6);
 	gangs_release(&gangs);
+	requeue_list_release(&requeues);
 	ledger_release(&ledger);
 	return 0;
 }

@@ -16,8 +16,8 @@ void core_init(struct core *core, const struct gang_rules *rules)
 
 	*core = (struct core){0};
 	ledger_init(&core->ledger);
-	gangs_init(&core->gangs, rules ? rules : &no_times);
 	requeue_list_init(&core->requeues);
+	gangs_init(&core->gangs, rules ? rules : &no_times, &core->requeues);
 	ownership_always(&core->ownership);
 	leadership_init(&core->leadership);
 	binds_init(&core->binds);
@@ -153,8 +153,6 @@ enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod
 	core_follow_gangs(core, now_ns);
 	if (answer == GANG_NONE)
 		return answer;
-	/* From now on its gang requeues it: alone it would not help. */
-	requeue_list_leave(&core->requeues, pod->uid);
 	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
 	return answer;
 }

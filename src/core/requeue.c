@@ -5,26 +5,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "core/registry/ledger.h"
+#include "core/requeue-internal.h"
 
-#define AGAIN_NS (50 * NS_PER_MS)
-#define BACKOFF_FIRST_NS NS_PER_S
-#define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define WAITING_MAX 100000
-#define NEVER UINT64_MAX /* no generation of a ledger */
-#define FOUND_REQUEUES_MAX 3
-
-struct requeue_pod {
-	struct pod_facts facts;
-	uint64_t rejected_at; /* ledger generation when filter last looked */
-	uint64_t order;	      /* who was rejected first */
-	int64_t rejected_ns;  /* when that was */
-	int64_t first_rejected_ns;
-	uint32_t requeues;
-	int64_t not_before_ns;
-	int64_t backoff_ns; /* grows while requeues do not lead to a filter call */
-};
 
 void requeue_list_init(struct requeue_list *list)
 {
@@ -49,78 +33,295 @@ void requeue_list_release(struct requeue_list *list)
 	table_release(&list->pods);
 }
 
-static int requeue_pod_new(
-	struct requeue_list *list, const struct pod_facts *facts, struct requeue_pod **ret_pod)
-{
-	struct requeue_pod *pod;
-
-	if (list->pods.count >= WAITING_MAX)
-		return -E2BIG;
-	pod = calloc(1, sizeof(*pod));
-	if (!pod || pod_facts_copy(facts, &pod->facts) < 0 || table_set(&list->pods, facts->uid, pod) < 0) {
-		requeue_pod_free(pod);
-		return -ENOMEM;
-	}
-	pod->order = list->next_order++;
-	*ret_pod = pod;
-	return 0;
-}
-
-int requeue_list_rejected(
-	struct requeue_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
-{
-	struct requeue_pod *pod = table_get(&list->pods, facts->uid);
-	int r = pod ? 0 : requeue_pod_new(list, facts, &pod);
-
-	if (r < 0)
-		return r;
-	if (!pod->first_rejected_ns)
-		pod->first_rejected_ns = now_ns;
-	pod->facts.request.gpus = facts->request.gpus;
-	pod->rejected_at = ledger->generation;
-	pod->rejected_ns = now_ns;
-	pod->not_before_ns = 0;
-	pod->backoff_ns = BACKOFF_FIRST_NS;
-	return 0;
-}
-
-int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
-{
-	struct requeue_pod *pod;
-	int r;
-
-	if (table_get(&list->pods, facts->uid))
-		return 0;
-	r = requeue_pod_new(list, facts, &pod);
-	if (r < 0)
-		return r;
-	pod->rejected_at = list->looked_at = NEVER;
-	pod->rejected_ns = now_ns;
-	pod->backoff_ns = BACKOFF_FIRST_NS;
-	return 0;
-}
-
 void requeue_list_leave(struct requeue_list *list, const char *uid)
 {
 	requeue_pod_free(table_remove(&list->pods, uid));
 }
 
-bool requeue_list_find(const struct requeue_list *list, const char *uid, struct requeue_state *ret_state)
+/* Adds the pod if the list lacks it. */
+static int pod_get_or_add(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns,
+	struct requeue_pod **ret_pod)
+{
+	const struct pod_facts who = {.uid = facts->uid,
+		.namespace_ = facts->namespace_,
+		.name = facts->name,
+		.priority = facts->priority};
+	struct requeue_pod *pod = table_get(&list->pods, facts->uid);
+
+	*ret_pod = pod;
+	if (pod)
+		return 0;
+	if (list->pods.count >= WAITING_MAX)
+		return -E2BIG;
+	pod = calloc(1, sizeof(*pod));
+	if (!pod || pod_facts_copy(&who, &pod->facts) < 0 || table_set(&list->pods, facts->uid, pod) < 0) {
+		requeue_pod_free(pod);
+		return -ENOMEM;
+	}
+	pod->order = list->next_order++;
+	pod->asked_ns = now_ns;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
+	*ret_pod = pod;
+	return 0;
+}
+
+static bool pod_waits(const struct requeue_pod *pod, enum requeue_reason reason)
+{
+	return pod->waits[reason].waits;
+}
+
+static void wait_begin(struct requeue_list *list, struct requeue_pod *pod, enum requeue_reason reason,
+	int64_t due_ns, int64_t now_ns)
+{
+	struct requeue_wait *wait = &pod->waits[reason];
+
+	if (!wait->waits)
+		wait->since_ns = now_ns;
+	wait->waits = true;
+	wait->may_succeed = false;
+	wait->due_ns = due_ns;
+	list->reported |= due_ns != 0;
+}
+
+static void wait_end(struct requeue_pod *pod, enum requeue_reason reason)
+{
+	pod->waits[reason] = (struct requeue_wait){0};
+	if (reason == REQUEUE_GANG)
+		pod->has_place = false;
+}
+
+static void backoff_begin_anew(struct requeue_pod *pod)
+{
+	pod->not_before_ns = 0;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
+}
+
+void requeue_list_stop(struct requeue_list *list, const char *uid, enum requeue_reason reason)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod || !pod_waits(pod, reason))
+		return;
+	wait_end(pod, reason);
+	backoff_begin_anew(pod);
+	for (int i = 0; i < REQUEUE_REASONS; i++)
+		if (pod->waits[i].waits)
+			return;
+	requeue_list_leave(list, uid);
+}
+
+/* ---- kube-scheduler has asked about the pod, and it still waits ---- */
+
+static void note_asked(struct requeue_pod *pod, int64_t now_ns)
+{
+	pod->asked = true;
+	pod->asked_ns = now_ns;
+	pod->in_vain = 0;
+	if (pod->backoff_ns > BACKOFF_ASKED_NS)
+		pod->backoff_ns = BACKOFF_ASKED_NS;
+	if (pod->not_before_ns > now_ns + BACKOFF_ASKED_NS)
+		pod->not_before_ns = now_ns + BACKOFF_ASKED_NS;
+}
+
+/* From now on the look tests whether the pod fits. */
+static int wait_for_room(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns,
+	struct requeue_pod **ret_pod)
+{
+	int r = pod_get_or_add(list, facts, now_ns, ret_pod);
+	struct requeue_pod *pod = *ret_pod;
+	struct pod_facts copy;
+
+	if (r < 0)
+		return r;
+	if (!pod_waits(pod, REQUEUE_ROOM)) {
+		r = pod_facts_copy(facts, &copy);
+		if (r < 0)
+			return r;
+		pod_facts_release(&pod->facts);
+		pod->facts = copy;
+	}
+	wait_end(pod, REQUEUE_GANG);
+	wait_begin(list, pod, REQUEUE_ROOM, 0, now_ns);
+	return 0;
+}
+
+/* That a pod fits the ledger is known when it is requeued: if filter rejects it then, another pod was faster.
+ * Where a policy holds it back, that it fits says little, and its back-off goes on. */
+int requeue_list_rejected(
+	struct requeue_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
+{
+	struct requeue_pod *pod;
+	int r = wait_for_room(list, facts, now_ns, &pod);
+
+	if (r < 0)
+		return r;
+	if (!pod->asked)
+		pod->waits[REQUEUE_ROOM].since_ns = now_ns;
+	pod->facts.request.gpus = facts->request.gpus;
+	pod->rejected_at = ledger->generation;
+	note_asked(pod, now_ns);
+	if (!pod_waits(pod, REQUEUE_UNIT))
+		backoff_begin_anew(pod);
+	return 0;
+}
+
+int requeue_list_has_no_unit(struct requeue_list *list, const struct pod_facts *facts, uint64_t freed,
+	int64_t until_ns, int64_t now_ns)
+{
+	struct requeue_pod *pod;
+	int r = pod_get_or_add(list, facts, now_ns, &pod);
+
+	if (r < 0)
+		return r;
+	wait_begin(list, pod, REQUEUE_UNIT, until_ns, now_ns);
+	pod->freed = freed;
+	note_asked(pod, now_ns);
+	return 0;
+}
+
+int requeue_list_waits_for_gang(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
+{
+	struct requeue_pod *pod;
+	int r = pod_get_or_add(list, facts, now_ns, &pod);
+
+	if (r < 0)
+		return r;
+	wait_end(pod, REQUEUE_ROOM);
+	pod->has_place = false;
+	wait_begin(list, pod, REQUEUE_GANG, 0, now_ns);
+	note_asked(pod, now_ns);
+	return 0;
+}
+
+/* ---- it waits for all we know ---- */
+
+int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
+{
+	struct requeue_pod *pod = table_get(&list->pods, facts->uid);
+	int r;
+
+	if (pod && pod_waits(pod, REQUEUE_ROOM))
+		return 0;
+	r = wait_for_room(list, facts, now_ns, &pod);
+	if (r < 0)
+		return r;
+	pod->rejected_at = NEVER;
+	list->reported = true;
+	return 0;
+}
+
+int requeue_list_found_without_unit(
+	struct requeue_list *list, const struct pod_facts *facts, uint64_t freed, int64_t now_ns)
+{
+	struct requeue_pod *pod;
+	int r = pod_get_or_add(list, facts, now_ns, &pod);
+
+	if (r < 0 || pod_waits(pod, REQUEUE_UNIT))
+		return r;
+	wait_begin(list, pod, REQUEUE_UNIT, now_ns, now_ns);
+	pod->freed = freed;
+	return 0;
+}
+
+/* ---- an attempt is worth it ---- */
+
+int requeue_list_eviction_due(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
+{
+	int r = requeue_list_found_waiting(list, facts, now_ns);
+	struct requeue_pod *pod = table_get(&list->pods, facts->uid);
+
+	if (pod)
+		pod->waits[REQUEUE_ROOM].due_ns = now_ns;
+	list->reported = true;
+	return r;
+}
+
+void requeue_list_unit_freed(struct requeue_list *list, const char *namespace_, uint64_t freed)
+{
+	struct requeue_pod *pod;
+
+	table_for_each (&list->pods, cursor, pod) {
+		if (!pod_waits(pod, REQUEUE_UNIT) || pod->freed == freed ||
+			strcmp(pod->facts.namespace_, namespace_) != 0)
+			continue;
+		pod->freed = freed;
+		pod->waits[REQUEUE_UNIT].may_succeed = list->reported = true;
+	}
+}
+
+int requeue_list_gang_has_place(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
+{
+	struct requeue_pod *pod;
+	int r = pod_get_or_add(list, facts, now_ns, &pod);
+
+	if (r < 0 || pod->has_place)
+		return r;
+	wait_end(pod, REQUEUE_ROOM);
+	wait_begin(list, pod, REQUEUE_GANG, pod->asked ? now_ns : now_ns + ASKS_BY_ITSELF_NS, now_ns);
+	pod->has_place = true;
+	return 0;
+}
+
+void requeue_list_gang_has_none(struct requeue_list *list, const char *uid)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod || !pod->has_place)
+		return;
+	pod->has_place = false;
+	pod->waits[REQUEUE_GANG].due_ns = 0;
+}
+
+void requeue_list_gang_tells(struct requeue_list *list, const char *uid)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (pod && pod_waits(pod, REQUEUE_GANG))
+		pod->waits[REQUEUE_GANG].may_succeed = list->reported = true;
+}
+
+/* While the API server is away the pod must not wait for a long back-off when it is there again. The look
+ * tests by itself whether a pod that waits for room still fits. */
+void requeue_list_failed(struct requeue_list *list, const char *uid, int64_t now_ns)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod || !pod->in_vain) /* kube-scheduler has asked since */
+		return;
+	pod->requeues--;
+	pod->in_vain--;
+	pod->not_before_ns = now_ns + BACKOFF_FIRST_NS;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
+	for (int i = 0; i < REQUEUE_REASONS; i++)
+		if (i != REQUEUE_ROOM && pod->waits[i].waits)
+			pod->waits[i].due_ns = pod->not_before_ns;
+	list->reported = true;
+}
+
+/* ---- what others want to know ---- */
+
+bool requeue_list_find(const struct requeue_list *list, const char *uid, enum requeue_reason reason,
+	struct requeue_state *ret_state)
 {
 	const struct requeue_pod *pod = table_get(&list->pods, uid);
 
-	if (!pod)
+	if (!pod || !pod_waits(pod, reason))
 		return false;
-	*ret_state = (struct requeue_state){.first_rejected_ns = pod->first_rejected_ns,
-		.last_rejected_ns = pod->rejected_ns,
+	*ret_state = (struct requeue_state){.since_ns = pod->waits[reason].since_ns,
+		.asked_ns = pod->asked_ns,
 		.not_before_ns = pod->not_before_ns,
 		.requeues = pod->requeues};
 	return true;
 }
 
-bool requeue_list_is_due(const struct requeue_list *list, const struct ledger *ledger)
+size_t requeue_list_count(const struct requeue_list *list, enum requeue_reason reason)
 {
-	return list->pods.count && list->looked_at != ledger->generation;
+	const struct requeue_pod *pod;
+	size_t n = 0;
+
+	table_for_each (&list->pods, cursor, pod)
+		n += pod_waits(pod, reason);
+	return n;
 }
 
 void requeue_list_forget_gone(struct requeue_list *list, const struct ledger *ledger, int64_t now_ns)
@@ -128,176 +329,7 @@ void requeue_list_forget_gone(struct requeue_list *list, const struct ledger *le
 	struct requeue_pod *pod;
 
 	table_for_each (&list->pods, cursor, pod)
-		if (now_ns - pod->rejected_ns > WATCH_LAG_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
+		if ((pod_waits(pod, REQUEUE_ROOM) || pod_waits(pod, REQUEUE_GANG)) &&
+			now_ns - pod->asked_ns > WATCH_LAG_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
 			requeue_list_leave(list, pod->facts.uid);
-}
-
-/* node: where the last pod fitted, NULL at first. Pods that wait are mostly alike, and of thousands of nodes
- * a few have room. */
-static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, const char **node)
-{
-	const char *name;
-	size_t cursor = 0;
-
-	if (*node && ledger_choose(ledger, *node, pod, NULL) == FITS)
-		return true;
-	while (table_next(&ledger->nodes, &cursor, &name, NULL)) {
-		if (ledger_choose(ledger, name, pod, NULL) != FITS)
-			continue;
-		*node = name;
-		return true;
-	}
-	return false;
-}
-
-static int compare_turn(const void *a, const void *b)
-{
-	const struct requeue_pod *x = *(const struct requeue_pod *const *)a;
-	const struct requeue_pod *y = *(const struct requeue_pod *const *)b;
-
-	if (x->facts.priority != y->facts.priority)
-		return x->facts.priority > y->facts.priority ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-/* NULL-terminated; NULL when out of memory. */
-static struct requeue_pod **in_turn(const struct requeue_list *list)
-{
-	struct requeue_pod **pods = calloc(list->pods.count + 1, sizeof(struct requeue_pod *)), *pod;
-	size_t n = 0;
-
-	if (!pods)
-		return NULL;
-	table_for_each (&list->pods, cursor, pod)
-		pods[n++] = pod;
-	qsort(pods, n, sizeof(struct requeue_pod *), compare_turn);
-	return pods;
-}
-
-static void back_off(struct requeue_pod *pod, int64_t now_ns)
-{
-	pod->requeues++;
-	pod->not_before_ns = now_ns + pod->backoff_ns;
-	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
-}
-
-void requeue_list_failed(struct requeue_list *list, const char *uid, int64_t now_ns)
-{
-	struct requeue_pod *pod = table_get(&list->pods, uid);
-
-	if (!pod)
-		return;
-	if (pod->requeues)
-		pod->requeues--;
-	pod->not_before_ns = now_ns + BACKOFF_FIRST_NS;
-	pod->backoff_ns = BACKOFF_FIRST_NS;
-}
-
-/* Its GPU is kept from others of its priority: that they do not fit says nothing about it. */
-static bool has_nomination(const struct ledger *ledger, const struct pod_facts *pod)
-{
-	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
-
-	return known && known->nomination;
-}
-
-/* Requests of one to this many containers at once, and of more. */
-#define INSTANCE_CLASSES 9
-
-/* What does not fit with u units on each of M GPUs does not fit with more units, more containers or on more
- * GPUs; and what asks for computing power (on one GPU only), not with more of that: one failed search
- * spares the rest. Of those with and those without it nothing is known from each other: a node may be closed
- * to one kind. The units with which a search failed, by containers and number of GPUs, or by containers and
- * percentage; more than a GPU has is all the same. */
-struct failures {
-	uint32_t units[INSTANCE_CLASSES][REQUEST_GPUS_MAX + 1];
-	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_GPU + 2];
-	uint32_t whole; /* GPUs: other nodes than those of shares have them */
-};
-
-static void failures_init(struct failures *failures)
-{
-	memset(failures, 0xff, sizeof(*failures));
-}
-
-static uint32_t core_class(const struct request *request)
-{
-	return request->core > CORE_PER_GPU ? CORE_PER_GPU + 1 : request->core;
-}
-
-static uint32_t instance_class(const struct request *request)
-{
-	return request->instances < INSTANCE_CLASSES ? request->instances : INSTANCE_CLASSES - 1;
-}
-
-static bool failures_include(const struct failures *failures, const struct request *request)
-{
-	uint32_t units = request_units_per_gpu(request);
-
-	if (request->whole)
-		return request_gpus(request) >= failures->whole;
-	if (request->core)
-		return units >= failures->with_core[instance_class(request)][core_class(request)];
-	return units >= failures->units[instance_class(request)][request_gpus(request)];
-}
-
-/* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
- */
-static uint32_t first_class(const struct request *request)
-{
-	return request->instances < INSTANCE_CLASSES - 1 ? request->instances : INSTANCE_CLASSES;
-}
-
-static void failures_add(struct failures *failures, const struct request *request)
-{
-	uint32_t units = request_units_per_gpu(request);
-	uint32_t from = request->core ? core_class(request) : request_gpus(request);
-	uint32_t to = request->core ? CORE_PER_GPU + 1 : REQUEST_GPUS_MAX;
-
-	if (request->whole) {
-		if (request_gpus(request) < failures->whole)
-			failures->whole = request_gpus(request);
-		return;
-	}
-	for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
-		for (uint32_t k = from; k <= to; k++) {
-			uint32_t *known = request->core ? &failures->with_core[i][k] : &failures->units[i][k];
-
-			if (units < *known)
-				*known = units;
-		}
-}
-
-size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64_t now_ns,
-	const struct pod_facts *ret_pods[REQUEUES_PER_LOOK], int64_t *ret_again_ns)
-{
-	_cleanup_free_ struct requeue_pod **pods = in_turn(list);
-	const char *fitting = NULL;
-	struct failures failures;
-	int64_t again = pods ? INT64_MAX : NS_PER_S;
-	size_t n = 0;
-
-	failures_init(&failures);
-	for (size_t i = 0; pods && pods[i]; i++) {
-		struct requeue_pod *pod = pods[i];
-
-		if (pod->rejected_at == ledger->generation ||
-			(!pod->first_rejected_ns && pod->requeues == FOUND_REQUEUES_MAX))
-			continue;
-		if (failures_include(&failures, &pod->facts.request) && !has_nomination(ledger, &pod->facts))
-			continue;
-		if (!fits_somewhere(ledger, &pod->facts, &fitting)) {
-			failures_add(&failures, &pod->facts.request);
-			continue;
-		}
-		if (pod->not_before_ns <= now_ns && n < REQUEUES_PER_LOOK) {
-			back_off(pod, now_ns);
-			ret_pods[n++] = &pod->facts;
-		}
-		if (pod->not_before_ns - now_ns < again)
-			again = pod->not_before_ns > now_ns ? pod->not_before_ns - now_ns : AGAIN_NS;
-	}
-	list->looked_at = ledger->generation;
-	*ret_again_ns = again;
-	return n;
 }

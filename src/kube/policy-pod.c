@@ -236,9 +236,12 @@ static void read_state(struct json_object *pod, struct policy_pod_facts *facts)
 		   *nominated = json_member_string(status, "nominatedNodeName"),
 		   *scheduler = json_member_string(spec, "schedulerName"),
 		   *version = json_member_string(metadata, "resourceVersion");
+	int64_t priority;
 
 	facts->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
 	facts->terminating = json_member(metadata, "deletionTimestamp") != NULL;
+	if (json_whole(json_member(spec, "priority"), INT32_MIN, INT32_MAX, &priority) == 0)
+		facts->priority = (int32_t)priority;
 	facts->nominated = nominated && *nominated;
 	facts->ours = scheduler && strcmp(scheduler, SCHEDULER_NAME) == 0;
 	facts->tolerates = tolerates_virtual(spec);

@@ -273,7 +273,7 @@ static void advance(struct attempt *attempt, const struct ledger_pod *pod, int64
 	if (attempt->step == STEP_REST) {
 		if (attempt->due_ns > now || attempt->woken)
 			return;
-		requeuer_now(evictions->scheduler->requeuer, &attempt->pod);
+		requeuer_eviction_due(evictions->scheduler->requeuer, &attempt->pod);
 		attempt->woken = true;
 	} else if (attempt->step == STEP_PLANNED) {
 		if (attempt->due_ns <= now)

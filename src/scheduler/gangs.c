@@ -327,17 +327,9 @@ static void carry_out(struct gang_controller *controller, const struct gang_orde
 	case GANG_GO: /* the core does */
 	case GANG_TURN_AWAY:
 		break;
-	case GANG_REQUEUE:
-		if (pod)
-			requeuer_now(controller->scheduler->requeuer, pod);
-		break;
 	case GANG_EVICT:
 		if (pod)
 			evict(controller, pod);
-		break;
-	case GANG_SINGLE:
-		if (pod)
-			requeuer_found(controller->scheduler->requeuer, pod);
 		break;
 	case GANG_UNMARK:
 		if (pod)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -150,7 +149,7 @@ char *inspect_json(const struct scheduler *scheduler, const char *node)
 
 	json_object_object_add(root, "ready", json_object_new_boolean(core_is_ready(&scheduler->core)));
 	add_text(root, "podsVersion", sync_pods_version(scheduler->sync));
-	add_number(root, "waiting", requeuer_count(scheduler->requeuer));
+	add_number(root, "waiting", requeue_list_count(&scheduler->core.requeues, REQUEUE_ROOM));
 	add_number(root, "wrongSums", wrong);
 	add_number(root, "overcommittedGPUs", over);
 	json_object_object_add(root, "nodes", nodes_json(scheduler, node));

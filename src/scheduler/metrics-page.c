@@ -8,7 +8,6 @@
 #include "scheduler/lease.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/webhook.h"
@@ -223,7 +222,7 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		"Pods for which cards are kept while others leave them.", nominations);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
-		requeuer_count(scheduler->requeuer));
+		requeue_list_count(&scheduler->core.requeues, REQUEUE_ROOM));
 	metrics_family(page, "ration_resizes_total", "counter",
 		"Answers to requests for another size of a pod that runs.");
 	metrics_each(page, "result", resize_results, scheduler->metrics.resizes, 2);

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "core/policy/policy-book.h"
+#include "model/facts.h"
 #include "scheduler/policies.h"
 
 struct kube_response;
@@ -47,7 +48,7 @@ struct policy_namespace {
 	bool again;	    /* its pods are to be read (anew) */
 	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
 	bool unwritten;	    /* pods may need something to be written */
-	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
+	uint64_t looked_at; /* book.freed, when the pods that wait for it were told */
 };
 
 struct policies {
@@ -87,11 +88,16 @@ struct policy_pod *policies_select(struct policies *policies, struct json_object
 bool policies_cannot_say(
 	struct policy_namespace *ns, struct policy_pod *pod, struct policy_decision *decision);
 
-/* policies_use(), policies_wait() - what was answered, by the text in decision. */
+/* policies_use(), policies_wait() - what was answered, by the text in decision. policies_wait_until() - the
+ * pod waits for a unit, at most until this time (0: no limit), when it is to be tried again. */
 void policies_use(
 	struct policy_namespace *ns, struct policy_pod *pod, size_t unit, struct policy_decision *decision);
 void policies_wait(struct policy_namespace *ns, struct policy_pod *pod, const struct policy_answer *answer,
 	int64_t now, const struct policy_decision *decision);
+void policies_wait_until(struct policy_namespace *ns, const struct policy_pod *pod, int64_t until_ns);
+
+/* policies_requeue_facts() - what the list of waiting pods needs to know; borrowed from the pod. */
+struct pod_facts policies_requeue_facts(const struct policy_pod *pod);
 
 /* policies_look_soon() - a pod may wait for what is free now, or something is to be written. */
 void policies_look_soon(struct policies *policies);

@@ -13,6 +13,7 @@
 #include "kube/resource-policy.h"
 #include "kube/watch.h"
 #include "scheduler/policies-internal.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -125,14 +126,16 @@ static void on_listed_pod(void *userdata, struct json_object *object)
  * changes. */
 static void find_waiting(struct policy_namespace *ns)
 {
-	struct policy_pod *pod;
+	const struct policy_pod *pod;
 
-	table_for_each (&ns->book.pods, cursor, pod)
+	table_for_each (&ns->book.pods, cursor, pod) {
+		const struct pod_facts facts = policies_requeue_facts(pod);
+
 		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
-			!pod->asked && !pod->waits) {
-			pod->waits = true;
-			pod->waits_since_ns = pod->wake_ns = monotonic_ns();
-		}
+			!pod->asked)
+			requeuer_found_without_unit(
+				ns->policies->scheduler->requeuer, &facts, ns->book.freed);
+	}
 }
 
 static void on_pods_listed(void *userdata)
@@ -236,7 +239,7 @@ static struct policy_namespace *namespace_get_or_add(struct policies *policies, 
 	ns->name = strdup(name);
 	table_init(&ns->statuses);
 	table_init(&ns->ended);
-	policy_book_init(&ns->book, &policies->nodes);
+	policy_book_init(&ns->book, &policies->nodes, &policies->scheduler->core.requeues);
 	if (!ns->name || table_set(&policies->namespaces, name, ns) < 0) {
 		free(ns->name);
 		free(ns);

@@ -138,16 +138,15 @@ static char *marks_text(const struct policy_pod *pod, size_t unit)
 static void on_marked(void *userdata, const struct kube_response *response)
 {
 	struct policy_write *write = userdata;
+	struct policy_namespace *ns = policies_namespace(write->policies, write->ns);
 	struct policy_pod *pod = pod_of(write);
 
 	if (!arrived(response)) {
 		log_warning("pod %s/%s: the labels of its level cannot be written: %s, trying again",
 			write->ns, pod ? pod->facts.name : write->uid, response->text);
 		if (pod) {
-			policy_book_drop_claim(&policies_namespace(write->policies, write->ns)->book, pod);
-			pod->waits = true;
-			pod->waits_since_ns = monotonic_ns();
-			pod->wake_ns = monotonic_ns() + AGAIN_NS;
+			policy_book_drop_claim(&ns->book, pod);
+			policies_wait_until(ns, pod, monotonic_ns() + AGAIN_NS);
 		}
 	}
 	answer_call(write, arrived(response));

@@ -18,11 +18,6 @@
 #include "scheduler/sync.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
-#define POLICY_REQUEUES_PER_LOOK 8
-/* Between two of one pod: kube-scheduler has been told by its own events mostly, and may have been right to
- * wait. */
-#define REQUEUE_FIRST_NS NS_PER_S
-#define REQUEUE_DOUBLED 3
 /* After the first answer in a unit whose pods may be preempted: kube-scheduler has tried it by then. */
 #define PREEMPTION_TRY_NS NS_PER_S
 /* The watch shows a pod that kube-scheduler knows by then. */
@@ -103,14 +98,26 @@ static struct policy_pod *read_pod(struct policy_namespace *ns, struct json_obje
 	return pod;
 }
 
-static void pod_waits(struct policy_namespace *ns, struct policy_pod *pod, int64_t wake_ns, const char *text)
+struct pod_facts policies_requeue_facts(const struct policy_pod *pod)
 {
-	if (!pod->waits)
-		pod->waits_since_ns = monotonic_ns();
-	pod->waits = pod->asked = true;
-	pod->wake_ns = wake_ns;
-	pod->freed = ns->book.freed;
+	return (struct pod_facts){.uid = pod->facts.uid,
+		.namespace_ = pod->facts.namespace_,
+		.name = pod->facts.name,
+		.priority = pod->facts.priority};
+}
+
+void policies_wait_until(struct policy_namespace *ns, const struct policy_pod *pod, int64_t until_ns)
+{
+	const struct pod_facts facts = policies_requeue_facts(pod);
+
+	requeuer_has_no_unit(ns->policies->scheduler->requeuer, &facts, ns->book.freed, until_ns);
+}
+
+static void pod_waits(struct policy_namespace *ns, struct policy_pod *pod, int64_t until_ns, const char *text)
+{
+	pod->asked = true;
 	snprintf(pod->text, sizeof(pod->text), "%s", text);
+	policies_wait_until(ns, pod, until_ns);
 	ns->policies->waited++;
 }
 
@@ -143,7 +150,7 @@ static uint64_t room_of(const struct policy_book *book, const struct resource_po
 	return room;
 }
 
-static int64_t wake_time(const struct policy_pod *pod, const struct policy_answer *answer, int64_t now)
+static int64_t wait_ends(const struct policy_pod *pod, const struct policy_answer *answer, int64_t now)
 {
 	if (answer->verdict == POLICY_WAIT && pod->policy->preempts_each && !pod->facts.nominated)
 		return now + PREEMPTION_TRY_NS;
@@ -154,9 +161,7 @@ void policies_use(
 	struct policy_namespace *ns, struct policy_pod *pod, size_t unit, struct policy_decision *decision)
 {
 	policy_book_claim(&ns->book, pod, unit, monotonic_ns());
-	pod->waits = false;
-	pod->requeues = 0;
-	pod->wake_ns = 0;
+	requeue_list_stop(ns->book.requeues, pod->facts.uid, REQUEUE_UNIT);
 	snprintf(pod->text, sizeof(pod->text), "%s", decision->text);
 	/* One that somebody has bound meanwhile has no claim, and what it lacks it will not get from us. */
 	decision->owes_marks = pod->claim >= 0 && policy_pod_owes_marks(pod, unit);
@@ -166,7 +171,7 @@ void policies_use(
 void policies_wait(struct policy_namespace *ns, struct policy_pod *pod, const struct policy_answer *answer,
 	int64_t now, const struct policy_decision *decision)
 {
-	pod_waits(ns, pod, wake_time(pod, answer, now), decision->text);
+	pod_waits(ns, pod, wait_ends(pod, answer, now), decision->text);
 }
 
 static void narrow_pod(struct policy_namespace *ns, struct policy_pod *pod, const char *const *names,
@@ -218,6 +223,8 @@ struct policy_pod *policies_select(struct policies *policies, struct json_object
 		ret_decision->selected = ret_decision->gone = true;
 		snprintf(ret_decision->text, sizeof(ret_decision->text), "the pod has been deleted");
 	}
+	if (pod && !pod->policy)
+		requeue_list_stop((*ret_ns)->book.requeues, pod->facts.uid, REQUEUE_UNIT);
 	if (!pod || !pod->policy)
 		return NULL;
 	ret_decision->selected = true;
@@ -266,102 +273,32 @@ bool policies_may_preempt(const struct policy_decision *decision, const char *no
 	return ns && (policy_book_units_of(&ns->book, decision->pod->policy, node) & decision->preempt);
 }
 
-/* ---- waking ---- */
+/* ---- what goes by time ---- */
 
-/* What a requeue needs to know. */
-static void requeue(struct policies *policies, struct policy_pod *pod, int64_t now)
+/* What was freed is told to the pods that wait for it. Before the pods of the namespace are read, an attempt
+ * would be in vain. */
+static void look_at(struct policy_namespace *ns)
 {
-	const struct pod_facts facts = {
-		.uid = pod->facts.uid, .namespace_ = pod->facts.namespace_, .name = pod->facts.name};
-
-	pod->requeue_after_ns = now +
-				(REQUEUE_FIRST_NS << (pod->requeues < REQUEUE_DOUBLED ? pod->requeues
-										      : REQUEUE_DOUBLED));
-	pod->requeues++;
-	requeuer_now(policies->scheduler->requeuer, &facts);
-}
-
-static bool is_due(const struct policy_namespace *ns, const struct policy_pod *pod, int64_t now)
-{
-	return pod->waits && policy_namespace_is_ready(ns) &&
-	       (pod->freed != ns->book.freed || (pod->wake_ns && pod->wake_ns <= now));
-}
-
-/* A time-out is kept to. */
-static bool may_be_requeued(const struct policy_pod *pod, int64_t now)
-{
-	return pod->requeue_after_ns <= now || (pod->wake_ns && pod->wake_ns <= now);
-}
-
-/* Sorted by how long they wait; the last one goes when there are too many. */
-static void due_add(struct policy_pod **due, size_t *n, struct policy_pod *pod)
-{
-	size_t at;
-
-	if (*n == POLICY_REQUEUES_PER_LOOK && pod->waits_since_ns >= due[*n - 1]->waits_since_ns)
-		return;
-	if (*n < POLICY_REQUEUES_PER_LOOK)
-		++*n;
-	for (at = *n - 1; at > 0 && due[at - 1]->waits_since_ns > pod->waits_since_ns; at--)
-		due[at] = due[at - 1];
-	due[at] = pod;
-}
-
-/* Finds the pods that have waited longest and may be requeued now, in one pass, since thousands may wait.
- * Returns how many; *ret_more: others are due, now or later. */
-static size_t find_due(struct policy_namespace *ns, int64_t now, struct policy_pod **due, bool *ret_more)
-{
-	struct policy_pod *pod;
-	size_t n = 0, n_due = 0;
-
-	table_for_each (&ns->book.pods, cursor, pod) {
-		if (!is_due(ns, pod, now))
-			continue;
-		n_due++;
-		if (may_be_requeued(pod, now))
-			due_add(due, &n, pod);
-	}
-	*ret_more = n_due > n;
-	return n;
-}
-
-/* Returns whether pods that are due are left. */
-static bool look_at(struct policy_namespace *ns, int64_t now)
-{
-	struct policy_pod *due[POLICY_REQUEUES_PER_LOOK];
-	bool more;
-	size_t n;
-
 	policy_book_settle(&ns->book);
-	if (ns->looked_at != ns->book.freed)
-		ns->unwritten = true; /* pods may be in another unit by now */
+	if (ns->looked_at == ns->book.freed)
+		return;
+	ns->unwritten = true; /* pods may be in another unit by now */
+	if (!policy_namespace_is_ready(ns))
+		return;
 	ns->looked_at = ns->book.freed;
-	n = find_due(ns, now, due, &more);
-	for (size_t i = 0; i < n; i++) {
-		due[i]->freed = ns->book.freed;
-		if (due[i]->wake_ns <= now)
-			due[i]->wake_ns = 0;
-		due[i]->waits = due[i]->asked; /* kube-scheduler asks another one of us, or us again */
-		requeue(ns->policies, due[i], now);
-	}
-	return more;
+	requeue_list_unit_freed(ns->book.requeues, ns->name, ns->book.freed);
 }
 
 static void policies_on_timer(void *userdata)
 {
 	struct policies *policies = userdata;
 	struct policy_namespace *ns;
-	int64_t now = monotonic_ns();
-	bool more = false;
 
 	policies->armed = false;
 	table_for_each (&policies->namespaces, cursor, ns)
-		more = look_at(ns, now) || more;
+		look_at(ns);
 	policies_write(policies);
-	if (more && !policies->armed) {
-		policies->armed = true;
-		loop_timer_set(policies->timer, 4 * LOOK_DELAY_NS);
-	}
+	requeuer_look(policies->scheduler->requeuer);
 }
 
 void policies_look_soon(struct policies *policies)
@@ -387,22 +324,6 @@ static int64_t shown_until(struct policies *policies, int64_t now)
 	return heard_ns - policies->watched_ns >= WATCH_LAG_MAX_NS ? heard_ns - WATCH_LAG_MAX_NS : 0;
 }
 
-void policies_not_requeued(struct policies *policies, const char *uid)
-{
-	struct policy_namespace *ns;
-
-	if (!policies)
-		return;
-	table_for_each (&policies->namespaces, cursor, ns) {
-		struct policy_pod *pod = policy_book_pod(&ns->book, uid);
-
-		if (!pod || *pod->facts.node || pod->claim >= 0)
-			continue;
-		pod->waits = true;
-		pod->wake_ns = monotonic_ns() + NS_PER_S;
-	}
-}
-
 void policies_tick(struct policies *policies)
 {
 	struct policy_namespace *ns;
@@ -421,9 +342,11 @@ void policies_tick(struct policies *policies)
 
 /* ---- what others want to know ---- */
 
-static struct json_object *explain(const struct policy_pod *pod)
+static struct json_object *explain(const struct policy_book *book, const struct policy_pod *pod)
 {
 	struct json_object *object = json_object_new_object();
+	struct requeue_state state;
+	bool waits = requeue_list_find(book->requeues, pod->facts.uid, REQUEUE_UNIT, &state);
 
 	json_set(object, "policy", json_object_new_string(pod->policy->name));
 	json_set(object, "levels", json_object_new_int64((int64_t)pod->policy->n_units));
@@ -432,10 +355,10 @@ static struct json_object *explain(const struct policy_pod *pod)
 		json_set(object, "resource",
 			json_object_new_string(policy_unit_kind_text(pod->policy->units[pod->unit].kind)));
 	}
-	json_set(object, "waits", json_object_new_boolean(pod->waits));
-	if (pod->waits)
+	json_set(object, "waits", json_object_new_boolean(waits));
+	if (waits)
 		json_set(object, "waitsForMs",
-			json_object_new_int64((monotonic_ns() - pod->waits_since_ns) / NS_PER_MS));
+			json_object_new_int64((monotonic_ns() - state.since_ns) / NS_PER_MS));
 	json_set(object, "text", json_object_new_string(pod->text));
 	return object;
 }
@@ -452,28 +375,25 @@ struct json_object *policies_explain(
 	policy_book_settle(&ns->book);
 	table_for_each (&ns->book.pods, cursor, pod)
 		if (strcmp(pod->facts.name, name) == 0 && pod->policy)
-			return explain(pod);
+			return explain(&ns->book, pod);
 	return NULL;
 }
 
 void policies_metrics(const struct policies *policies, struct metrics *page)
 {
 	const struct policy_namespace *ns;
-	const struct policy_pod *pod;
-	uint64_t n_policies = 0, waiting = 0;
+	uint64_t n_policies = 0;
 
 	if (!policies)
 		return;
-	table_for_each (&policies->namespaces, cursor, ns) {
+	table_for_each (&policies->namespaces, cursor, ns)
 		list_for_each (item, &ns->book.policies)
 			n_policies++;
-		table_for_each (&ns->book.pods, at, pod)
-			waiting += pod->waits;
-	}
 	metrics_one(page, "ration_resource_policies", "gauge", "ResourcePolicies that are understood.",
 		n_policies);
 	metrics_one(page, "ration_level_pods_waiting", "gauge",
-		"Pods that wait for a level of their ResourcePolicy.", waiting);
+		"Pods that wait for a level of their ResourcePolicy.",
+		requeue_list_count(&policies->scheduler->core.requeues, REQUEUE_UNIT));
 	metrics_one(page, "ration_level_answers_total", "counter", "Times that filter gave a pod a level.",
 		policies->given);
 	metrics_one(page, "ration_level_waits_total", "counter", "Times that filter had no level for a pod.",

@@ -45,9 +45,6 @@ void policies_forget_pod(struct policies *policies, const char *uid, struct json
 /* policies_look_anew() - a LIST of all pods is complete, or else one of all nodes. policies: NULL is none. */
 void policies_look_anew(struct policies *policies, bool pods);
 
-/* policies_not_requeued() - a pod that we wanted woken was not; others are ignored. NULL is none. */
-void policies_not_requeued(struct policies *policies, const char *uid);
-
 /* What the pod's policy says. */
 struct policy_decision {
 	bool selected;		/* a policy has a say; else all that follows is empty */

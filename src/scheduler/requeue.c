@@ -14,7 +14,6 @@
 #include "kube/client.h"
 #include "kube/names.h"
 #include "net/loop.h"
-#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
@@ -22,7 +21,7 @@
 #define TIMEOUT_MS 3000
 
 struct requeuer {
-	struct scheduler *scheduler;
+	struct scheduler *scheduler; /* with the list of pods that wait */
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	bool failing;	 /* the last requeue did not arrive, which is said once */
@@ -66,21 +65,6 @@ void requeuer_free(struct requeuer *requeuer)
 	free(requeuer);
 }
 
-void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *facts)
-{
-	if (requeue_list_rejected(&requeuer->scheduler->core.requeues, facts,
-		    &requeuer->scheduler->core.ledger, monotonic_ns()) < 0)
-		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
-			facts->namespace_, facts->name);
-}
-
-void requeuer_found(struct requeuer *requeuer, const struct pod_facts *facts)
-{
-	if (requeue_list_found_waiting(&requeuer->scheduler->core.requeues, facts, monotonic_ns()) < 0)
-		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
-			facts->namespace_, facts->name);
-}
-
 /* Never later than it was due before: events that keep coming must not put the look off for ever. */
 static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 {
@@ -98,15 +82,45 @@ void requeuer_look(struct requeuer *requeuer)
 		look_within(requeuer, LOOK_DELAY_NS);
 }
 
-bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state)
+static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int result)
 {
-	return requeue_list_find(&requeuer->scheduler->core.requeues, uid, ret_state);
+	if (result < 0)
+		log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->namespace_,
+			pod->name, result == -E2BIG ? "too many pods wait" : strerror(-result));
+	requeuer_look(requeuer);
 }
 
-size_t requeuer_count(const struct requeuer *requeuer)
+void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod)
 {
-	return requeuer->scheduler->core.requeues.pods.count;
+	struct scheduler *scheduler = requeuer->scheduler;
+
+	reported(requeuer, pod,
+		requeue_list_rejected(
+			&scheduler->core.requeues, pod, &scheduler->core.ledger, monotonic_ns()));
 }
+
+void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
+{
+	reported(requeuer, pod,
+		requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns()));
+}
+
+void requeuer_has_no_unit(
+	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns)
+{
+	reported(requeuer, pod,
+		requeue_list_has_no_unit(
+			&requeuer->scheduler->core.requeues, pod, freed, until_ns, monotonic_ns()));
+}
+
+void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed)
+{
+	reported(requeuer, pod,
+		requeue_list_found_without_unit(
+			&requeuer->scheduler->core.requeues, pod, freed, monotonic_ns()));
+}
+
+/* ---- the requeue ---- */
 
 /* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
  * back-off when it is there again. What it refuses otherwise it will refuse again. */
@@ -121,7 +135,7 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
 	requeue_list_failed(&requeuer->scheduler->core.requeues, uid, monotonic_ns());
-	policies_not_requeued(requeuer->scheduler->policies, uid);
+	look_within(requeuer, NS_PER_S);
 }
 
 static void on_answer(void *userdata, const struct kube_response *response)
@@ -131,7 +145,6 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	list_remove(&request->item);
 	if (did_not_arrive(response)) {
 		requeue_failed(request->requeuer, request->uid, response->text);
-		look_within(request->requeuer, NS_PER_S);
 		return;
 	}
 	request->requeuer->failing = false;
@@ -162,7 +175,7 @@ static int send(struct requeuer *requeuer, const struct pod_facts *pod)
 	return r;
 }
 
-void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod)
+static void requeue(struct requeuer *requeuer, const struct pod_facts *pod)
 {
 	int r = send(requeuer, pod);
 
@@ -177,14 +190,15 @@ void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod)
 static void requeuer_on_timer(void *userdata)
 {
 	struct requeuer *requeuer = userdata;
+	struct scheduler *scheduler = requeuer->scheduler;
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
-	size_t n = requeue_list_look(&requeuer->scheduler->core.requeues, &requeuer->scheduler->core.ledger,
-		monotonic_ns(), pods, &again_ns);
+	size_t n = requeue_list_look(
+		&scheduler->core.requeues, &scheduler->core.ledger, monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)
-		requeuer_now(requeuer, pods[i]);
+		requeue(requeuer, pods[i]);
 	if (again_ns != INT64_MAX)
 		look_within(requeuer, again_ns);
 }

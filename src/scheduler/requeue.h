@@ -1,4 +1,5 @@
-/* requeue.h - rejected pods, and when kube-scheduler is made to try them again.
+/* requeue.h - pods that wait are requeued. What they wait for, and when it is their turn, is decided in
+ * core/requeue.h; here are the only timer and the only request for it.
  *
  * kube-scheduler may learn of the end of a pod before our watch does. If it then asks about a waiting pod,
  * our ledger still counts the ended one, filter rejects, and no further event may come for five minutes. So
@@ -8,31 +9,23 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
-struct json_object;
 struct pod_facts;
-struct requeue_state;
 struct requeuer;
 struct scheduler;
 
 int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer);
 void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 
-/* requeuer_rejected() - filter found no node. */
+/* Reports to scheduler->core.requeues, as requeue_list_*() of the same name in core/requeue.h, and a look
+ * soon if that is worth it. If there are too many pods, or no memory, a message in the log says so. */
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
+void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
+void requeuer_has_no_unit(
+	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns);
+void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed);
 
-/* requeuer_found() - the pod was turned away by its gang, and waits like any pod from now on. */
-void requeuer_found(struct requeuer *requeuer, const struct pod_facts *pod);
-
-/* requeuer_look() - the ledger may have changed: check soon which pods fit now. */
+/* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look
+ * soon which pods are to be requeued. */
 void requeuer_look(struct requeuer *requeuer);
-
-/* requeuer_now() - requeue this pod now, whether it fits or not. */
-void requeuer_now(struct requeuer *requeuer, const struct pod_facts *pod);
-
-/* requeuer_find() - requeue_list_find(): how a pod waits; false if it does not. */
-bool requeuer_find(const struct requeuer *requeuer, const char *uid, struct requeue_state *ret_state);
-
-size_t requeuer_count(const struct requeuer *requeuer);

@@ -92,9 +92,8 @@ struct json_object *why_waiting_json(const struct requeue_state *state)
 	struct json_object *object = json_object_new_object();
 	int64_t now = monotonic_ns();
 
-	json_set(object, "forMs", json_object_new_int64((now - state->first_rejected_ns) / NS_PER_MS));
-	json_set(
-		object, "lastAskedMsAgo", json_object_new_int64((now - state->last_rejected_ns) / NS_PER_MS));
+	json_set(object, "forMs", json_object_new_int64((now - state->since_ns) / NS_PER_MS));
+	json_set(object, "lastAskedMsAgo", json_object_new_int64((now - state->asked_ns) / NS_PER_MS));
 	json_set(object, "nudges", json_object_new_int64(state->requeues));
 	json_set(object, "nextNudgeInMs",
 		json_object_new_int64(

@@ -17,7 +17,6 @@
 #include "scheduler/inspect.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/why-pod.h"
 
@@ -346,7 +345,7 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		const char *only = question->node ? question->node : pod->node;
 
 		json_set(root, "pod", why_pod_json(&scheduler->core.ledger, pod));
-		if (requeuer_find(scheduler->requeuer, pod->facts.uid, &waiting))
+		if (requeue_list_find(&scheduler->core.requeues, pod->facts.uid, REQUEUE_ROOM, &waiting))
 			json_set(root, "waiting", why_waiting_json(&waiting));
 		why_add_gang(root, scheduler, pod);
 		if (!pod->facts.finished)

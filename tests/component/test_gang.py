@@ -51,6 +51,18 @@ def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, star
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
+def test_a_nudge_of_a_gang_that_does_not_arrive_is_given_again(api, start):
+    scheduler, pods = gang_of(api, start, 2, 5, least=2)
+    other = api.create_pod("other", gpu_mem=6)
+    ready(scheduler, other)
+    assert nodes_of(scheduler, other, ["a"]) == ["a"]
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+    fault = api.inject("PATCH", "/pods/p0$", times=1, status=503)
+    api.delete("pods", "other", "default")
+    wait_for(lambda: not fault.times, what="the first nudge")
+    wait_for(lambda: "ration.dev/nudge" in api.pod("p0")["metadata"]["annotations"], 3, "the second one")
+
+
 def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_lacks(api, start):
     scheduler, pods = gang_of(api, start, 2, 4, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}

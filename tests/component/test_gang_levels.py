@@ -262,7 +262,7 @@ def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start
     wait_for(scheduler.ready)
     ready(scheduler, first, second)
     # The second lacks what it would be counted by there.
-    assert "no place in a level of node a" in scheduler.bind(second, "a")
+    wait_for(lambda: "no place in a level of node a" in scheduler.bind(second, "a"), what="the namespace is read")
     wait_for(lambda: not scheduler.bind(first, "a") or None)
     assert nodes_of(scheduler, second, NODES) == ["b"]
 

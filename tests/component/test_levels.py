@@ -649,6 +649,22 @@ def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp
     assert sums(replay(tmp_path / "history"))[1:] == (3, 3)    # answers, and big's hold and bind and the pod's hold
 
 
+def test_a_gpu_pod_that_its_level_holds_back_is_not_nudged_at_each_change_of_the_ledger(api, start):
+    gpu_levels(api)
+    policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
+    scheduler = start()
+    ready(api)
+    big = gpu_pod(api, "big", 8)
+    assert scheduler.bind(big, scheduler.filter(big, ["b1", "a1"])["NodeNames"][0]) == ""
+    pod, other = gpu_pod(api, "p"), api.create_pod("other", gpu_mem=1)
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert scheduler.filter(pod, ["b1", "a1"])["NodeNames"] == []    # though b1 has room
+        assert scheduler.filter(other, ["b1"])["NodeNames"] == ["b1"]
+        time.sleep(0.15)
+    assert 1 <= len(api.requests_for("PATCH", "/pods/p$")) <= 3    # after 0 s, 1 s and 3 s
+
+
 def test_why_of_a_pod_that_its_policy_holds_back_begins_with_the_policy(api, start, person):
     gpu_levels(api)
     policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})

@@ -153,7 +153,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct gang_groups *groups;
 	struct gangs gangs;
 
-	gangs_init(&gangs, &rules);
+	requeue_list_init(&scheduler.core.requeues);
+	gangs_init(&gangs, &rules, &scheduler.core.requeues);
 	gangs_set_groups_known(&gangs, false);
 	MUST(gang_groups_new(&scheduler, &gangs, groups_changed, NULL, &groups) == 0);
 	gang_groups_tick(groups, 1);
@@ -166,6 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	gang_groups_stop(groups);
 	gang_groups_free(groups);
 	gangs_release(&gangs);
+	requeue_list_release(&scheduler.core.requeues);
 	free(text);
 	return 0;
 }

@@ -14,6 +14,9 @@ void controller_start(struct sim *sim, int pair)
 	struct ration *ration = &sim->rations[pair];
 	struct random *random = &sim->watchers[pair_watcher(pair, W_RATION_NODES)].random;
 
+	requeue_list_init(&ration->no_requeues);
+	if (sim->broken == BREAK_GANG_NO_REQUEUE)
+		ration->core.gangs.requeues = &ration->no_requeues;
 	if (!sim->plan->n_gangs)
 		return;
 	gangs_set_groups_known(&ration->core.gangs, false);
@@ -95,25 +98,12 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 	case GANG_GO: /* the core does */
 	case GANG_TURN_AWAY:
 		break;
-	case GANG_REQUEUE:
-		if (sim->broken == BREAK_GANG_NO_REQUEUE)
-			break;
-		count(sim, COUNT_REQUEUES);
-		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_REQUEUE, 0, pod, 0, 0);
-		break;
 	case GANG_EVICT:
 		/* What is not known by the watch may not be so. */
 		if (sim->broken != BREAK_GANG_NO_EVICTION &&
 			sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
 			sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_EVICT, 0, pod, pair, 0);
 		break;
-	case GANG_SINGLE: {
-		const struct pod_facts *facts = gangs_facts(&ration->core.gangs, order->uid);
-
-		if (facts && requeue_list_found_waiting(&ration->core.requeues, facts, sim->now_ns) < 0)
-			sim->truncated = "out of memory";
-		break;
-	}
 	case GANG_UNMARK:
 		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_UNMARK, 0, pod, 0, 0);
 		break;

@@ -58,6 +58,7 @@ void ration_kill(struct sim *sim, int pair)
 	ration->alive = false;
 	ration->epoch++;
 	core_release(&ration->core);
+	requeue_list_release(&ration->no_requeues);
 	for (int i = 0; i < sim->n_pods; i++)
 		placement_release(&ration->sending[i]);
 	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
@@ -84,9 +85,9 @@ static void look_within(struct sim *sim, int pair, int64_t delay_ns)
 {
 	struct ration *ration = &sim->rations[pair];
 
-	if (ration->look_armed)
+	if (ration->look_ns && ration->look_ns <= sim->now_ns + delay_ns)
 		return;
-	ration->look_armed = true;
+	ration->look_ns = sim->now_ns + delay_ns;
 	sim_after(sim, delay_ns, EVENT_LOOK, ration->epoch, pair, 0, 0);
 }
 
@@ -97,7 +98,9 @@ static void look(struct sim *sim, int pair)
 	int64_t again_ns;
 	size_t n;
 
-	ration->look_armed = false;
+	if (ration->look_ns != sim->now_ns) /* another one came before it */
+		return;
+	ration->look_ns = 0;
 	if (sim->broken == BREAK_NO_REQUEUE)
 		return;
 	n = requeue_list_look(&ration->core.requeues, &ration->core.ledger, sim->now_ns, pods, &again_ns);

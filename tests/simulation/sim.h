@@ -246,11 +246,13 @@ struct gpus_seen { /* what a pair's ledger says, by pod */
 
 /* A ration-scheduler process: the core that ships, and what surrounds it here. */
 struct ration {
-	bool alive, look_armed, changed;
+	bool alive, changed;
+	int64_t look_ns; /* when the next look at requeues is due, 0 if none is */
 	uint32_t epoch;
 	struct sim *sim;
 	int pair;
 	struct core core;
+	struct requeue_list no_requeues; /* never looked at: the gangs' list where that rule is broken */
 	int8_t held[PODS_MAX];	 /* node that filter held and that nothing documented has taken away since */
 	uint32_t caller;	 /* the process of kube-scheduler that asked last */
 	uint8_t sick[NODES_MAX]; /* GPUs, as its watch has told */

@@ -24,8 +24,10 @@ int scene_open(void **state)
 
 	scene = (struct scene){.now_ns = 1000 * SECOND};
 	ledger_init(&scene.ledger);
-	gangs_init(
-		&scene.gangs, &(struct gang_rules){.keep_after_ns = 300 * SECOND, .timeout_ns = 60 * SECOND});
+	requeue_list_init(&scene.requeues);
+	gangs_init(&scene.gangs,
+		&(struct gang_rules){.keep_after_ns = 300 * SECOND, .timeout_ns = 60 * SECOND},
+		&scene.requeues);
 	*state = &scene;
 	return 0;
 }
@@ -37,6 +39,7 @@ int scene_close(void **state)
 
 	assert_int_equal(ledger_check(&scene->ledger, &over), 0);
 	gangs_release(&scene->gangs);
+	requeue_list_release(&scene->requeues);
 	ledger_release(&scene->ledger);
 	for (size_t i = 0; i < n_pods; i++)
 		pod_facts_release(&pods[i]);
@@ -113,24 +116,36 @@ struct scene *scene_gang(struct scene *scene, size_t nodes, size_t members, uint
 	return scene;
 }
 
+static void add_order(struct scene *scene, const char *what, const char *uid)
+{
+	size_t len = strlen(scene->orders);
+
+	snprintf(scene->orders + len, sizeof(scene->orders) - len, "%s:%s ", what, uid);
+}
+
 static void collect_orders(struct scene *scene)
 {
-	static const char *const names[] = {[GANG_REQUEUE] = "nudge",
-		[GANG_GO] = "go",
+	static const char *const names[] = {[GANG_GO] = "go",
 		[GANG_TURN_AWAY] = "away",
 		[GANG_EVICT] = "evict",
-		[GANG_SINGLE] = "single",
 		[GANG_UNMARK] = "unmark",
 		[GANG_RECALL] = "recall"};
 	struct gang_order *order;
 
 	while ((order = gangs_next_order(&scene->gangs))) {
-		size_t len = strlen(scene->orders);
-
-		snprintf(scene->orders + len, sizeof(scene->orders) - len, "%s:%s ", names[order->kind],
-			order->uid);
+		add_order(scene, names[order->kind], order->uid);
 		gang_order_free(order);
 	}
+}
+
+static void collect_requeues(struct scene *scene)
+{
+	const struct pod_facts *due[REQUEUES_PER_LOOK];
+	size_t n = requeue_list_look(
+		&scene->requeues, &scene->ledger, scene->now_ns, due, &scene->requeues_again_ns);
+
+	for (size_t i = 0; i < n; i++)
+		add_order(scene, "nudge", due[i]->uid);
 }
 
 static enum gang_answer ask(struct scene *scene, const char *uid, const char *const *names, size_t n)
@@ -195,6 +210,7 @@ void scene_bound(struct scene *scene, const char *uid, bool forming)
 	snprintf(uuid, sizeof(uuid), "GPU-%s-0", node);
 	fixture_bind(facts, node, uuid);
 	facts->gang_forming = forming;
+	requeue_list_leave(&scene->requeues, uid);
 	scene_show(scene, uid);
 }
 
@@ -226,6 +242,7 @@ void scene_bound_together(struct scene *scene, const char *const *uids, size_t n
 void scene_delete(struct scene *scene, const char *uid)
 {
 	ledger_remove_pod(&scene->ledger, uid);
+	requeue_list_leave(&scene->requeues, uid);
 	gangs_forget_pod(&scene->gangs, uid);
 	collect_orders(scene);
 }
@@ -237,6 +254,7 @@ int64_t scene_wait(struct scene *scene, int64_t ns)
 	scene->now_ns += ns;
 	again_ns = gangs_look(&scene->gangs, &scene->ledger, scene->now_ns, true);
 	collect_orders(scene);
+	collect_requeues(scene);
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 	return again_ns;
 }

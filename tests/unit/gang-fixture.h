@@ -8,10 +8,12 @@
 
 struct scene {
 	struct ledger ledger;
+	struct requeue_list requeues;
 	struct gangs gangs;
 	int64_t now_ns;
-	char orders[1024];	 /* since they were asked for last: "nudge:u1 go:u2 " */
-	const char *node, *text; /* of the last answer of filter */
+	int64_t requeues_again_ns; /* what the last look at requeues said */
+	char orders[1024];	   /* since they were asked for last: "nudge:u1 go:u2 " */
+	const char *node, *text;   /* of the last answer of filter */
 };
 
 int scene_open(void **state);
@@ -54,7 +56,7 @@ void scene_bound(struct scene *scene, const char *uid, bool forming);
 void scene_bound_together(struct scene *scene, const char *const *uids, size_t n);
 void scene_delete(struct scene *scene, const char *uid);
 
-/* Time passes, and gangs_look() is asked. */
+/* Time passes, and gangs_look() is asked, then requeue_list_look(). Returns what the first one said. */
 int64_t scene_wait(struct scene *scene, int64_t ns);
 
 /* The orders since the last time. */

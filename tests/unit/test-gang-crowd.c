@@ -38,6 +38,7 @@ struct crowd_pod {
 
 struct crowd {
 	struct ledger ledger;
+	struct requeue_list requeues;
 	struct gangs gangs;
 	struct crowd_pod pods[PODS_MAX];
 	size_t n_pods, n_nodes;
@@ -96,6 +97,7 @@ static void end(struct crowd_pod *pod)
 	pod->state = GONE;
 	ledger_remove_pod(&crowd.ledger, pod->facts.uid);
 	gangs_forget_pod(&crowd.gangs, pod->facts.uid);
+	requeue_list_leave(&crowd.requeues, pod->facts.uid);
 }
 
 static void go(const char *uid)
@@ -139,8 +141,6 @@ static void carry_out(void)
 			go(order->uid);
 		else if (order->kind == GANG_TURN_AWAY && pod->state == AT_BIND)
 			sleep_for(pod, SECOND);
-		else if (order->kind == GANG_REQUEUE && pod->state == SLEEPS)
-			pod->state = QUEUED;
 		else if (order->kind == GANG_UNMARK && pod->state == BOUND) {
 			pod->facts.gang_forming = false;
 			show(pod);
@@ -151,6 +151,17 @@ static void carry_out(void)
 		}
 		gang_order_free(order);
 	}
+}
+
+static void requeue(void)
+{
+	const struct pod_facts *due[REQUEUES_PER_LOOK];
+	int64_t again_ns;
+	size_t n = requeue_list_look(&crowd.requeues, &crowd.ledger, crowd.now_ns, due, &again_ns);
+
+	for (size_t i = 0; i < n; i++)
+		if (pod_of(due[i]->uid)->state == SLEEPS)
+			pod_of(due[i]->uid)->state = QUEUED;
 }
 
 static void ask(struct crowd_pod *pod)
@@ -178,6 +189,7 @@ static void land(struct crowd_pod *pod)
 	pod->facts.placement = pod->placement;
 	placement_init(&pod->placement);
 	pod->state = BOUND;
+	requeue_list_leave(&crowd.requeues, pod->facts.uid);
 	show(pod);
 }
 
@@ -211,14 +223,17 @@ static void add_nodes(void)
 static void start(void)
 {
 	ledger_init(&crowd.ledger);
-	gangs_init(
-		&crowd.gangs, &(struct gang_rules){.keep_after_ns = 300 * SECOND, .timeout_ns = 60 * SECOND});
+	requeue_list_init(&crowd.requeues);
+	gangs_init(&crowd.gangs,
+		&(struct gang_rules){.keep_after_ns = 300 * SECOND, .timeout_ns = 60 * SECOND},
+		&crowd.requeues);
 	add_nodes();
 }
 
 static void stop(void)
 {
 	gangs_release(&crowd.gangs);
+	requeue_list_release(&crowd.requeues);
 	ledger_release(&crowd.ledger);
 }
 
@@ -295,6 +310,7 @@ static void step(bool kills)
 	if (crowd.now_ns / STEP_NS % 5 == 0) {
 		gangs_look(&crowd.gangs, &crowd.ledger, crowd.now_ns, true);
 		carry_out();
+		requeue();
 		check();
 	}
 	if (kills && draw(1500) == 0)

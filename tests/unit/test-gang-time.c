@@ -389,7 +389,7 @@ static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
 	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
 	assert_string_equal(scene_orders(scene), "");
 	scene_wait(scene, SECOND);
-	assert_string_equal(scene_orders(scene), "single:u2 ");
+	assert_string_equal(scene_orders(scene), "nudge:u2 ");
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
 	assert_false(gangs_is_forming(&scene->gangs, "u2"));
 	/* Enough of them are a gang again. */
@@ -452,7 +452,7 @@ static void after_a_restart_those_who_have_finished_tell_that_a_gang_has_run(voi
 	show_finished(scene, "g", false);
 	gangs_recalled(&scene->gangs, "u2");
 	scene_wait(scene, 0);
-	assert_string_equal(scene_orders(scene), "single:u2 ");
+	assert_string_equal(scene_orders(scene), "nudge:u2 ");
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
 	assert_false(gangs_is_forming(&scene->gangs, "u2"));
 }
@@ -507,7 +507,7 @@ static void who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others(
 	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
 	assert_string_equal(scene_orders(scene), "");
 	scene_wait(scene, SECOND);
-	assert_string_equal(scene_orders(scene), "single:u3 ");
+	assert_string_equal(scene_orders(scene), "nudge:u3 ");
 }
 
 static void a_gang_that_has_run_is_forgotten_after_an_hour(void **state)
@@ -592,11 +592,10 @@ static void of_many_who_were_told_another_reason_few_are_asked_for_at_a_time(voi
 		scene_ask(scene, uid);
 	}
 	scene_pod(scene, "a20", "a", 21, 4);
-	assert_int_equal(scene_wait(scene, 0), SECOND);
-	assert_int_equal(requeues(scene), 16);
-	assert_int_equal(scene_wait(scene, SECOND / 2), SECOND / 2);
-	assert_int_equal(requeues(scene), 0);
-	scene_wait(scene, SECOND / 2);
+	scene_wait(scene, 0);
+	assert_int_equal(requeues(scene), REQUEUES_PER_LOOK);
+	assert_int_equal(scene->requeues_again_ns, SECOND / 20);
+	scene_wait(scene, SECOND / 20);
 	assert_int_equal(requeues(scene), 4);
 	scene_wait(scene, SECOND);
 	assert_int_equal(requeues(scene), 0);

@@ -59,7 +59,8 @@ static void a_gang_waits_for_its_last_member_and_is_woken_when_it_comes(void **s
 	assert_string_equal(scene_orders(scene), "nudge:u0 nudge:u1 ");
 	assert_string_not_equal(scene_held(scene, "u3"), "");
 	scene_wait(scene, SECOND);
-	assert_string_equal(scene_orders(scene), "nudge:u2 nudge:u3 ");
+	/* The others have not been asked for since. */
+	assert_string_equal(scene_orders(scene), "nudge:u2 nudge:u3 nudge:u0 nudge:u1 ");
 }
 
 static void a_gang_that_found_no_room_is_woken_when_there_is(void **state)
@@ -382,14 +383,18 @@ static void without_a_number_nobody_waits_at_bind(void **state)
 static void who_was_turned_away_waits_like_any_pod_once_the_gang_is_there(void **state)
 {
 	struct scene *scene = scene_gang(*state, 1, 3, 2);
+	struct requeue_state waits;
 
 	scene_all_at_bind(scene, four, 2);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
 	scene_orders(scene);
+	assert_true(requeue_list_find(&scene->requeues, "u2", REQUEUE_GANG, &waits));
 	scene_wait(scene, 0);
-	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 single:u2 ");
+	assert_false(requeue_list_find(&scene->requeues, "u2", REQUEUE_GANG, &waits));
+	assert_true(requeue_list_find(&scene->requeues, "u2", REQUEUE_ROOM, &waits));
+	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 ");
 }
 
 int main(void)

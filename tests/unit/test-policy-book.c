@@ -9,11 +9,13 @@
 
 #include "base/clock.h"
 #include "core/policy/policy-book.h"
+#include "model/facts.h"
 
 #define NOW (1000 * NS_PER_S)
 
 struct fixture {
 	struct policy_nodes nodes;
+	struct requeue_list requeues;
 	struct policy_book book;
 };
 
@@ -26,7 +28,8 @@ static int set_up(void **state)
 	policy_nodes_set(&f.nodes, "a", "pool=a\n");
 	policy_nodes_set(&f.nodes, "b", "pool=b\n");
 	policy_nodes_set(&f.nodes, "v", "type=virtual-kubelet\n");
-	policy_book_init(&f.book, &f.nodes);
+	requeue_list_init(&f.requeues);
+	policy_book_init(&f.book, &f.nodes, &f.requeues);
 	*state = &f;
 	return 0;
 }
@@ -37,6 +40,7 @@ static int tear_down(void **state)
 
 	policy_book_release(&f->book);
 	policy_nodes_release(&f->nodes);
+	requeue_list_release(&f->requeues);
 	return 0;
 }
 
@@ -293,6 +297,21 @@ static void relabelled_and_removed_nodes_move_their_pods(void **state)
 	assert_int_equal(policy_book_units_of(&f->book, policy_book_policy(&f->book, "p"), "a"), 0);
 }
 
+static void wait_for_unit(struct fixture *f, const struct policy_pod *pod)
+{
+	const struct pod_facts facts = {
+		.uid = pod->facts.uid, .namespace_ = pod->facts.namespace_, .name = pod->facts.name};
+
+	assert_int_equal(requeue_list_has_no_unit(&f->requeues, &facts, f->book.freed, 0, NOW), 0);
+}
+
+static bool waits_for_unit(const struct fixture *f, const char *uid)
+{
+	struct requeue_state state;
+
+	return requeue_list_find(&f->requeues, uid, REQUEUE_UNIT, &state);
+}
+
 static void a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_who_may_be_newer(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +319,7 @@ static void a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_wh
 				waits = facts("waits", "app=web\n", "");
 
 	policy_book_set_policy(&f->book, policy_new("p", NULL, 5, 0));
-	policy_book_set_pod(&f->book, &waits, false)->waits = true;
+	wait_for_unit(f, policy_book_set_pod(&f->book, &waits, false));
 	pod(f, "1", "app=web\n", "a");
 	pod(f, "2", "app=web\n", "a");
 	ask(f, policy_book_set_pod(&f->book, &asked, false), 7);
@@ -315,7 +334,30 @@ static void a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_wh
 	assert_null(policy_book_pod(&f->book, "1"));
 	assert_non_null(policy_book_pod(&f->book, "new"));
 	assert_string_equal(sums(f, "p"), "2/0 0/0 0/0");
-	assert_true(pod(f, "waits", "app=web\n", "")->waits);
+	pod(f, "waits", "app=web\n", "");
+	assert_true(waits_for_unit(f, "waits"));
+}
+
+static void a_pod_waits_for_no_unit_once_it_is_bound_or_gone(void **state)
+{
+	struct fixture *f = *state;
+
+	policy_book_set_policy(&f->book, policy_new("p", NULL, 5, 0));
+	for (int i = 0; i < 4; i++) {
+		char uid[2] = {(char)('0' + i), 0};
+
+		wait_for_unit(f, pod(f, uid, "app=web\n", ""));
+	}
+	assert_int_equal(requeue_list_count(&f->requeues, REQUEUE_UNIT), 4);
+	pod(f, "0", "app=web\n", "a");
+	assert_false(waits_for_unit(f, "0"));
+	policy_book_delete_pod(&f->book, "1");
+	assert_false(waits_for_unit(f, "1"));
+	policy_book_begin_list(&f->book);
+	pod(f, "3", "app=web\n", "");
+	policy_book_end_list(&f->book);
+	assert_false(waits_for_unit(f, "2"));
+	assert_true(waits_for_unit(f, "3"));
 }
 
 static void an_event_that_is_older_than_the_list_unbinds_nobody(void **state)
@@ -543,7 +585,7 @@ static void books_that_share_nodes_keep_their_policies_apart(void **state)
 	struct policy_book other;
 	struct policy_unit first;
 
-	policy_book_init(&other, &f->nodes);
+	policy_book_init(&other, &f->nodes, &f->requeues);
 	first = swapped->units[0];
 	swapped->units[0] = swapped->units[1];
 	swapped->units[1] = first;
@@ -580,6 +622,7 @@ int main(void)
 		TEST(a_changed_policy_counts_the_pods_that_run_anew),
 		TEST(relabelled_and_removed_nodes_move_their_pods),
 		TEST(a_list_forgets_what_neither_it_nor_the_watch_has_shown_but_nobody_who_may_be_newer),
+		TEST(a_pod_waits_for_no_unit_once_it_is_bound_or_gone),
 		TEST(an_event_that_is_older_than_the_list_unbinds_nobody),
 		TEST(on_a_node_of_two_units_a_pod_is_in_the_one_that_it_was_given),
 		TEST(a_pod_that_no_watch_shows_is_forgotten),

@@ -15,6 +15,7 @@
 
 static struct policy_nodes nodes;
 static struct policy_book book;
+static struct requeue_list requeues;
 
 /* Policy "p" with a group for each value of the label "hash". */
 static int set_up(void **state)
@@ -23,7 +24,8 @@ static int set_up(void **state)
 
 	policy_nodes_init(&nodes);
 	policy_nodes_set(&nodes, "a", "pool=a\n");
-	policy_book_init(&book, &nodes);
+	requeue_list_init(&requeues);
+	policy_book_init(&book, &nodes, &requeues);
 	policy->uid = strdup("p");
 	policy->name = strdup("p");
 	policy->namespace_ = strdup("team");
@@ -38,6 +40,7 @@ static int tear_down(void **state)
 {
 	policy_book_release(&book);
 	policy_nodes_release(&nodes);
+	requeue_list_release(&requeues);
 	return 0;
 }
 

@@ -11,8 +11,6 @@
 
 /* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
-/* A member that waits in kube-scheduler's queue asks by itself. */
-#define REQUEUE_AFTER_NS NS_PER_S
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
 
@@ -24,7 +22,13 @@ const char gang_no_room[] = "no room for its whole gang";
 static const char not_yet[] = "its gang is tried again in a moment";
 static const char not_needed[] = "no room beside the others of its gang";
 
-void gang_refresh(struct gang *gang, const struct ledger *ledger)
+void gang_member_wait(struct gangs *gangs, struct gang_member *member)
+{
+	member->stage = GANG_WAITING;
+	requeue_list_gang_has_none(gangs->requeues, member->facts.uid);
+}
+
+void gang_refresh(struct gangs *gangs, struct gang *gang, const struct ledger *ledger)
 {
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
@@ -33,7 +37,7 @@ void gang_refresh(struct gang *gang, const struct ledger *ledger)
 
 		if ((member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED) &&
 			has != OCCUPANCY_TENTATIVE)
-			member->stage = GANG_WAITING;
+			gang_member_wait(gangs, member);
 		else if (member->stage == GANG_SENT && has != OCCUPANCY_RESERVED)
 			member->stage = has == OCCUPANCY_BOUND ? GANG_PLACED : GANG_WAITING;
 	}
@@ -89,18 +93,19 @@ static int hold_all(struct ledger *ledger, const struct gang_slot *slots, size_t
 	return 0;
 }
 
-static void mark_planned(
-	struct gang_member **members, const struct gang_slot *slots, size_t n, int64_t now_ns)
+/* Out of memory: kube-scheduler tries the member by itself, at the latest after some minutes. */
+static void mark_planned(struct gangs *gangs, struct gang_member **members, const struct gang_slot *slots,
+	size_t n, int64_t now_ns)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct gang_member *member = members[i];
 
 		if (!slots[i].node) {
-			member->stage = GANG_WAITING;
+			gang_member_wait(gangs, member);
 			continue;
 		}
 		if (member->stage == GANG_WAITING)
-			member->requeue_ns = now_ns + (member->turned_away ? 0 : REQUEUE_AFTER_NS);
+			(void)requeue_list_gang_has_place(gangs->requeues, &member->facts, now_ns);
 		member->stage = GANG_PLANNED;
 	}
 }
@@ -125,28 +130,16 @@ static int plan_members(struct gangs *gangs, struct gang *gang, struct ledger *l
 	if (r > 0 && hold_all(ledger, slots, n, now_ns) < 0)
 		r = -ENOMEM;
 	if (r > 0)
-		mark_planned(members, slots, n, now_ns);
+		mark_planned(gangs, members, slots, n, now_ns);
 	gang_slots_release(slots, n);
 	return r;
 }
 
-static void forget_plan(struct ledger *ledger, struct gang_member **members, size_t n)
+static void forget_plan(struct gangs *gangs, struct ledger *ledger, struct gang_member **members, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		ledger_drop_hold(ledger, members[i]->facts.uid);
-		members[i]->stage = GANG_WAITING;
-	}
-}
-
-static void requeue_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns)
-{
-	list_for_each (item, &gang->members) {
-		struct gang_member *member = member_of(item);
-
-		if (member->stage != GANG_PLANNED || !member->requeue_ns || member->requeue_ns > now_ns)
-			continue;
-		gangs_order(gangs, GANG_REQUEUE, member);
-		member->requeue_ns = now_ns + GANG_BARRIER_NS;
+		gang_member_wait(gangs, members[i]);
 	}
 }
 
@@ -166,7 +159,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	int r = plan_members(gangs, gang, ledger, members, n, needed, now_ns);
 
 	if (r <= 0) {
-		forget_plan(ledger, members, n);
+		forget_plan(gangs, ledger, members, n);
 		note_no_room(gang, ledger, now_ns);
 		return false;
 	}
@@ -175,7 +168,6 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	gang->trying = true;
 	gang->idle_ns = now_ns + GANG_IDLE_NS;
 	gang_let_go(gang, ledger);
-	requeue_planned(gangs, gang, now_ns);
 	return true;
 }
 
@@ -192,7 +184,7 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 			member->stage != GANG_AT_BIND)
 			continue;
 		ledger_drop_hold(ledger, member->facts.uid);
-		member->stage = GANG_WAITING;
+		gang_member_wait(gangs, member);
 	}
 	gang->trying = false;
 	gang->barrier_ns = 0;
@@ -282,15 +274,16 @@ static const char *planned_node(const struct gang_member *member, const struct l
 	return known->node;
 }
 
-static const char *answer_node(struct gang_member *member, const struct ledger *ledger, int64_t now_ns)
+static const char *answer_node(
+	struct gangs *gangs, struct gang_member *member, const struct ledger *ledger, int64_t now_ns)
 {
 	const char *node = planned_node(member, ledger);
 
 	if (!node)
 		return NULL;
 	member->stage = GANG_ANSWERED;
-	member->turned_away = false;
-	member->requeue_ns = 0;
+	member->told = NULL;
+	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
 	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
 	return node;
 }
@@ -305,7 +298,7 @@ static void ask_anew(struct gangs *gangs, struct gang_member *member, struct led
 	}
 	member->asked_ns = now_ns;
 	gang_nodes_remember(gangs, member, names, n, now_ns);
-	gang_refresh(member->gang, ledger);
+	gang_refresh(gangs, member->gang, ledger);
 	/* The place cannot be kept: a new plan may move the member. */
 	if (member->stage == GANG_ANSWERED && !planned_node(member, ledger))
 		member->stage = GANG_PLANNED;
@@ -338,7 +331,7 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 	int64_t now_ns, const char **ret_text)
 {
 	struct gang *gang = member->gang;
-	const char *node = gang->trying ? answer_node(member, ledger, now_ns) : NULL;
+	const char *node = gang->trying ? answer_node(gangs, member, ledger, now_ns) : NULL;
 
 	if (node)
 		return node;
@@ -356,7 +349,7 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 		return NULL;
 	}
 	*ret_text = not_needed;
-	return answer_node(member, ledger, now_ns);
+	return answer_node(gangs, member, ledger, now_ns);
 }
 
 enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
@@ -369,8 +362,8 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!pod->gang && !member)
 		return GANG_NONE;
-	if (member)
-		gang_refresh(member->gang, ledger); /* A Binding that was refused holds nobody in a gang */
+	if (member) /* a Binding that was refused holds nobody in a gang */
+		gang_refresh(gangs, member->gang, ledger);
 	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return GANG_WAIT;
 	member = table_get(&gangs->by_uid, pod->uid);
@@ -379,7 +372,9 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	ask_anew(gangs, member, ledger, names, n, now_ns);
 	if (gang_goes_singly(gangs, member->gang)) {
 		if (member->stage != GANG_SENT)
-			member->stage = GANG_WAITING;
+			gang_member_wait(gangs, member);
+		member->told = NULL;
+		requeue_list_stop(gangs->requeues, pod->uid, REQUEUE_GANG);
 		return GANG_NONE;
 	}
 	gangs->asking = true;
@@ -389,8 +384,8 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 		*ret_node = node;
 		return GANG_NODE;
 	}
-	member->turned_away = true;
 	member->told = *ret_text;
+	(void)requeue_list_waits_for_gang(gangs->requeues, pod, now_ns);
 	return GANG_WAIT;
 }
 
@@ -402,7 +397,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 
 	if (!gang)
 		return false;
-	gang_refresh(gang, ledger); /* Bindings that were refused do not count any more */
+	gang_refresh(gangs, gang, ledger); /* Bindings that were refused do not count any more */
 	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
 		return false;
 	/* Filter was another process's, which knew how many they have to be. */

@@ -35,8 +35,8 @@ void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct ga
 /* gang_changed() - there may be room now, or other members: look again. */
 void gang_changed(struct gang *gang);
 
-/* gang_try() - plan the members that nothing is fixed for yet, hold their places and requeue them; false if
- * there is no room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
+/* gang_try() - plan the members that nothing is fixed for yet, and hold their places; false if there is no
+ * room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
 void gang_give_up(
 	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns);
@@ -59,8 +59,10 @@ const char *gang_waits_for(
 /* gang_goes_singly() - it is whole, or as good as: its other pods go one by one. */
 bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang);
 
-/* gang_refresh() - members whose holds have ended wait again. */
-void gang_refresh(struct gang *gang, const struct ledger *ledger);
+/* gang_refresh() - members whose holds have ended wait again. gang_member_wait() - nothing is planned for the
+ * member any more. */
+void gang_refresh(struct gangs *gangs, struct gang *gang, const struct ledger *ledger);
+void gang_member_wait(struct gangs *gangs, struct gang_member *member);
 
 /* gang_keep() - keep what is free, and what becomes free next, for its members; gang_let_go() - no more. */
 void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);

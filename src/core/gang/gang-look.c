@@ -16,9 +16,6 @@
 /* How often an order is repeated while its effect is not seen. */
 #define TELL_AGAIN_NS (5 * NS_PER_S)
 #define LOOK_AGAIN_NS (50 * NS_PER_MS)
-/* Each requeue costs a PATCH and a question of kube-scheduler. */
-#define RETELL_EVERY_NS NS_PER_S
-#define RETELL_MAX 16
 
 static bool are_successors(const struct gang *gang)
 {
@@ -197,23 +194,6 @@ static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_n
 		soonest(again_ns, now_ns + TELL_AGAIN_NS, now_ns);
 }
 
-static void look_at_requeues(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
-{
-	list_for_each (item, &gang->members) {
-		struct gang_member *member = member_of(item);
-
-		if (!member->requeue_ns || member->stage != GANG_PLANNED)
-			continue;
-		if (member->requeue_ns > now_ns) {
-			soonest(again_ns, member->requeue_ns, now_ns);
-			continue;
-		}
-		gangs_order(gangs, GANG_REQUEUE, member);
-		member->requeue_ns = now_ns + GANG_BARRIER_NS;
-		soonest(again_ns, member->requeue_ns, now_ns);
-	}
-}
-
 static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
 {
 	list_for_each (item, &gang->members)
@@ -273,16 +253,17 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
 }
 
-/* Those that had no place beside the others sleep, and from now on each is to be placed by itself. */
-static void look_at_turned_away(struct gangs *gangs, struct gang *gang)
+/* Those that had no place beside the others sleep, and from now on each is to be placed by itself. Out of
+ * memory: it is tried again in the next look. */
+static void look_at_turned_away(struct gangs *gangs, struct gang *gang, int64_t now_ns)
 {
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (!gang->started || member->stage != GANG_WAITING || !member->turned_away)
+		if (!gang->started || member->stage != GANG_WAITING || !member->told)
 			continue;
-		member->turned_away = false;
-		gangs_order(gangs, GANG_SINGLE, member);
+		if (requeue_list_found_waiting(gangs->requeues, &member->facts, now_ns) == 0)
+			member->told = NULL;
 	}
 }
 
@@ -291,7 +272,7 @@ static void look_at_gang(
 {
 	struct gang_count count;
 
-	gang_refresh(gang, ledger);
+	gang_refresh(gangs, gang, ledger);
 	count = gang_count(gang);
 	follow_coming_about(gangs, gang, &count, now_ns);
 	if (!gang->started)
@@ -301,8 +282,7 @@ static void look_at_gang(
 	if (gang->trying)
 		look_at_plan(gangs, gang, ledger, now_ns);
 	if (gangs->leads)
-		look_at_turned_away(gangs, gang);
-	look_at_requeues(gangs, gang, now_ns, again_ns);
+		look_at_turned_away(gangs, gang, now_ns);
 	if (gang->trying)
 		soonest(again_ns,
 			gang->barrier_ns && gang->barrier_ns < gang->idle_ns ? gang->barrier_ns
@@ -313,44 +293,22 @@ static void look_at_gang(
 }
 
 /* What people see of a pod (its condition, Events) is what filter said last: "waits for the other pods of its
- * gang", though all have come since and there is no room. So it is to be asked for once more. Returns how
- * many of `most` are left. */
-static size_t retell(struct gangs *gangs, struct gang *gang, const char *text, size_t most)
+ * gang", though all have come since and there is no room. So it is to be asked for once more. */
+static void look_at_reasons(
+	struct gangs *gangs, struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
+	const char *text = gang->started || gang->trying ? NULL : gang_waits_for(gangs, gang, ledger, now_ns);
+
+	if (!text || !gang_reason_lasts(text))
+		return;
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (!most || member->stage != GANG_WAITING || !member->turned_away || !member->told ||
-			strcmp(member->told, text) == 0)
+		if (member->stage != GANG_WAITING || !member->told || strcmp(member->told, text) == 0)
 			continue;
 		member->told = text;
-		gangs_order(gangs, GANG_REQUEUE, member);
-		most--;
+		requeue_list_gang_tells(gangs->requeues, member->facts.uid);
 	}
-	return most;
-}
-
-static void look_at_reasons(struct gangs *gangs, struct gang **all, const struct ledger *ledger,
-	int64_t now_ns, int64_t *again_ns)
-{
-	size_t most = RETELL_MAX;
-
-	if (gangs->retold_ns && now_ns - gangs->retold_ns < RETELL_EVERY_NS) {
-		soonest(again_ns, gangs->retold_ns + RETELL_EVERY_NS, now_ns);
-		return;
-	}
-	for (size_t i = 0; all[i] && most; i++) {
-		const char *text = all[i]->started || all[i]->trying
-					   ? NULL
-					   : gang_waits_for(gangs, all[i], ledger, now_ns);
-
-		if (text && gang_reason_lasts(text))
-			most = retell(gangs, all[i], text, most);
-	}
-	if (most == RETELL_MAX)
-		return;
-	gangs->retold_ns = now_ns;
-	soonest(again_ns, now_ns + RETELL_EVERY_NS, now_ns);
 }
 
 static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
@@ -418,8 +376,8 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 		look_at_gang(gangs, all[i], ledger, now_ns, &again_ns);
 	if (leads && gangs_try_in_turn(gangs, all, ledger, now_ns))
 		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
-	if (leads)
-		look_at_reasons(gangs, all, ledger, now_ns, &again_ns);
+	for (size_t i = 0; leads && all[i]; i++)
+		look_at_reasons(gangs, all[i], ledger, now_ns);
 	if (leads)
 		look_at_patience(gangs, all, ledger, now_ns, &again_ns);
 	return again_ns;

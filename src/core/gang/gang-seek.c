@@ -38,7 +38,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!member || member->stage == GANG_PLACED)
 		return false;
-	gang_refresh(member->gang, ledger);
+	gang_refresh(gangs, member->gang, ledger);
 	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (gang_goes_singly(gangs, member->gang) || (waits_for && waits_for != gang_no_room))
 		return false;

@@ -9,9 +9,10 @@
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
 
-void gangs_init(struct gangs *gangs, const struct gang_rules *rules)
+void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues)
 {
-	*gangs = (struct gangs){.rules = *rules, .groups_known = true, .following = true};
+	*gangs = (struct gangs){
+		.rules = *rules, .requeues = requeues, .groups_known = true, .following = true};
 	table_init(&gangs->by_key);
 	table_init(&gangs->by_uid);
 	table_init(&gangs->done);
@@ -172,6 +173,7 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 	if (gang->missing && strcmp(gang->missing, member->facts.name) == 0)
 		gang_set_missing(gang, NULL);
 	table_remove(&gangs->by_uid, member->facts.uid);
+	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
 	member_free(member);
 	end_if_nobody_is_left(gang);
 	gang_is_another(gang);

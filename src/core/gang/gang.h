@@ -1,5 +1,6 @@
 /* gang.h - pods that are placed all or none. Pure: the time is an argument, and what must happen outside
- * comes out as orders. Which file does what: README.md.
+ * comes out as orders. When kube-scheduler is to try members again is decided by core/requeue.h. Which file
+ * does what: README.md.
  *
  * A gang is the pods of one namespace with the same group name; `min` of them are needed. Until min of them
  * are placed, the members are planned together (gang-plan.h). Each planned member holds its GPUs in the
@@ -20,6 +21,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "core/registry/ledger.h"
+#include "core/requeue.h"
 
 /* If not all members wait at bind within this time after the first one, the plan is dropped. kube-scheduler
  * waits 10 s for an answer; the Bindings themselves take 3 s at most. */
@@ -54,13 +56,11 @@ struct gang_member {
 	enum gang_stage stage;
 	bool listed;		  /* the watch has shown it */
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
-	bool turned_away;	  /* ... and got no node: it sleeps until it is requeued */
-	const char *told;	  /* ... for this constant reason, as filter says it */
+	const char *told;	  /* ... the constant reason why it got no node; NULL: it got one */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
 	int64_t nodes_ns;	  /* when that was, ... */
 	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
 	int64_t seen_ns;	  /* first */
-	int64_t requeue_ns;	  /* when to requeue it, unless it asks before; 0: never */
 	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
 	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
 };
@@ -126,30 +126,28 @@ struct gang_rules {
 
 struct gangs {
 	struct gang_rules rules;
-	bool leads;	     /* at the last look */
-	bool groups_known;   /* gangs_set_groups_known() */
-	bool following;	     /* gangs_set_following() */
-	struct table by_key; /* struct gang */
-	struct table by_uid; /* struct gang_member */
-	struct table done;   /* uids of pods that have succeeded, to their struct gang */
+	struct requeue_list *requeues; /* the members that wait are reported to it */
+	bool leads;		       /* at the last look */
+	bool groups_known;	       /* gangs_set_groups_known() */
+	bool following;		       /* gangs_set_following() */
+	struct table by_key;	       /* struct gang */
+	struct table by_uid;	       /* struct gang_member */
+	struct table done;	       /* uids of pods that have succeeded, to their struct gang */
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
 	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
 	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
 	int64_t fit_check_ns; /* when in vain last */
-	int64_t retold_ns;    /* when members were requeued last for the sake of the reason that people see */
 	bool asking;	      /* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
 
 enum gang_order_kind {
-	GANG_REQUEUE,	/* kube-scheduler is to ask for this pod now */
 	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
 	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
 	GANG_EVICT,	/* it is placed, and its gang has not started in time */
-	GANG_SINGLE,	/* it was turned away, and its gang has started: it waits like any pod now */
 	GANG_UNMARK,	/* it is placed with the mark, and its gang has started */
 	GANG_RECALL,	/* too few are there: gangs_has_run() for those of its gang who have finished */
 };
@@ -160,7 +158,8 @@ struct gang_order {
 	char *uid; /* of the pod; GANG_GO: any member's */
 };
 
-void gangs_init(struct gangs *gangs, const struct gang_rules *rules);
+/* gangs_init() - requeues must live longer. */
+void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues);
 void gangs_release(struct gangs *gangs);
 
 /* gangs_next_order() - the oldest one, which the caller frees by gang_order_free(); NULL: none. To be asked

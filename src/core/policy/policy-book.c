@@ -13,9 +13,9 @@
 
 /* ---- policies ---- */
 
-void policy_book_init(struct policy_book *book, struct policy_nodes *nodes)
+void policy_book_init(struct policy_book *book, struct policy_nodes *nodes, struct requeue_list *requeues)
 {
-	*book = (struct policy_book){.nodes = nodes, .round = 1};
+	*book = (struct policy_book){.nodes = nodes, .requeues = requeues, .round = 1};
 	list_init(&book->policies);
 	table_init(&book->pods);
 	table_init(&book->annotation_keys);
@@ -30,8 +30,9 @@ static void entry_free(struct policy_entry *entry)
 	free(entry);
 }
 
-static void pod_free(struct policy_pod *pod)
+static void pod_free(struct policy_book *book, struct policy_pod *pod)
 {
+	requeue_list_stop(book->requeues, pod->facts.uid, REQUEUE_UNIT);
 	policy_pod_facts_release(&pod->facts);
 	free(pod);
 }
@@ -41,7 +42,7 @@ void policy_book_release(struct policy_book *book)
 	struct policy_pod *pod;
 
 	table_for_each (&book->pods, cursor, pod)
-		pod_free(pod);
+		pod_free(book, pod);
 	table_release(&book->pods);
 	list_for_each_safe (item, after, &book->policies)
 		entry_free(list_entry(item, struct policy_entry, item));
@@ -201,7 +202,7 @@ static void leave(struct policy_book *book, const struct standing *before, const
 		book->freed++;
 }
 
-static void take_facts(struct policy_pod *pod, struct policy_pod_facts *facts)
+static void take_facts(struct policy_book *book, struct policy_pod *pod, struct policy_pod_facts *facts)
 {
 	policy_pod_facts_release(&pod->facts);
 	pod->facts = *facts;
@@ -210,7 +211,7 @@ static void take_facts(struct policy_pod *pod, struct policy_pod_facts *facts)
 	if (!*pod->facts.node)
 		return;
 	pod->claim = -1;
-	pod->waits = false;
+	requeue_list_stop(book->requeues, pod->facts.uid, REQUEUE_UNIT);
 }
 
 static void pod_remove(struct policy_book *book, struct policy_pod *pod)
@@ -220,7 +221,7 @@ static void pod_remove(struct policy_book *book, struct policy_pod *pod)
 	policy_pod_take_out(pod);
 	leave(book, &before, pod);
 	table_remove(&book->pods, pod->facts.uid);
-	pod_free(pod);
+	pod_free(book, pod);
 }
 
 void policy_book_delete_pod(struct policy_book *book, const char *uid)
@@ -277,7 +278,7 @@ struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_p
 	}
 	before = standing_of(pod);
 	policy_pod_take_out(pod);
-	take_facts(pod, facts);
+	take_facts(book, pod, facts);
 	policy_pod_put_in(book, pod);
 	leave(book, &before, pod);
 	return pod;

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "core/policy/policy.h"
+#include "core/requeue.h"
 
 /* The nodes of the cluster, shared by all books. */
 struct policy_nodes {
@@ -58,6 +59,7 @@ struct policy_pod_facts {
 	uint64_t verdict;  /* changes whenever kube-scheduler says anew that the pod is unschedulable; 0: it
 			      does not */
 	bool finished, terminating;
+	int32_t priority;
 	bool nominated;
 	bool of_replica_set;
 	bool ours;	/* schedulerName is that of our scheduler */
@@ -95,17 +97,11 @@ struct policy_pod {
 	uint64_t round;	      /* policy_book.round when a LIST or WATCH showed it last; 0: none did yet */
 
 	/* For the answers to kube-scheduler (src/scheduler/policies.c). */
-	bool waits; /* filter found no unit for it, since waits_since_ns */
-	bool asked; /* about it, since we started */
-	bool fresh; /* preempt is the answer of this attempt of kube-scheduler's */
-	bool busy;  /* something is being written to it, or was and is not shown yet */
-	int64_t waits_since_ns;
-	int64_t wake_ns;       /* when it is to be asked about again; 0: never by time */
+	bool asked;	       /* about it, since we started */
+	bool fresh;	       /* preempt is the answer of this attempt of kube-scheduler's */
+	bool busy;	       /* something is being written to it, or was and is not shown yet */
 	int64_t not_before_ns; /* the next write to it */
-	int64_t requeue_after_ns;
-	uint32_t requeues; /* since it was given a unit */
-	int64_t forget_ns; /* when it is forgotten if no LIST or WATCH shows it */
-	uint64_t freed;	   /* of the book, when it was asked about or woken last */
+	int64_t forget_ns;     /* when it is forgotten if no LIST or WATCH shows it */
 	char text[POLICY_TEXT_SIZE];
 };
 
@@ -115,9 +111,10 @@ struct policy_pod {
 
 struct policy_book {
 	struct policy_nodes *nodes;
-	uint64_t nodes_generation; /* that the counts are of */
-	struct list policies;	   /* struct policy_entry, in the order of who comes first */
-	struct table pods;	   /* uid -> struct policy_pod */
+	struct requeue_list *requeues; /* learns of pods that wait for no unit any more */
+	uint64_t nodes_generation;     /* that the counts are of */
+	struct list policies;	       /* struct policy_entry, in the order of who comes first */
+	struct table pods;	       /* uid -> struct policy_pod */
 	struct table annotation_keys;
 	uint64_t round; /* counts LISTs */
 	bool stale;	/* to be counted anew before anything is asked */
@@ -132,7 +129,8 @@ struct policy_entry {
 	struct table groups; /* text -> struct policy_group */
 };
 
-void policy_book_init(struct policy_book *book, struct policy_nodes *nodes);
+/* policy_book_init() - nodes and requeues must live longer. */
+void policy_book_init(struct policy_book *book, struct policy_nodes *nodes, struct requeue_list *requeues);
 void policy_book_release(struct policy_book *book);
 
 /* policy_book_set_policy() - takes it over in any case; replaces that of the same uid, and what pods have

@@ -1,0 +1,246 @@
+/* Which of the pods that wait are requeued now. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "core/registry/ledger.h"
+#include "core/requeue-internal.h"
+
+/* The next look while pods are left that are to be requeued: 320 requeues each second at most. */
+#define AGAIN_NS (50 * NS_PER_MS)
+
+bool requeue_list_is_due(const struct requeue_list *list, const struct ledger *ledger)
+{
+	return list->pods.count && (list->reported || list->looked_at != ledger->generation);
+}
+
+static int compare_turn(const void *a, const void *b)
+{
+	const struct requeue_pod *x = *(const struct requeue_pod *const *)a;
+	const struct requeue_pod *y = *(const struct requeue_pod *const *)b;
+
+	if (x->facts.priority != y->facts.priority)
+		return x->facts.priority > y->facts.priority ? -1 : 1;
+	if (!x->in_vain != !y->in_vain)
+		return x->in_vain ? 1 : -1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool may_succeed(const struct requeue_pod *pod)
+{
+	for (int i = 0; i < REQUEUE_REASONS; i++)
+		if (pod->waits[i].may_succeed)
+			return true;
+	return false;
+}
+
+/* INT64_MAX: it has none. */
+static int64_t next_appointment(const struct requeue_pod *pod)
+{
+	int64_t next_ns = INT64_MAX;
+
+	for (int i = 0; i < REQUEUE_REASONS; i++)
+		if (pod->waits[i].due_ns && pod->waits[i].due_ns < next_ns)
+			next_ns = pod->waits[i].due_ns;
+	return next_ns;
+}
+
+/* Nobody has asked this process for the pod, and its last requeue has had its time. */
+static bool is_of_no_use(const struct requeue_pod *pod, int64_t now_ns)
+{
+	return !pod->asked && !pod->has_place && pod->requeues >= FOUND_REQUEUES_MAX &&
+	       pod->not_before_ns <= now_ns;
+}
+
+/* Nothing has happened for it since it was asked about. */
+static bool sleeps(const struct requeue_pod *pod, const struct ledger *ledger)
+{
+	bool is_to_be_tested = pod->waits[REQUEUE_ROOM].waits && pod->rejected_at != ledger->generation;
+
+	return !is_to_be_tested && !may_succeed(pod) && next_appointment(pod) == INT64_MAX;
+}
+
+/* Those that may be requeued now or later, the first in turn first; NULL-terminated, NULL when out of memory.
+ * Thousands of others may sleep beside them. */
+static struct requeue_pod **in_turn(struct requeue_list *list, const struct ledger *ledger, int64_t now_ns)
+{
+	struct requeue_pod **pods = calloc(list->pods.count + 1, sizeof(struct requeue_pod *)), *pod;
+	size_t n = 0;
+
+	if (!pods)
+		return NULL;
+	table_for_each (&list->pods, cursor, pod)
+		if (is_of_no_use(pod, now_ns))
+			requeue_list_leave(list, pod->facts.uid);
+		else if (!sleeps(pod, ledger))
+			pods[n++] = pod;
+	qsort(pods, n, sizeof(struct requeue_pod *), compare_turn);
+	return pods;
+}
+
+/* node: where the last pod fitted, NULL at first. Pods that wait are mostly alike, and of thousands of nodes
+ * a few have room. */
+static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, const char **node)
+{
+	const char *name;
+	size_t cursor = 0;
+
+	if (*node && ledger_choose(ledger, *node, pod, NULL) == FITS)
+		return true;
+	while (table_next(&ledger->nodes, &cursor, &name, NULL)) {
+		if (ledger_choose(ledger, name, pod, NULL) != FITS)
+			continue;
+		*node = name;
+		return true;
+	}
+	return false;
+}
+
+/* Its GPU is kept from others of its priority: that they do not fit says nothing about it. */
+static bool has_nomination(const struct ledger *ledger, const struct pod_facts *pod)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
+
+	return known && known->nomination;
+}
+
+/* Requests of one to this many containers at once, and of more. */
+#define INSTANCE_CLASSES 9
+
+/* What does not fit with u units on each of M GPUs does not fit with more units, more containers or on more
+ * GPUs; and what asks for computing power (on one GPU only), not with more of that: one failed search
+ * spares the rest. Of those with and those without it nothing is known from each other: a node may be closed
+ * to one kind. The units with which a search failed, by containers and number of GPUs, or by containers and
+ * percentage; more than a GPU has is all the same. */
+struct failures {
+	uint32_t units[INSTANCE_CLASSES][REQUEST_GPUS_MAX + 1];
+	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_GPU + 2];
+	uint32_t whole; /* GPUs: other nodes than those of shares have them */
+};
+
+static void failures_init(struct failures *failures)
+{
+	memset(failures, 0xff, sizeof(*failures));
+}
+
+static uint32_t core_class(const struct request *request)
+{
+	return request->core > CORE_PER_GPU ? CORE_PER_GPU + 1 : request->core;
+}
+
+static uint32_t instance_class(const struct request *request)
+{
+	return request->instances < INSTANCE_CLASSES ? request->instances : INSTANCE_CLASSES - 1;
+}
+
+static bool failures_include(const struct failures *failures, const struct request *request)
+{
+	uint32_t units = request_units_per_gpu(request);
+
+	if (request->whole)
+		return request_gpus(request) >= failures->whole;
+	if (request->core)
+		return units >= failures->with_core[instance_class(request)][core_class(request)];
+	return units >= failures->units[instance_class(request)][request_gpus(request)];
+}
+
+/* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
+ */
+static uint32_t first_class(const struct request *request)
+{
+	return request->instances < INSTANCE_CLASSES - 1 ? request->instances : INSTANCE_CLASSES;
+}
+
+static void failures_add(struct failures *failures, const struct request *request)
+{
+	uint32_t units = request_units_per_gpu(request);
+	uint32_t from = request->core ? core_class(request) : request_gpus(request);
+	uint32_t to = request->core ? CORE_PER_GPU + 1 : REQUEST_GPUS_MAX;
+
+	if (request->whole) {
+		if (request_gpus(request) < failures->whole)
+			failures->whole = request_gpus(request);
+		return;
+	}
+	for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
+		for (uint32_t k = from; k <= to; k++) {
+			uint32_t *known = request->core ? &failures->with_core[i][k] : &failures->units[i][k];
+
+			if (units < *known)
+				*known = units;
+		}
+}
+
+/* One look. */
+struct look {
+	struct ledger *ledger;
+	int64_t now_ns;
+	const char *fitting; /* the node where the last pod fitted, or NULL */
+	struct failures failures;
+};
+
+static bool fits(struct look *look, const struct requeue_pod *pod)
+{
+	const struct request *request = &pod->facts.request;
+
+	if (!pod->waits[REQUEUE_ROOM].waits || pod->rejected_at == look->ledger->generation)
+		return false;
+	if (failures_include(&look->failures, request) && !has_nomination(look->ledger, &pod->facts))
+		return false;
+	if (fits_somewhere(look->ledger, &pod->facts, &look->fitting))
+		return true;
+	failures_add(&look->failures, request);
+	return false;
+}
+
+/* When the pod is to be requeued, for all that is known now. */
+static int64_t next_requeue(const struct requeue_pod *pod, bool worth_it)
+{
+	int64_t appointment_ns = next_appointment(pod);
+
+	return worth_it && pod->not_before_ns < appointment_ns ? pod->not_before_ns : appointment_ns;
+}
+
+/* What it was requeued for is over, but for a place that its gang holds. */
+static void note_requeued(struct requeue_pod *pod, int64_t now_ns)
+{
+	pod->requeues++;
+	pod->in_vain++;
+	pod->not_before_ns = now_ns + pod->backoff_ns;
+	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
+	for (int i = 0; i < REQUEUE_REASONS; i++) {
+		pod->waits[i].may_succeed = false;
+		if (pod->waits[i].due_ns <= now_ns)
+			pod->waits[i].due_ns = 0;
+	}
+	if (pod->has_place)
+		pod->waits[REQUEUE_GANG].due_ns = pod->not_before_ns;
+}
+
+size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64_t now_ns,
+	const struct pod_facts *ret_pods[REQUEUES_PER_LOOK], int64_t *ret_again_ns)
+{
+	_cleanup_free_ struct requeue_pod **pods = in_turn(list, ledger, now_ns);
+	struct look look = {.ledger = ledger, .now_ns = now_ns};
+	int64_t again_ns = pods ? INT64_MAX : NS_PER_S;
+	size_t n = 0;
+
+	failures_init(&look.failures);
+	for (size_t i = 0; pods && pods[i]; i++) {
+		struct requeue_pod *pod = pods[i];
+		bool has_room = fits(&look, pod);
+		int64_t next_ns = next_requeue(pod, has_room || may_succeed(pod));
+
+		if (next_ns <= now_ns && n < REQUEUES_PER_LOOK) {
+			note_requeued(pod, now_ns);
+			ret_pods[n++] = &pod->facts;
+			next_ns = next_requeue(pod, has_room);
+		}
+		if (next_ns != INT64_MAX && next_ns - now_ns < again_ns)
+			again_ns = next_ns > now_ns ? next_ns - now_ns : AGAIN_NS;
+	}
+	list->looked_at = ledger->generation;
+	list->reported = false;
+	*ret_again_ns = again_ns;
+	return n;
+}
