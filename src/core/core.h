@@ -31,12 +31,14 @@ struct core {
 	struct resizings resizings;
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
 	bool following;			/* the watch of pods is open: the caller sets it */
-	struct list gang_orders;	/* struct gang_order: for the caller */
-	int64_t gangs_look_ns;		/* when core_look_at_gangs() is due; 0: it is not */
-	uint64_t gangs_looked_at;	/* the ledger's generation then */
-	struct table forgotten;		/* uid of a pod -> second in which its end became known, plus one */
-	struct table verdicts;		/* uid of an unbound pod -> core_see_pod()'s verdict */
-	struct table failed; /* uid -> facts (ours) of a Failed pod of the first LIST that may run */
+	int64_t heard_ns; /* until when it has told all, by the clock; 0: it is not open. The caller sets it
+			   */
+	struct list gang_orders;  /* struct gang_order: for the caller */
+	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not */
+	uint64_t gangs_looked_at; /* the ledger's generation then */
+	struct table forgotten;	  /* uid of a pod -> second in which its end became known, plus one */
+	struct table verdicts;	  /* uid of an unbound pod -> core_see_pod()'s verdict */
+	struct table failed;	  /* uid -> facts (ours) of a Failed pod of the first LIST that may run */
 };
 
 /* core_init() - ownership is LEDGER_OWNER_US for ever until it is set. rules: NULL: gangs have no times, for

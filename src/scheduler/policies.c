@@ -15,7 +15,6 @@
 #include "scheduler/policies-internal.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 /* After the first answer in a unit whose pods may be preempted: kube-scheduler has tried it by then. */
@@ -313,7 +312,7 @@ void policies_look_soon(struct policies *policies)
  * happens, until a bookmark is due. */
 static int64_t shown_until(struct policies *policies, int64_t now)
 {
-	int64_t heard_ns = sync_heard_ns(policies->scheduler->sync);
+	int64_t heard_ns = policies->scheduler->core.heard_ns;
 
 	if (!heard_ns) {
 		policies->watched_ns = 0;

@@ -229,13 +229,11 @@ const char *sync_pods_version(const struct sync *sync)
 	return kube_watch_version(sync->pods);
 }
 
-int64_t sync_heard_ns(const struct sync *sync)
-{
-	return sync->scheduler->core.following ? kube_watch_counts(sync->pods)->last_message_ns : 0;
-}
-
 void sync_tick(struct sync *sync)
 {
+	struct core *core = &sync->scheduler->core;
+
+	core->heard_ns = core->following ? kube_watch_counts(sync->pods)->last_message_ns : 0;
 	agents_tick(sync->agents);
 }
 

@@ -1,19 +1,12 @@
 /* sync.h - the API server's nodes and pods, by LIST + WATCH, into the ledger. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct metrics;
 struct scheduler;
 struct sync;
 
 int sync_start(struct scheduler *scheduler, struct sync **ret_sync);
 void sync_stop(struct sync *sync); /* accepts NULL */
-
-/* sync_heard_ns() - until when, by the monotonic clock, what happened to pods is known; 0: none is followed.
- */
-int64_t sync_heard_ns(const struct sync *sync);
 
 /* sync_pods_version() - the API server's resourceVersion of pods up to which the ledger has everything; ""
  * while they are listed. */

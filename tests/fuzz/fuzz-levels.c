@@ -201,21 +201,14 @@ const char *http_call_query(const struct http_call *call, const char *key)
 	return NULL;
 }
 
-/* By the linker in the place of those of scheduler/lease.c and sync.c (meson.build): this replica may write
- * if the Lease of the kube-scheduler beside it, which is asked for, says so; the watch of pods is open and
- * never behind. */
+/* By the linker in the place of that of scheduler/lease.c (meson.build): this replica may write if the Lease
+ * of the kube-scheduler beside it, which is asked for, says so. */
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size);
-int64_t __wrap_sync_heard_ns(const struct sync *sync);
 
 int __wrap_ledger_lease_path(const struct ledger_lease *lease, char *path, size_t size)
 {
 	snprintf(path, size, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler");
 	return 0;
-}
-
-int64_t __wrap_sync_heard_ns(const struct sync *sync)
-{
-	return now_s * NS_PER_S;
 }
 
 static void api_server_answers(const char *text)
@@ -293,6 +286,7 @@ static void take_piece(struct policies *policies, const char *text)
 	else if (*text == 't')
 		now_s += 10;
 	loop_run_once(scheduler.loop, 0);
+	scheduler.core.heard_ns = now_s * NS_PER_S;
 	policies_tick(policies);
 }
 
