@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-static char removed_mark[] = "";
-
 static uint64_t table_seed(void)
 {
 	static uint64_t seed;
@@ -40,9 +38,9 @@ void table_release(struct table *table)
 {
 	if (!table)
 		return;
-	for (size_t i = 0; i < table->size; i++)
-		if (table->slots[i].key != removed_mark)
-			free(table->slots[i].key);
+	for (size_t i = 0; i < table->used; i++)
+		free(table->entries[i].key);
+	free(table->entries);
 	free(table->slots);
 	*table = (struct table){0};
 }
@@ -51,43 +49,50 @@ static struct table_entry *table_find(const struct table *table, const char *key
 {
 	if (!table->size)
 		return NULL;
-	for (size_t i = hash & (table->size - 1);; i = (i + 1) & (table->size - 1)) {
-		struct table_entry *e = &table->slots[i];
+	for (size_t i = hash & (table->size - 1); table->slots[i]; i = (i + 1) & (table->size - 1)) {
+		struct table_entry *e = &table->entries[table->slots[i] - 1];
 
-		if (!e->key)
-			return NULL;
-		if (e->key != removed_mark && e->hash == hash && strcmp(e->key, key) == 0)
+		if (e->key && e->hash == hash && strcmp(e->key, key) == 0)
 			return e;
 	}
+	return NULL;
 }
 
-static void table_place(struct table *table, struct table_entry entry)
+/* There is room. */
+static void table_append(struct table *table, struct table_entry entry)
 {
 	size_t i = entry.hash & (table->size - 1);
 
-	while (table->slots[i].key)
+	while (table->slots[i])
 		i = (i + 1) & (table->size - 1);
-	table->slots[i] = entry;
+	table->entries[table->used++] = entry;
+	table->slots[i] = (uint32_t)table->used;
+	table->count++;
 }
 
 /* Keeps at least a quarter of the slots never used, so that table_find always ends. */
 static int table_make_room(struct table *table)
 {
-	struct table bigger = {0};
+	struct table bigger = {.size = 16};
 
 	if (table->size && (table->used + 1) * 4 <= table->size * 3)
 		return 0;
-	bigger.size = 16;
 	while (bigger.size < (table->count + 1) * 2)
 		bigger.size *= 2;
-	bigger.slots = calloc(bigger.size, sizeof(*bigger.slots));
-	if (!bigger.slots)
+	if (bigger.size > UINT32_MAX)
 		return -ENOMEM;
-	for (size_t i = 0; i < table->size; i++)
-		if (table->slots[i].key && table->slots[i].key != removed_mark)
-			table_place(&bigger, table->slots[i]);
-	bigger.count = bigger.used = table->count;
+	bigger.slots = calloc(bigger.size, sizeof(*bigger.slots));
+	bigger.entries = calloc(bigger.size * 3 / 4, sizeof(*bigger.entries));
+	if (!bigger.slots || !bigger.entries) {
+		free(bigger.slots);
+		free(bigger.entries);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < table->used; i++)
+		if (table->entries[i].key)
+			table_append(&bigger, table->entries[i]);
 	free(table->slots);
+	free(table->entries);
 	*table = bigger;
 	return 0;
 }
@@ -107,9 +112,7 @@ int table_set(struct table *table, const char *key, void *value)
 		free(copy);
 		return -ENOMEM;
 	}
-	table_place(table, (struct table_entry){.key = copy, .value = value, .hash = hash});
-	table->count++;
-	table->used++;
+	table_append(table, (struct table_entry){.key = copy, .value = value, .hash = hash});
 	return 0;
 }
 
@@ -129,23 +132,22 @@ void *table_remove(struct table *table, const char *key)
 		return NULL;
 	value = found->value;
 	free(found->key);
-	*found = (struct table_entry){.key = removed_mark};
+	*found = (struct table_entry){0};
 	table->count--;
 	return value;
 }
 
 bool table_next(const struct table *table, size_t *cursor, const char **ret_key, void **ret_value)
 {
-	for (; *cursor < table->size; (*cursor)++) {
-		struct table_entry *e = &table->slots[*cursor];
+	while (*cursor < table->used) {
+		const struct table_entry *e = &table->entries[(*cursor)++];
 
-		if (!e->key || e->key == removed_mark)
+		if (!e->key)
 			continue;
 		if (ret_key)
 			*ret_key = e->key;
 		if (ret_value)
 			*ret_value = e->value;
-		(*cursor)++;
 		return true;
 	}
 	return false;

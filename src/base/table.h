@@ -1,7 +1,8 @@
 /* table.h - a hash table from strings to pointers. The table copies its keys and never owns the values.
  *
  * Keys come from the API server, that is from users: the hash is seeded per process, so that chosen names
- * cannot turn look-ups into a list walk. Order of iteration is undefined.
+ * cannot turn look-ups into a list walk. Iteration is in the order of insertion, whatever the seed, so that
+ * what follows from it is the same in each process; an entry whose value is replaced keeps its place.
  */
 #pragma once
 
@@ -10,16 +11,17 @@
 #include <stdint.h>
 
 struct table_entry {
-	char *key; /* NULL: never used; see table.c for removed slots */
+	char *key; /* NULL: removed */
 	void *value;
 	uint64_t hash;
 };
 
 struct table {
-	struct table_entry *slots;
-	size_t size;  /* power of two, 0 before the first insertion */
-	size_t count; /* entries held */
-	size_t used;  /* entries and removed slots */
+	struct table_entry *entries; /* in the order of insertion */
+	uint32_t *slots;	     /* by hash: number of the entry, from 1; 0: never used */
+	size_t size;		     /* slots: a power of two, 0 before the first insertion */
+	size_t count;		     /* entries that are held */
+	size_t used;		     /* entries that are held or removed */
 };
 
 void table_init(struct table *table);

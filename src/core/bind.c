@@ -309,11 +309,14 @@ static void bind_without_gpu(
 static void read_or_bind(struct core *core, struct bind *bind, int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, bind->what.uid);
+	_cleanup_pod_facts_ struct pod_facts facts = {0}; /* the ledger may forget the pod meanwhile */
 
-	if (known)
-		bind_pod(core, bind, &known->facts, now_ns);
-	else
+	if (!known)
 		give_order(core, bind, BIND_READ_POD);
+	else if (pod_facts_copy(&known->facts, &facts) < 0)
+		refuse(core, bind, BIND_FAILED, "out of memory");
+	else
+		bind_pod(core, bind, &facts, now_ns);
 }
 
 static void begin(struct core *core, struct bind *bind, int64_t now_ns)

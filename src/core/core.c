@@ -169,7 +169,11 @@ void core_fail_gang(struct core *core, const char *uid, const char *why, int64_t
 static int forget_pod(struct core *core, const char *uid, bool ended, int64_t now_ns)
 {
 	uintptr_t second = (uintptr_t)(now_ns / NS_PER_S) + 1;
+	struct pod_facts *failed = table_remove(&core->failed, uid);
 	int r = 0;
+
+	if (failed) /* a LIST that was cut has shown it before */
+		failed_pod_free(failed);
 
 	if (ledger_pod(&core->ledger, uid))
 		r = table_set(&core->forgotten, uid, (void *)second);
@@ -188,7 +192,7 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 static int pod_has_finished(struct core *core, const struct pod_facts *facts, int64_t now_ns)
 {
 	bool may_run = !facts->succeeded && facts->running;
-	int r = 0, forgotten;
+	int forgotten = forget_pod(core, facts->uid, !may_run, now_ns), r = 0;
 
 	if (may_run && !core->pods_listed && facts->has_placement) {
 		struct pod_facts *copy = calloc(1, sizeof(*copy));
@@ -199,7 +203,6 @@ static int pod_has_finished(struct core *core, const struct pod_facts *facts, in
 		if (r < 0 && copy)
 			failed_pod_free(copy);
 	}
-	forgotten = forget_pod(core, facts->uid, !may_run, now_ns);
 	return r < 0 ? r : forgotten;
 }
 

@@ -24,7 +24,7 @@ static void arm(struct actuator *actuator)
 	int64_t now = monotonic_ns(), due = core_doubts_end_ns(core);
 
 	/* A doubt lasts while the watch is not open. */
-	if (due <= now)
+	if (due <= now && !core->following)
 		due = now + NS_PER_S;
 	if (core->gangs_look_ns && core->gangs_look_ns < due)
 		due = core->gangs_look_ns;

@@ -138,6 +138,8 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	readable = pod && pod_facts_read(pod, &facts, &err) == 0;
 	if (!pod)
 		error_set(&err, EIO, "cannot read the pod: %s", response->text);
+	else if (!readable && !*err.text)
+		error_set(&err, ENOMEM, "out of memory");
 	core_bind_pod_read(
 		&scheduler->core, caller->bind, readable ? &facts : NULL, err.text, monotonic_ns());
 }

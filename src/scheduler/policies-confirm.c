@@ -29,7 +29,7 @@ int policies_confirm(struct policies *policies, const char *namespace_, const ch
 	if (!policies_are_known(policies))
 		return error_set(err, EBUSY, "ResourcePolicies are not read yet, trying again");
 	/* Another process has answered filter, and nothing says yet how many pods are in its units. */
-	if (ns && !policy_namespace_is_ready(ns))
+	if (ns && !list_empty(&ns->book.policies) && !policy_namespace_is_ready(ns))
 		return error_set(err, EBUSY,
 			"ResourcePolicies: the pods of namespace %s are not read yet, trying again",
 			namespace_);

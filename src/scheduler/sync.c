@@ -147,10 +147,10 @@ static void on_pod(void *userdata, struct json_object *object)
 	}
 	if (core_see_pod(&scheduler->core, &facts, verdict_of(object), monotonic_ns()) < 0)
 		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
+	if (!request_is_empty(&facts.request) || *err.text)
+		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
 	if (facts.finished)
 		complain(sync, facts.uid, "pod", "", "");
-	else if (!request_is_empty(&facts.request) || *err.text)
-		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
 	if (!facts.finished && !request_is_empty(&facts.request) && !(facts.node && *facts.node))
 		nomination_follow(scheduler, &facts);
 }

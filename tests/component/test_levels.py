@@ -222,6 +222,15 @@ def test_no_pod_is_bound_before_the_pods_of_its_namespace_are_read(api, start, n
     assert not late.times and scheduler.bind(pod, "b1") == ""
 
 
+def test_pods_are_bound_in_a_namespace_whose_policies_are_all_malformed(api, start, nodes):
+    policy(api, [{"resource": "ecs", "max": -1}])
+    scheduler = start()
+    wait_for(lambda: condition(api).get("status") == "False")
+    pod = web(api, "p")
+    assert names(ask(scheduler, pod)) == NODES
+    assert scheduler.bind(pod, "a1") == ""
+
+
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 403}, {"status": 200, "body": '{"items": [{"metadata"'}, {"status": 200, "body": "[]"},
                                    {"cut_after": 40}, {"drop": True}], ids=["error", "forbidden", "malformed", "no-list", "cut", "dropped"])
 def test_a_list_of_a_namespace_that_fails_is_asked_for_again_and_nobody_is_let_in_before(api, start, nodes, fault):

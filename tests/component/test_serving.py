@@ -216,6 +216,24 @@ def test_a_scheduler_that_starts_counts_a_failed_pod_until_its_node_says_that_it
     assert third.used() == {"n": [0]}
 
 
+def test_a_failed_pod_that_a_list_that_was_cut_showed_running_and_the_next_shows_ended_holds_nothing(api, start):
+    gpu_node(api, "n", 8192)
+    first = start()
+    running_pod(api, first, "p", "n")
+    first.has_read_pods()
+    first.stop()
+    api.set_phase("p", "Failed")
+    pod = api.pod("p")
+    api.create_pod("z", annotations={"text": 20000 * "x"})
+    cut = api.inject("GET", "/api/v1/pods", watch=False, cut_after=10000)    # after the first pod
+    ended = [{"name": c["name"], "state": {"terminated": {"exitCode": 1}}} for c in pod["spec"]["containers"]]
+    second = start(ready=False)
+    wait_for(lambda: not cut.times, what="a list that is cut")
+    api.patch("pods", "p", {"status": {"containerStatuses": ended}}, "default")
+    wait_for(second.ready)
+    assert second.used() == {"n": [0]}
+
+
 def test_pods_that_failed_long_ago_take_no_more_than_a_gpu_has_and_nothing_beside_pods_that_run(api, start):
     gpu_node(api, "n", 8192)
     gpu_node(api, "busy", 8192)

@@ -90,8 +90,8 @@ static void add_faults(struct random *random, struct plan *plan, int64_t at_ms)
 		INPUT_BINDING, INPUT_BINDING, INPUT_STALL_WATCH, INPUT_CUT_WATCH};
 
 	for (uint32_t i = random_below(random, 4); i && plan->n_inputs < INPUTS_MAX; i--) {
-		struct input *input = plan_add(plan, at_ms + random_between(random, 20, 1500),
-			(enum input_kind)kinds[random_below(random, sizeof(kinds))]);
+		enum input_kind kind = (enum input_kind)kinds[random_below(random, sizeof(kinds))];
+		struct input *input = plan_add(plan, at_ms + random_between(random, 20, 1500), kind);
 
 		input->a = (uint8_t)random_below(random, plan->n_pairs);
 		input->ms = (uint32_t)random_between(random, 5, random_one_in(random, 3) ? 4000 : 400);

@@ -11,7 +11,7 @@
 
 static const char help[] =
 	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--cards] [--break RULE]\n"
-	"                  [--steps]\n"
+	"                  [--steps | --digest]\n"
 	"       simulation --case NAME | --cases | --list\n"
 	"\n"
 	"Deterministic simulation of ration around its real decisions: ledger, placement, wake-up, matching. Each\n"
@@ -28,6 +28,7 @@ static const char help[] =
 	"  --must-violate succeed if an invariant is violated, and only then\n"
 	"  --full N       with RATION_FULL in the environment, N histories\n"
 	"  --steps        print what happens, step by step\n"
+	"  --digest       print one number for all that happens: the same in each process and each build\n"
 	"  --table        in the end, print how often what happened\n";
 
 static struct sim sim;
@@ -88,6 +89,8 @@ static int run_histories(
 	printf("%" PRIu64 " histories from seed %" PRIu64 ": no invariant violated, %" PRIu64
 	       " not finished; %.0f histories/s\n",
 		n, seed, truncated, (double)n / (now() - started));
+	if (sim_digest)
+		printf("digest %016" PRIx64 "\n", *sim_digest);
 	if (table)
 		print_table(&statistics, now() - started);
 	return truncated ? 2 : 0;
@@ -165,11 +168,12 @@ int main(int argc, char **argv)
 		{"seed", required_argument, NULL, 's'}, {"case", required_argument, NULL, 'c'},
 		{"cases", no_argument, NULL, 'C'}, {"list", no_argument, NULL, 'l'},
 		{"break", required_argument, NULL, 'b'}, {"steps", no_argument, NULL, 'v'},
-		{"table", no_argument, NULL, 't'}, {"must-violate", no_argument, NULL, 'm'},
-		{"full", required_argument, NULL, 'f'}, {"leaders", no_argument, NULL, 'L'},
-		{"gangs", no_argument, NULL, 'g'}, {"cards", no_argument, NULL, 'w'},
-		{"help", no_argument, NULL, 'h'}, {0}};
+		{"digest", no_argument, NULL, 'd'}, {"table", no_argument, NULL, 't'},
+		{"must-violate", no_argument, NULL, 'm'}, {"full", required_argument, NULL, 'f'},
+		{"leaders", no_argument, NULL, 'L'}, {"gangs", no_argument, NULL, 'g'},
+		{"cards", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
 	const char *day = getenv("RATION_SEED");
+	uint64_t digest = 0xcbf29ce484222325ULL;
 	uint64_t histories = 1000, seed = day ? strtoull(day, NULL, 10) * 1000000 : 1;
 	enum broken broken = BREAK_NOTHING;
 	bool steps = false, cases = false, table = false, must_violate = false;
@@ -200,6 +204,10 @@ int main(int argc, char **argv)
 			break;
 		case 'v':
 			steps = true;
+			break;
+		case 'd':
+			steps = true;
+			sim_digest = &digest;
 			break;
 		case 't':
 			table = true;

@@ -166,9 +166,12 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 		for (uint8_t c = 0; c < shape->n_containers; c++)
 			shape->units[c] = (uint8_t)(shape->units[c] * shape->gpus);
 	}
-	if (random_one_in(&random, 10))
-		plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_RESIZE)->a = (uint8_t)
-			random_below(&random, plan->n_nodes);
+	if (random_one_in(&random, 10)) {
+		struct input *input = plan_add(
+			plan, random_between(&random, 0, span_ms + 2000), INPUT_RESIZE);
+
+		input->a = (uint8_t)random_below(&random, plan->n_nodes);
+	}
 	if (random_one_in(&random, 20))
 		draw_fault(&random, plan,
 			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
@@ -203,9 +206,11 @@ static void draw_cuts(struct plan *plan, int64_t span_ms)
 							 : random_between(&random, 500, 8000));
 	if (random_one_in(&random, 2))
 		plan_add(plan, at_ms + random_between(&random, 2000, 3000), INPUT_KILL_RATION)->ms = 300;
-	for (int i = 0; i < 3; i++)
-		plan_add_pod(plan, at_ms + random_between(&random, 2000, 6000),
-			(uint8_t)(2 + random_below(&random, 6)));
+	for (int i = 0; i < 3; i++) {
+		uint8_t units = (uint8_t)(2 + random_below(&random, 6));
+
+		plan_add_pod(plan, at_ms + random_between(&random, 2000, 6000), units);
+	}
 }
 
 /* Again: containers that outlive their pods, and persons who change what their node says of them. */
@@ -231,15 +236,18 @@ static void draw_held(struct plan *plan, int64_t span_ms)
 		shape->grace_ms = (uint16_t)random_between(&random, 5000, 60000);
 	}
 	for (uint32_t n = 1 + random_below(&random, 2); n; n--) {
-		input = plan_add(plan, at_ms + random_between(&random, 0, 6000),
-			random_one_in(&random, 3) ? INPUT_NODE_ANEW : INPUT_HELD);
+		enum input_kind kind = random_one_in(&random, 3) ? INPUT_NODE_ANEW : INPUT_HELD;
+
+		input = plan_add(plan, at_ms + random_between(&random, 0, 6000), kind);
 		input->a = (uint8_t)random_below(&random, plan->n_nodes);
 		input->b = (uint8_t)random_below(&random, HELD_DRAWN_MAX);
 		input->ms = (uint32_t)random_between(&random, 5, 4000);
 	}
-	for (int i = 0; i < 2; i++)
-		plan_add_pod(plan, at_ms + random_between(&random, 0, 8000),
-			(uint8_t)(2 + random_below(&random, 6)));
+	for (int i = 0; i < 2; i++) {
+		uint8_t units = (uint8_t)(2 + random_below(&random, 6));
+
+		plan_add_pod(plan, at_ms + random_between(&random, 0, 8000), units);
+	}
 }
 
 /* Again a generator of their own: isolated nodes, and other sizes there. */
@@ -296,9 +304,11 @@ static void draw_changes(struct plan *plan, int64_t span_ms)
 	if (!random_one_in(&random, 4))
 		return;
 	plan->changes = true;
-	for (uint32_t i = 1 + random_below(&random, 5); i && plan->n_inputs < INPUTS_MAX; i--)
-		plan_add(plan, random_between(&random, 0, span_ms + 6000), INPUT_UNIT)->a = (uint8_t)
-			random_below(&random, plan->n_nodes);
+	for (uint32_t i = 1 + random_below(&random, 5); i && plan->n_inputs < INPUTS_MAX; i--) {
+		struct input *input = plan_add(plan, random_between(&random, 0, span_ms + 6000), INPUT_UNIT);
+
+		input->a = (uint8_t)random_below(&random, plan->n_nodes);
+	}
 }
 
 /* A leader that is asked all the time, longer than its first seconds; then it is killed, soon the next one,

@@ -12,7 +12,6 @@
 
 #define DEADLINE_NS (3 * NS_PER_S)
 #define SPOILT_NS (25 * NS_PER_S) /* a Binding comes late, or stays in doubt */
-#define LOOK_DELAY_NS (50 * MS)
 
 struct core *ration_core(struct sim *sim, int pair)
 {
@@ -209,6 +208,20 @@ static void pod_is_gone(struct sim *sim, int pair, int pod)
 		ledger_remove_pod(&core->ledger, uid);
 }
 
+/* What another replica has bound or made larger is shown now: it may have taken what was promised there. */
+static void see_foreign(const struct sim *sim, struct ration *ration, const struct pod_facts *facts,
+	const struct state *state)
+{
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, facts->uid);
+
+	if (state->node < 0 || facts->finished)
+		return;
+	if (!known || known->occupancy < OCCUPANCY_RESERVED ||
+		strcmp(known->node, sim->nodes[state->node].name) != 0 ||
+		state->size > known->placement.resizes)
+		node_forget_holds(ration, state->node);
+}
+
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -228,6 +241,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		facts.finished |= facts.deleting;
 	if (facts.finished)
 		note_end(ration, facts.uid, pod);
+	see_foreign(sim, ration, &facts, state);
 	if (core_see_pod(core, &facts, state->verdict, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
 	if (state->node >= 0 || new_verdict)
@@ -611,6 +625,7 @@ void ration_read_node(struct sim *sim, int pair, int node, int position)
 			miss_size(sim, known, i);
 		if (!state.exists || state.node != node || facts.finished)
 			continue;
+		see_foreign(sim, &sim->rations[pair], &facts, &state);
 		if (core_show_pod(core, &facts) < 0)
 			sim->truncated = "out of memory";
 		known = ledger_pod(&core->ledger, facts.uid);
@@ -641,7 +656,6 @@ static void bind_listed(struct sim *sim, int pair, int slot, int position)
 	struct bind *bind = take_asking(&sim->rations[pair], slot);
 
 	ration_read_node(sim, pair, node_of(bind), position);
-	node_forget_holds(&sim->rations[pair], node_of(bind)); /* somebody may have been before us */
 	core_node_listed(ration_core(sim, pair), bind, NULL, sim->now_ns);
 	ration_carry_out(sim, pair);
 }

@@ -102,6 +102,15 @@ static bool simplify_pods(struct sim *sim, struct plan *plan, enum broken broken
 	return changed;
 }
 
+/* In doubt: of some kinds it is another number. */
+static bool names_node(const struct plan *plan, int node)
+{
+	for (uint16_t i = 0; i < plan->n_inputs; i++)
+		if (plan->inputs[i].kind != INPUT_POD && plan->inputs[i].a == node)
+			return true;
+	return false;
+}
+
 static bool simplify_cluster(struct sim *sim, struct plan *plan, enum broken broken, const char *violated)
 {
 	bool changed = false;
@@ -111,7 +120,8 @@ static bool simplify_cluster(struct sim *sim, struct plan *plan, enum broken bro
 
 		if (what == WATCHERS_MAX && plan->n_pairs > 1)
 			smaller.n_pairs--;
-		else if (what == WATCHERS_MAX + 1 && plan->n_nodes > 1)
+		else if (what == WATCHERS_MAX + 1 && plan->n_nodes > 1 &&
+			 !names_node(plan, plan->n_nodes - 1))
 			smaller.n_nodes--;
 		else if (what < WATCHERS_MAX)
 			smaller.slow_watch[what] = 30;

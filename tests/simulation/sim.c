@@ -140,15 +140,23 @@ int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us)
 	return random_between(random, usual_us / 8 + 1, most + 1) * 1000;
 }
 
+uint64_t *sim_digest;
+
 void sim_say(const struct sim *sim, const char *format, ...)
 {
+	char line[400];
 	va_list args;
 
-	printf("%9.3f  ", (double)sim->now_ns / 1e9);
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	putchar('\n');
+	if (!sim_digest) {
+		printf("%9.3f  %s\n", (double)sim->now_ns / 1e9, line);
+		return;
+	}
+	*sim_digest = (*sim_digest ^ (uint64_t)sim->now_ns) * 0x100000001b3ULL;
+	for (const char *p = line; *p; p++)
+		*sim_digest = (*sim_digest ^ (unsigned char)*p) * 0x100000001b3ULL;
 }
 
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)

@@ -563,6 +563,7 @@ void sim_goes_on(struct sim *sim, int64_t for_ns);
 int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us);
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+extern uint64_t *sim_digest; /* of the steps, instead of printing them; NULL: they are printed */
 void sim_say(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define say(sim, ...)                                                                                        \
 	do {                                                                                                 \
@@ -635,7 +636,6 @@ void ration_carry_out(struct sim *sim, int pair);
 
 /* gang-controller.c */
 void controller_start(struct sim *sim, int pair);
-void controller_stop(struct sim *sim, int pair);
 void controller_carry_out(struct sim *sim, int pair);
 bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
 /* Either enough of the pod's gang have their GPUs now, or no Binding leaves. */

@@ -89,6 +89,45 @@ static void table_holds_what_was_set_through_growth_and_removal(void **state)
 	table_release(&table);
 }
 
+static void assert_order(const struct table *table, const char *const *keys, size_t n)
+{
+	size_t at = 0;
+	const char *key;
+
+	for (size_t cursor = 0; table_next(table, &cursor, &key, NULL); at++) {
+		assert_true(at < n);
+		assert_string_equal(key, keys[at]);
+	}
+	assert_int_equal(at, n);
+}
+
+/* What a simulation or a replay decides must not depend on the process. */
+static void table_is_iterated_in_the_order_of_insertion(void **state)
+{
+	static const char *const first[] = {"z", "a", "m", "b"}, *const then[] = {"z", "m", "b", "a"};
+	struct table table;
+	char key[32];
+
+	table_init(&table);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(table_set(&table, first[i], &table), 0);
+	assert_int_equal(table_set(&table, "z", table.entries), 0);
+	assert_order(&table, first, 4);
+	table_remove(&table, "a");
+	assert_int_equal(table_set(&table, "a", &table), 0);
+	assert_order(&table, then, 4);
+	for (int i = 0; i < 1000; i++) { /* through growth, and back */
+		snprintf(key, sizeof(key), "pod-%d", i);
+		assert_int_equal(table_set(&table, key, &table), 0);
+	}
+	for (int i = 0; i < 1000; i++) {
+		snprintf(key, sizeof(key), "pod-%d", i);
+		assert_ptr_equal(table_remove(&table, key), &table);
+	}
+	assert_order(&table, then, 4);
+	table_release(&table);
+}
+
 static void table_survives_endless_insert_and_remove(void **state)
 {
 	struct table table;
@@ -160,6 +199,7 @@ int main(void)
 		cmocka_unit_test(strbuf_stops_at_its_limit_and_stays_failed),
 		cmocka_unit_test(strbuf_drop_front_keeps_the_rest),
 		cmocka_unit_test(table_holds_what_was_set_through_growth_and_removal),
+		cmocka_unit_test(table_is_iterated_in_the_order_of_insertion),
 		cmocka_unit_test(table_survives_endless_insert_and_remove),
 		cmocka_unit_test(parse_takes_digits_only_and_knows_its_limit),
 		cmocka_unit_test(fs_files_are_replaced_whole_and_read_with_a_limit),

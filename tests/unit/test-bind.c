@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "scheduler-fixture.h"
+#include "scheduler/actuator.h"
 #include "scheduler/leadership.h"
 
 #define BINDING "/binding"
@@ -140,6 +141,19 @@ static void while_the_watch_is_cut_an_unknown_outcome_stays_unknown(void **state
 	assert_int_equal(world_used(), 3);
 	world.scheduler.core.following = true;
 	world_pass(NS_PER_S);
+	assert_int_equal(world_used(), 0);
+}
+
+static void a_doubt_ends_although_events_keep_coming(void **state)
+{
+	struct http_call call = {0};
+
+	send_binding(&call, "p");
+	world_answer(-ETIMEDOUT, 0, "");
+	assert_answer(&call, "Binding failed");
+	world.now_ns += 10 * NS_PER_S;
+	actuate(&world.scheduler); /* an event, before the timer is looked at */
+	world_pass(0);
 	assert_int_equal(world_used(), 0);
 }
 
@@ -327,6 +341,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			each_unknown_outcome_has_its_own_ten_seconds, set_up_for_two, tear_down),
 		BIND(while_the_watch_is_cut_an_unknown_outcome_stays_unknown),
+		BIND(a_doubt_ends_although_events_keep_coming),
 		BIND(a_lease_that_is_lost_before_the_call_is_told),
 		BIND(a_lease_that_is_lost_after_the_call_stops_its_binding),
 		BIND(a_bind_whose_node_is_listed_too_late_is_refused),
