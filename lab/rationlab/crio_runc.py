@@ -17,10 +17,14 @@ def lacks_cap_sys_resource():
 
 
 def adapt(spec, lacks_cap, has_hugetlb):
-    """Without the capability oom_score_adj cannot be lowered; containerd has restrict_oom_score_adj for that. CRI-O limits huge
-    pages where the kernel has the controller hugetlb (/proc/cgroups), mounted or not; runc needs it mounted."""
-    if lacks_cap and spec["process"].get("oomScoreAdj", 0) < 0:
-        spec["process"]["oomScoreAdj"] = 0
+    """Without the capability it cannot be given to privileged containers, and oom_score_adj cannot be lowered; containerd gives
+    those that it has, and has restrict_oom_score_adj. CRI-O limits huge pages where the kernel has the controller hugetlb
+    (/proc/cgroups), mounted or not; runc needs it mounted."""
+    process = spec["process"]
+    if lacks_cap:
+        process["oomScoreAdj"] = max(process.get("oomScoreAdj", 0), 0)
+        for kind, names in process.get("capabilities", {}).items():
+            process["capabilities"][kind] = [name for name in names if name != "CAP_SYS_RESOURCE"]
     if not has_hugetlb:
         spec["linux"].get("resources", {}).pop("hugepageLimits", None)
 

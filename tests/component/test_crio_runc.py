@@ -20,6 +20,13 @@ def test_oom_score_adj_is_lowered_only_with_the_capability(adj, lacks_cap, becom
     assert spec == {"process": {"oomScoreAdj": becomes}, "linux": {}}
 
 
+@pytest.mark.parametrize("lacks_cap, left", [(True, ["CAP_CHOWN"]), (False, ["CAP_CHOWN", "CAP_SYS_RESOURCE"])])
+def test_a_privileged_container_gets_the_capability_only_where_it_can_be_given(lacks_cap, left):
+    spec = {"process": {"capabilities": {"bounding": ["CAP_CHOWN", "CAP_SYS_RESOURCE"], "effective": []}}, "linux": {}}
+    crio_runc.adapt(spec, lacks_cap, True)
+    assert spec["process"]["capabilities"] == {"bounding": left, "effective": []}
+
+
 def test_huge_pages_are_limited_only_where_their_controller_is_mounted():
     spec = json.loads(json.dumps(SPEC))
     crio_runc.adapt(spec, False, True)
