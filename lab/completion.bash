@@ -18,11 +18,15 @@ _ration_lab()
 		COMPREPLY=($(compgen -W "cgroupfs systemd" -- "$current"))
 		return
 		;;
+	--runtime)
+		COMPREPLY=($(compgen -W "containerd cri-o" -- "$current"))
+		return
+		;;
 	--node | --kubernetes | -n | --lines) return ;;
 	esac
 	case $command in
 	"") COMPREPLY=($(compgen -W "$commands --help" -- "$current")) ;;
-	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --cgroup-driver --kubernetes --help" -- "$current")) ;;
+	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --cgroup-driver --runtime --kubernetes --help" -- "$current")) ;;
 	logs | restart)
 		if [[ $current == -* ]]; then
 			COMPREPLY=($(compgen -W "--name --help $([[ $command == restart ]] && echo --kill)" -- "$current"))
@@ -31,7 +35,7 @@ _ration_lab()
 		fi
 		;;
 	ctr | enter | reboot | remove-node) COMPREPLY=($(compgen -W "--name --help $([[ $command == remove-node ]] && echo --drain) $("$program" logs "${name[@]}" 2>/dev/null | sed -n 's/^init@//p')" -- "$current")) ;;
-	build) COMPREPLY=($(compgen -W "--kubernetes --help" -- "$current")) ;;
+	build) COMPREPLY=($(compgen -W "--runtime --kubernetes --help" -- "$current")) ;;
 	*) COMPREPLY=($(compgen -W "--name --help" -- "$current")) ;;
 	esac
 }

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import preflight, toolchain
+from . import preflight, procs, toolchain
 from .errors import LabError
 from .layout import KUBERNETES
 from .paths import LAB_SOURCE, cache_root
@@ -26,6 +26,7 @@ class Module:
     """One folder under lab/go and the programs built from it."""
     name: str
     packages: tuple      # (program, Go package)
+    c_programs: tuple = ()    # (program, Go module, folder of its C sources in the module)
     tags: str = ""
     ldflags: str = ""
     expected: str = ""   # how long it took on 2 cores, for the person who waits
@@ -56,6 +57,19 @@ def modules(kubernetes):
     )
 
 
+# Beside modules(), for nodes with another container runtime than containerd. Without cgo, so without seccomp profiles.
+# copyimg, of its tests, puts an archive into its storage.
+_CRI_O = "github.com/cri-o/cri-o"
+OF_RUNTIME = {"cri-o": Module(
+    "crio", (("crio", f"{_CRI_O}/cmd/crio"), ("copyimg", f"{_CRI_O}/test/copyimg")), (("pinns", _CRI_O, "pinns/src"),),
+    tags="containers_image_openpgp containers_image_ostree_stub exclude_graphdriver_btrfs exclude_graphdriver_devicemapper",
+    expected="3 to 4 minutes")}
+
+
+def _needed(kubernetes, runtime):
+    return (*modules(kubernetes), *([OF_RUNTIME[runtime]] if runtime in OF_RUNTIME else []))
+
+
 def _pinned(module, path):
     """The version of a Go module that our go.mod names."""
     text = (LAB_SOURCE / "go" / module / "go.mod").read_text()
@@ -68,7 +82,7 @@ def _pinned(module, path):
 def _key(module, kubernetes):
     source = LAB_SOURCE / "go" / module.name
     digest = hashlib.sha256()
-    for text in ((source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), repr((module.packages, module.tags, module.ldflags)).encode()):
+    for text in ((source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), repr((module.packages, module.tags, module.ldflags, *module.c_programs)).encode()):
         digest.update(hashlib.sha256(text).digest())
     return digest.hexdigest()[:16]
 
@@ -77,23 +91,23 @@ def _folder(module, kubernetes):
     return cache_root() / "lab" / _key(module, kubernetes)
 
 
-def path(kubernetes):
+def path(kubernetes, runtime=None):
     """Folders to put on PATH, each holding the programs of one module."""
-    return [str(_folder(module, kubernetes)) for module in modules(kubernetes)]
+    return [str(_folder(module, kubernetes)) for module in _needed(kubernetes, runtime)]
 
 
 def program(name, kubernetes):
     """The built program's path; LabError if it has not been built."""
-    for module in modules(kubernetes):
-        if name in (program for program, _ in module.packages):
+    for module in (*modules(kubernetes), *OF_RUNTIME.values()):
+        if name in (program for program, *_ in (*module.packages, *module.c_programs)):
             found = _folder(module, kubernetes) / name
             if found.exists():
                 return str(found)
     raise LabError(f"{name} is not built yet; lab/lab build does it")
 
 
-def is_built(kubernetes):
-    return all(_folder(module, kubernetes).is_dir() for module in modules(kubernetes))
+def is_built(kubernetes, runtime=None):
+    return all(_folder(module, kubernetes).is_dir() for module in _needed(kubernetes, runtime))
 
 
 @contextlib.contextmanager
@@ -109,15 +123,15 @@ def _lock():
         yield
 
 
-def build(kubernetes=KUBERNETES):
-    """Makes sure that every program is in the cache."""
-    if is_built(kubernetes):
+def build(kubernetes=KUBERNETES, runtime=None):
+    """Makes sure that every program is in the cache, that of this container runtime among them."""
+    if is_built(kubernetes, runtime):
         return
     preflight.check_disk(cache_root(), preflight.COLD_BYTES, "building Kubernetes for the first time")
     with _lock():
         for stale in (cache_root() / "lab").glob(_STALE_TEMP + "*"):    # a builder was killed
             shutil.rmtree(stale)
-        for module in modules(kubernetes):
+        for module in _needed(kubernetes, runtime):
             if not _folder(module, kubernetes).is_dir():
                 _build_module(module, kubernetes)
 
@@ -137,6 +151,8 @@ def _build_module(module, kubernetes):
             _other_kubernetes(go, environment, source, module, kubernetes)
         for program_name, package in module.packages:
             _compile(go, environment, source, module, package, out / program_name)
+        for program_name, path, sources in module.c_programs:
+            _compile_c(go, environment, source, path, sources, out / program_name)
         os.rename(out, target)
 
 
@@ -159,6 +175,12 @@ def _compile(go, environment, source, module, package, out):
     if process.returncode != 0:
         raise LabError(f"go build of {package} failed: {errors.strip()[-1500:]}")
     say(f"  {out.name}: {out.stat().st_size >> 20} MiB")
+
+
+def _compile_c(go, environment, source, path, sources, out):
+    """A program in C that a Go module brings along."""
+    folder = procs.run([go, "list", "-m", "-f", "{{.Dir}}", path], path, env=environment, cwd=source).strip()
+    procs.run(["cc", "-std=c99", "-O2", "-o", out, *sorted(Path(folder, sources).glob("*.c"))], f"building {out.name}")
 
 
 def _tick(done, name):

@@ -30,6 +30,7 @@ def install(lab, changed_images):
             run([binaries.program("helm", lab.kubernetes), "upgrade", "--install", name, chart,
                  "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values" / f"{name}.yaml",
                  *(["--set", "defaultScheduler=true"] if lab.default_scheduler and name == SCHEDULER else []),
+                 *(["--set", f"criSocket={lab.nodes[0].runtime.socket}"] if name == AGENT else []),
                  "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", env=lab.environment())
         if changed_images:
             for workload in before:

@@ -47,8 +47,9 @@ def _parser():
     command.add_argument("--default-scheduler", action="store_true",
                          help="the cluster's own kube-scheduler has the ledger of GPUs; the lab stays so")
     command.add_argument("--cgroup-driver", choices=layout.CGROUP_DRIVERS,
-                         help=f"of the kubelet and containerd (default: {layout.CGROUP_DRIVERS[0]}); systemd needs systemd and "
+                         help=f"of the kubelet and the container runtime (default: {layout.CGROUP_DRIVERS[0]}); systemd needs systemd and "
                          "cgroup v2, and one node")
+    command.add_argument("--runtime", choices=layout.RUNTIMES, help=f"the nodes' container runtime (default: {layout.RUNTIMES[0]})")
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     add("down", "Remove the lab and everything it made.", _down)
     add("status", "Say what runs.", _status)
@@ -75,6 +76,7 @@ def _parser():
     command.add_argument("node", metavar="NODE")
     command.add_argument("--drain", action="store_true", help="kubectl drain it first")
     command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
+    command.add_argument("--runtime", choices=layout.RUNTIMES, help="also build this container runtime, where it is not the default")
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     return parser
 
@@ -87,8 +89,8 @@ def _own_arguments(arguments):
 def _up(options):
     specs = layout.parse_nodes(options.node) if options.node else None
     kubernetes = layout.check_kubernetes(options.kubernetes) if options.kubernetes else None
-    labs.up(options.name, specs, kubernetes, not options.no_charts, options.default_scheduler,
-            options.cgroup_driver)
+    asked = layout.Setup(kubernetes, options.default_scheduler, options.cgroup_driver, options.runtime)
+    labs.up(options.name, specs, asked, not options.no_charts)
     suffix = "" if options.name == DEFAULT_NAME else f" --name {options.name}"
     say(f'next: eval "$(lab/lab env{suffix})"; kubectl get nodes')
     return 0
@@ -101,8 +103,8 @@ def _down(options):
 
 
 def _build(options):
-    preflight.ensure_packages()
-    binaries.build(layout.check_kubernetes(options.kubernetes or layout.KUBERNETES))
+    preflight.ensure_packages(options.runtime)
+    binaries.build(layout.check_kubernetes(options.kubernetes or layout.KUBERNETES), options.runtime)
     say("all programs are built")
     return 0
 
@@ -110,7 +112,7 @@ def _build(options):
 def _status(options):
     """Exit 0 when every part runs, 3 when one does not, as systemctl status has it."""
     lab = labs.Lab.existing(options.name)
-    print(f"lab {lab.name}: Kubernetes {lab.kubernetes}, {lab.pki.server()}, files in {lab.folder}")
+    print(f"lab {lab.name}: Kubernetes {lab.kubernetes}, {lab.runtime}, {lab.pki.server()}, files in {lab.folder}")
     for node in lab.nodes:
         labels = ", ".join(f"{key}={value}" for key, value in node.spec.labels().items()) or "no labels"
         print(f"node {node.spec.name}: {node.spec.cards or 'no cards'}; {labels}")

@@ -1,17 +1,15 @@
-"""Makes the images a lab needs, once, and brings them into each node's containerd."""
+"""Makes the images a lab needs, once, and brings them into each node's container runtime."""
 
 import fcntl
 import hashlib
 import json
 import os
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import archive, recipes
-from .errors import LabError
 from .paths import cache_root
 from .procs import run
 
@@ -87,10 +85,7 @@ def load_into(node, images):
     for image in images:
         if known.get(image.recipe) == image.digest:
             continue
-        command = node.ctr("images", "import", str(image.tar))
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise LabError(f"image {image.recipe} on {node.spec.name}: {done.stderr.strip()[-600:]}")
+        node.runtime.load(image)
         known[image.recipe] = image.digest
         changed.append(image.recipe)
         temporary = record.with_suffix(".new")

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import binaries, cgroups, charts, images, layout, network, preflight, procs, recipes, state
 from .controlplane import ControlPlane
 from .errors import LabError
-from .node import LAYERS, NodeRuntime, restart_layer
+from .node import NodeRuntime, restart_layer
 from .paths import product_build
 from .patience import deadline_in, patience
 from .pki import Pki
@@ -20,13 +20,15 @@ from .progress import say, step
 
 
 class Lab:
-    def __init__(self, name, slot, kubernetes, nodes, default_scheduler=False, cgroup_driver="cgroupfs"):
-        """nodes: pairs (index, layout.Node), as state.read() has them."""
+    def __init__(self, name, slot, setup, nodes):
+        """setup and nodes, pairs (index, layout.Node), as state.read() has them."""
         self.name = name
         self.slot = slot
-        self.kubernetes = kubernetes
-        self.default_scheduler = default_scheduler
-        self.cgroup_driver = cgroup_driver
+        self.setup = setup
+        self.kubernetes = setup.kubernetes
+        self.default_scheduler = setup.default_scheduler
+        self.cgroup_driver = setup.cgroup_driver
+        self.runtime = setup.runtime
         self.folder = state.folder_of(name)
         self.product = product_build()
         self.pki = Pki(self.folder, slot)
@@ -39,7 +41,7 @@ class Lab:
         record = state.read(layout.check_lab_name(name))
         if record is None:
             raise LabError(f"there is no lab {name}; lab/lab up --name {name} makes it")
-        return cls(name, record["slot"], record["kubernetes"], record["nodes"], record["default_scheduler"], record["cgroup_driver"])
+        return cls(name, record["slot"], record["setup"], record["nodes"])
 
     def parts(self):
         return self.control.parts() + [part for node in self.nodes for part in node.parts()]
@@ -55,7 +57,7 @@ class Lab:
     def path_variable(self):
         """First what a rebuild changes at once, then what was installed with the lab (shell completion of the plugin)."""
         own = [self.product / "src" / "cli", *(self.folder / "product").glob("usr/**/bin")]
-        return ":".join([*binaries.path(self.kubernetes), *(str(path) for path in own if path.is_dir()),
+        return ":".join([*binaries.path(self.kubernetes, self.runtime), *(str(path) for path in own if path.is_dir()),
                          os.environ["PATH"]])
 
     def kubectl(self, *argv):
@@ -79,51 +81,51 @@ class Lab:
         raise LabError(f"{name}: no such node; nodes are {', '.join(node.spec.name for node in self.nodes)}")
 
 
-def up(name, specs, kubernetes, with_charts, default_scheduler=False, cgroup_driver=None):
-    """Brings the lab up, from nothing or from wherever an earlier try ended. Returns the Lab."""
+def up(name, specs, asked, with_charts):
+    """Brings the lab up, from nothing or from wherever an earlier try ended. `asked` is a layout.Setup. Returns the Lab."""
     begun = time.monotonic()
     layout.check_lab_name(name)
     patience()    # a wrong one is told before anything is started
     preflight.check_root()
-    preflight.ensure_packages()
     with state.lock(name):
         try:
             record = state.read(name)
-            nodes, kubernetes, cgroup_driver = _agree(name, record, specs, kubernetes, default_scheduler, cgroup_driver)
-            _check_cgroup_driver(name, cgroup_driver, nodes)
+            nodes, setup = _agree(name, record, specs, asked)
+            _check_cgroup_driver(name, setup.cgroup_driver, nodes)
+            preflight.ensure_packages(setup.runtime)
             preflight.check_kernel(state.labs_root())
             preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
-            check_product([spec for _, spec in nodes], with_charts or default_scheduler)
-            binaries.build(kubernetes)
-            lab = _register(name, record, nodes, kubernetes, default_scheduler, cgroup_driver)
+            check_product([spec for _, spec in nodes], with_charts or setup.default_scheduler)
+            binaries.build(setup.kubernetes, setup.runtime)
+            lab = _register(name, record, nodes, setup)
         finally:
             if not state.folder_of(name).exists():
                 state.forget_locks(name)
         _bring_up(lab, with_charts)
     say(f"lab {name} is up after {time.monotonic() - begun:.1f} s: {len(lab.nodes)} nodes, "
-        f"Kubernetes {kubernetes}, simulated GPUs")
+        f"Kubernetes {setup.kubernetes}, {setup.runtime}, simulated GPUs")
     return lab
 
 
-def _agree(name, record, specs, kubernetes, default_scheduler, cgroup_driver):
+def _agree(name, record, specs, asked):
     """What the lab shall be: as asked, as it is, or as the documents have it; refused when asked and existing differ."""
     if record is None:
-        return (list(enumerate(specs or layout.parse_nodes([]), start=1)), kubernetes or layout.KUBERNETES,
-                cgroup_driver or layout.CGROUP_DRIVERS[0])
-    if kubernetes and kubernetes != record["kubernetes"]:
-        raise LabError(f"lab {name} runs Kubernetes {record['kubernetes']}, not {kubernetes}; "
-                       f"lab/lab down --name {name} first, or choose another --name")
-    existing = [spec for _, spec in record["nodes"]]
-    if specs and specs != existing:
-        raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in existing)}); "
-                       f"lab/lab down --name {name} first, or choose another --name")
-    if default_scheduler and not record["default_scheduler"]:
-        raise LabError(f"lab {name} exists without --default-scheduler; lab/lab down --name {name} first, or choose "
-                       "another --name")
-    if cgroup_driver and cgroup_driver != record["cgroup_driver"]:
-        raise LabError(f"lab {name} has the cgroup driver {record['cgroup_driver']}, not {cgroup_driver}; "
-                       f"lab/lab down --name {name} first, or choose another --name")
-    return record["nodes"], record["kubernetes"], record["cgroup_driver"]
+        return list(enumerate(specs or layout.parse_nodes([]), start=1)), asked.filled()
+    setup, existing = record["setup"], [spec for _, spec in record["nodes"]]
+    differs = ""
+    if asked.kubernetes and asked.kubernetes != setup.kubernetes:
+        differs = f"runs Kubernetes {setup.kubernetes}, not {asked.kubernetes}"
+    elif specs and specs != existing:
+        differs = f"exists with other nodes ({', '.join(n.name for n in existing)})"
+    elif asked.default_scheduler and not setup.default_scheduler:
+        differs = "exists without --default-scheduler"
+    elif asked.cgroup_driver and asked.cgroup_driver != setup.cgroup_driver:
+        differs = f"has the cgroup driver {setup.cgroup_driver}, not {asked.cgroup_driver}"
+    elif asked.runtime and asked.runtime != setup.runtime:
+        differs = f"has the container runtime {setup.runtime}, not {asked.runtime}"
+    if differs:
+        raise LabError(f"lab {name} {differs}; lab/lab down --name {name} first, or choose another --name")
+    return record["nodes"], setup
 
 
 def _check_cgroup_driver(name, cgroup_driver, nodes):
@@ -146,15 +148,15 @@ def check_product(specs, with_programs):
                        "or name its build directory in RATION_BUILD")
 
 
-def _register(name, record, nodes, kubernetes, default_scheduler, cgroup_driver):
+def _register(name, record, nodes, setup):
     """Writes the lab down before anything of it exists, so that `down` finds whatever was started."""
     if record is not None:
-        return Lab(name, record["slot"], kubernetes, nodes, record["default_scheduler"], cgroup_driver)
+        return Lab(name, record["slot"], setup, nodes)
     with state.lock():
         slot = network.free_slot(state.slots_taken())
-        state.write(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver)
+        state.write(name, slot, setup, nodes)
         network.set_up_control(name, slot)
-    return Lab(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver)
+    return Lab(name, slot, setup, nodes)
 
 
 def _bring_up(lab, with_charts):
@@ -162,11 +164,11 @@ def _bring_up(lab, with_charts):
         network.set_up_control(lab.name, lab.slot)
         lab.pki.create([node.spec.name for node in lab.nodes])
     lab.control.start_storage_and_api()
-    with step("nodes' namespaces and containerd"):
+    with step(f"nodes' namespaces and {lab.runtime}"):
         for node in lab.nodes:
             node.set_up()
             node.ensure_driver()
-            node.start("containerd")
+            node.start_runtime()
     results = _Background(lambda: _images(lab, with_charts))
     with step("API server ready"):
         lab.control.wait_ready()
@@ -217,7 +219,7 @@ def _images(lab, with_charts):
     made = images.prepare(recipes.Sources(product, version, lab.kubernetes), with_charts)
     changed = set()
     for node in lab.nodes:
-        node.wait_containerd()
+        node.wait_runtime()
         changed.update(images.load_into(node, made))
     say(f"{len(made)} images on {len(lab.nodes)} nodes ({time.monotonic() - begun:.1f} s)")
     return changed
@@ -235,7 +237,7 @@ def wait_nodes(lab, since, timeout=60):
         if not missing:
             return
         for node in nodes:
-            for layer in LAYERS:
+            for layer in node.layers():
                 try:
                     node.part(layer).check_running()
                 except LabError:
@@ -314,8 +316,8 @@ def reboot(lab, name):
     node = lab.find_node(name)
     node.power_off()
     node.set_up()
-    node.start("containerd")
-    node.wait_containerd()
+    node.start_runtime()
+    node.wait_runtime()
     begun = int(time.time())
     node.start("kubelet")
     node.start("kube-proxy")

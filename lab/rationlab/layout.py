@@ -12,6 +12,7 @@ MODES = ("share", "cgpu", "core_mem", "topology", "default", NO_LABEL)
 PLACEMENTS = ("binpack", "spread")
 LINKS = ("dgx1-v100", "dgx-a100", "pcie-8")
 CGROUP_DRIVERS = ("cgroupfs", "systemd")
+RUNTIMES = ("containerd", "cri-o")
 MAX_NODES = 16
 MAX_CARDS = 64
 MAX_CARD_MIB = 1024 * 1024
@@ -40,6 +41,20 @@ class Node:
         if self.placement:
             labels["ack.node.gpu.placement"] = self.placement
         return labels
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What holds for a whole lab and stays as it was made. None: not asked for."""
+    kubernetes: str = None
+    default_scheduler: bool = False
+    cgroup_driver: str = None
+    runtime: str = None
+
+    def filled(self):
+        """With the defaults for what was not asked for."""
+        return Setup(self.kubernetes or KUBERNETES, self.default_scheduler, self.cgroup_driver or CGROUP_DRIVERS[0],
+                     self.runtime or RUNTIMES[0])
 
 
 # The nodes of the documents that ration follows (seeds 2 and 3).

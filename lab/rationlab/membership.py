@@ -69,25 +69,24 @@ def _register(lab, spec):
     taken = {node.index for node in lab.nodes}
     index = next(number for number in range(1, layout.MAX_NODES + 1) if number not in taken)
     nodes = [(node.index, node.spec) for node in lab.nodes] + [(index, spec)]
-    joined = Lab(lab.name, lab.slot, lab.kubernetes, nodes, lab.default_scheduler, lab.cgroup_driver)
+    joined = Lab(lab.name, lab.slot, lab.setup, nodes)
     _forget_files(joined.find_node(spec.name))    # of a node of this name whose removal was interrupted
     _write(joined, joined.nodes)
     return joined
 
 
 def _write(lab, nodes):
-    state.write(lab.name, lab.slot, lab.kubernetes, [(node.index, node.spec) for node in nodes], lab.default_scheduler,
-                lab.cgroup_driver)
+    state.write(lab.name, lab.slot, lab.setup, [(node.index, node.spec) for node in nodes])
 
 
 def _bring_up(lab, node):
     name = node.spec.name
-    with step("network, certificate and containerd"):
+    with step(f"network, certificate and {lab.runtime}"):
         lab.pki.create_node(name)
         node.set_up()
         node.ensure_driver()
-        node.start("containerd")
-        node.wait_containerd()
+        node.start_runtime()
+        node.wait_runtime()
     with step("images"):
         # Those that the lab's other nodes have, whatever was built since.
         product, version = images.installed_product(lab.folder / "product")

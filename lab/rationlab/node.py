@@ -1,4 +1,4 @@
-"""One simulated node: namespaces for network, mounts and processes, and in them containerd, kubelet, kube-proxy.
+"""One simulated node: namespaces for network, mounts and processes, and in them a container runtime, kubelet, kube-proxy.
 
 Pid 1 of the node (part `init@NODE`) holds the namespaces; when it ends, the kernel ends everything in them,
 containers included, and with the last process the node's mounts are gone. Under the systemd cgroup driver the node has the
@@ -11,14 +11,12 @@ import signal
 import time
 from pathlib import Path
 
-from . import binaries, cgroups, network
+from . import binaries, cgroups, network, runtimes
 from .errors import LabError
 from .patience import deadline_in
 from .procs import Part, marked, mount_namespace, run, signal_pid
 
-LAYERS = ("containerd", "kubelet", "kube-proxy")
 DRIVER_MOUNT = "/opt/ration-sim"
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 
 # What the kubelet wants there and would else write into the host's kernel (container_manager_linux.go,
 # setupKernelTunables, 1.36.3). Finding the wanted values, it writes nothing.
@@ -68,6 +66,7 @@ class NodeRuntime:
         self.spec = spec
         self.index = index
         self.folder = lab.folder / "nodes" / spec.name
+        self.runtime = runtimes.of_node(self)
 
     def init(self):
         return Part(self.lab.folder, f"init@{self.spec.name}", wrapped=True)
@@ -75,8 +74,11 @@ class NodeRuntime:
     def part(self, layer):
         return Part(self.lab.folder, f"{layer}@{self.spec.name}", wrapped=True)
 
+    def layers(self):
+        return (self.runtime.program, "kubelet", "kube-proxy")
+
     def parts(self):
-        return [self.init()] + [self.part(layer) for layer in LAYERS]
+        return [self.init()] + [self.part(layer) for layer in self.layers()]
 
     def enter(self, argv):
         """The command inside the node; None-safe only after set_up()."""
@@ -118,29 +120,38 @@ class NodeRuntime:
         return [pid for pid in marked(self.lab.folder) if mounts and mount_namespace(pid) == mounts]
 
     def start(self, layer):
-        """Starts containerd, kubelet or kube-proxy unless it runs."""
+        """Starts the container runtime, kubelet or kube-proxy unless it runs."""
         arguments = {
-            "containerd": ["--config", self.folder / "containerd.toml"],
+            self.runtime.program: self.runtime.arguments(),
             "kubelet": [f"--config={self.folder / 'kubelet.json'}", f"--kubeconfig={self._kubeconfig()}",
                         f"--hostname-override={self.spec.name}", f"--node-ip={self.spec.address}",
                         "--root-dir=/var/lib/kubelet", *self._node_labels()],
             "kube-proxy": [f"--config={self.folder / 'proxy.json'}", f"--hostname-override={self.spec.name}"],
         }[layer]
         program = binaries.program(layer, self.lab.kubernetes)
-        environment = {"PATH": ":".join(binaries.path(self.lab.kubernetes)) + ":/usr/sbin:/usr/bin:/sbin:/bin"}
+        environment = {"PATH": ":".join(binaries.path(self.lab.kubernetes, self.lab.runtime)) + ":/usr/sbin:/usr/bin:/sbin:/bin"}
         return self.part(layer).start(self.enter([program, *arguments]), environment)
 
-    def wait_containerd(self, timeout=30):
+    def start_runtime(self):
+        return self.start(self.runtime.program)
+
+    def socket(self):
+        """The container runtime's, as the host sees it."""
+        return self.folder / f"host{self.runtime.socket}"
+
+    def wait_runtime(self, timeout=30):
         deadline = deadline_in(timeout)
-        socket = self.folder / "host" / "run" / "containerd" / "containerd.sock"
-        while not socket.exists():
-            self.part("containerd").check_running()
+        part = self.part(self.runtime.program)
+        while not self.socket().exists():
+            part.check_running()
             if time.monotonic() > deadline:
-                raise LabError(f"containerd of {self.spec.name} does not serve:\n{self.part('containerd').log_tail()}")
+                raise LabError(f"{self.runtime.program} of {self.spec.name} does not serve:\n{part.log_tail()}")
             time.sleep(0.05)
 
     def ctr(self, *argv):
         """Arguments that run ctr on this node's containerd, for run() or exec."""
+        if self.lab.runtime != "containerd":
+            raise LabError(f"ctr is containerd's, and the nodes of lab {self.lab.name} have {self.lab.runtime}")
         return self.enter([binaries.program("ctr", self.lab.kubernetes), "-n", "k8s.io", *argv])
 
     def ensure_driver(self):
@@ -154,7 +165,7 @@ class NodeRuntime:
         run([program, "up", driver, "--gpus", self.spec.cards, *links], "simulated cards")
 
     def _lay_out(self):
-        for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/log",
+        for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/lib/containers", "host/var/log",
                      "host/var/tmp", "host/var/cache", "host/var/lib/cni", f"host{DRIVER_MOUNT}", "host/run/ration",
                      "host/run/cdi", "cni", "volume-plugins"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -179,7 +190,7 @@ class NodeRuntime:
 
     def _needed_paths(self):
         """Folders outside /run, /var and /opt stay visible by themselves."""
-        return [self.lab.folder, *map(Path, binaries.path(self.lab.kubernetes))]
+        return [self.lab.folder, *map(Path, binaries.path(self.lab.kubernetes, self.lab.runtime))]
 
     def _start_init(self):
         ready = self.folder / "ready"
@@ -206,32 +217,15 @@ class NodeRuntime:
         return [f"--node-labels={labels}"] if labels else []
 
     def _write_configs(self):
-        for name, text in (("containerd.toml", self._containerd()), ("cni/10-lab.conflist", _json(self._cni())),
-                           ("kubelet.json", _json(self._kubelet())), ("proxy.json", _json(self._proxy()))):
+        for name, text, executable in (*self.runtime.files(), ("cni/10-lab.conflist", _json(self._cni()), False),
+                                       ("kubelet.json", _json(self._kubelet()), False), ("proxy.json", _json(self._proxy()), False)):
             path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
             # kube-proxy ends when its file is written, even with the same content.
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
-
-    def _containerd(self):
-        return f"""version = 3
-root = "/var/lib/containerd"
-state = "/run/containerd"
-[grpc]
-  address = "/run/containerd/containerd.sock"
-[plugins."io.containerd.cri.v1.images".pinned_images]
-  sandbox = "{PAUSE_IMAGE}"
-[plugins."io.containerd.cri.v1.runtime"]
-  # Without CAP_SYS_RESOURCE oom_score_adj cannot be lowered, and runc then fails every sandbox.
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["/usr/lib/cni"]
-    conf_dir = "{self.folder / 'cni'}"
-  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      SystemdCgroup = {"true" if self._under_systemd() else "false"}
-"""
+            if executable:
+                path.chmod(0o755)
 
     def _cni(self):
         ranges = [[{"subnet": network.pod_cidr(self.index)}]]
@@ -242,7 +236,7 @@ state = "/run/containerd"
     def _kubelet(self):
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+            "containerRuntimeEndpoint": f"unix://{self.runtime.socket}",
             "cgroupDriver": self.lab.cgroup_driver,
             **({} if self._under_systemd() else {"cgroupRoot": f"/{cgroups.root_name(self.lab.name, self.index)}"}),
             "failCgroupV1": False, "enforceNodeAllocatable": [], "failSwapOn": False,
@@ -276,11 +270,9 @@ def _json(fields):
 def restart_layer(node, layer, number):
     """Ends one program of a node and starts it again."""
     node.part(layer).stop(number, 20)
-    if layer == "containerd":
-        # A socket file of the ended containerd would look like a serving one.
-        (node.folder / "host" / "run" / "containerd" / "containerd.sock").unlink(missing_ok=True)
+    if layer == node.runtime.program:
+        # A socket file of the ended program would look like a serving one.
+        node.socket().unlink(missing_ok=True)
     node.start(layer)
-    if layer == "containerd":
-        node.wait_containerd()
-
-
+    if layer == node.runtime.program:
+        node.wait_runtime()

@@ -16,6 +16,7 @@ from .progress import say, step
 PROGRAMS = ("ip", "iptables", "runc", "nsenter", "unshare", "mount", "openssl", "busybox", "bash", "ldd",
             "/usr/bin/python3", "/usr/lib/cni/ptp", "/usr/lib/cni/portmap", "/usr/lib/cni/host-local",
             "/etc/ssl/certs/ca-certificates.crt")
+OF_RUNTIME = {"cri-o": ("conmon",)}    # beside those
 GIB = 1 << 30
 COLD_BYTES = 8 * GIB      # caches of go, the programs, the images, two nodes
 WARM_BYTES = 2 * GIB      # two nodes and their images
@@ -28,19 +29,20 @@ def check_root():
                        "(try: sudo lab/lab ...)")
 
 
-def missing_programs():
-    return [program for program in PROGRAMS if not shutil.which(program) and not os.path.exists(program)]
+def missing_programs(runtime=None):
+    programs = (*PROGRAMS, *OF_RUNTIME.get(runtime, ()))
+    return [program for program in programs if not shutil.which(program) and not os.path.exists(program)]
 
 
-def ensure_packages():
+def ensure_packages(runtime=None):
     """Installs what is missing, saying so; where that cannot be, says what is missing."""
-    missing = missing_programs()
+    missing = missing_programs(runtime)
     if not missing:
         return
     say(f"not on this machine: {', '.join(missing)}")
     with step("packages installed"):
-        done = subprocess.run([LAB_SOURCE / "install-packages"], check=False)
-    missing = missing_programs()
+        done = subprocess.run([LAB_SOURCE / "install-packages", *([f"--{runtime}"] if runtime in OF_RUNTIME else [])], check=False)
+    missing = missing_programs(runtime)
     if done.returncode != 0 or missing:
         raise LabError(f"the lab needs {', '.join(missing)}, and lab/install-packages could not install them")
 

@@ -187,10 +187,10 @@ class Part:
 _started = []
 
 
-def run(argv, what, timeout=120, env=None, stdin=None):
+def run(argv, what, timeout=120, env=None, stdin=None, cwd=None):
     """Runs a short command; its error text becomes the message."""
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout * patience(), env=env,
-                          input=stdin, check=False)
+                          input=stdin, cwd=cwd, check=False)
     if done.returncode != 0:
         raise LabError(f"{what}: {argv[0]} exited {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout

@@ -1,6 +1,7 @@
 """What is remembered of a lab: lab.json in its folder, and the locks between several commands."""
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -10,17 +11,19 @@ from .errors import LabError
 from .paths import labs_root
 
 
+_SETUP = tuple(field.name for field in dataclasses.fields(layout.Setup))
+
+
 def folder_of(name):
     return labs_root() / name
 
 
 def read(name):
-    """The lab's record, or None when there is no such lab; `nodes` are pairs (index, layout.Node)."""
+    """The lab's record, or None when there is no such lab; `setup` is a layout.Setup, `nodes` are pairs (index, layout.Node)."""
     path = folder_of(name) / "lab.json"
     try:
         fields = json.loads(path.read_text())
-        fields.setdefault("default_scheduler", False)
-        fields.setdefault("cgroup_driver", layout.CGROUP_DRIVERS[0])
+        fields["setup"] = layout.Setup(**{name: fields[name] for name in _SETUP if name in fields}).filled()
         if any("index" not in node for node in fields["nodes"]):
             raise LabError(f"lab {name} was made by an older lab/lab; lab/lab down --name {name} removes it")
         fields["nodes"] = [(node.pop("index"), layout.node_from_dict(node)) for node in fields["nodes"]]
@@ -31,11 +34,10 @@ def read(name):
         raise LabError(f"{path} is damaged ({error}); lab/lab down --name {name} removes the lab") from None
 
 
-def write(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver):
+def write(name, slot, setup, nodes):
     folder = folder_of(name)
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"name": name, "slot": slot, "kubernetes": kubernetes, "default_scheduler": default_scheduler,
-              "cgroup_driver": cgroup_driver,
+    record = {"name": name, "slot": slot, **dataclasses.asdict(setup),
               "nodes": [{"index": index, **layout.node_as_dict(node)} for index, node in nodes]}
     temporary = folder / "lab.json.new"
     temporary.write_text(json.dumps(record, indent=1) + "\n")

@@ -57,10 +57,10 @@ def node_root(cluster, node=NODE):
 def processes(cluster, obj):
     """{container name: path of its first process in the node's /proc} of the containers that run."""
     node = obj["spec"]["nodeName"]
-    pids = {row[0]: row[1] for row in map(str.split, cluster.ctr(node, "tasks", "ls").splitlines()[1:])}
+    pids = cluster.pids(node)
     statuses = [s for kind in ("initContainerStatuses", "containerStatuses") for s in obj["status"].get(kind, [])]
     return {s["name"]: node_root(cluster, node) / "proc" / pids[identity] for s in statuses
-            if (identity := s.get("containerID", "").removeprefix("containerd://")) in pids and "running" in s["state"]}
+            if (identity := s.get("containerID", "").partition("://")[2]) in pids and "running" in s["state"]}
 
 
 def grant_of(process):

@@ -139,6 +139,14 @@ class Cluster:
     def ctr(self, node, *argv):
         return self.lab("ctr", node, "--", *argv)
 
+    def pids(self, node):
+        """{container's id: pid of its first process} of a node, as its container runtime has them."""
+        if json.loads((self.folder / "lab.json").read_text())["runtime"] == "cri-o":
+            rows = self.enter(node, "runc", "--root", "/run/runc", "list").splitlines()[1:]
+        else:
+            rows = self.ctr(node, "tasks", "ls").splitlines()[1:]
+        return {row[0]: row[1] for row in map(str.split, rows)}
+
     # -- objects
 
     def pods(self, selector=None, namespace=None):
@@ -224,11 +232,8 @@ class Cluster:
     def kill_container(self, pod, container):
         """SIGKILL to the first process of a container, as a crash: nobody is asked, nothing is cleaned up."""
         status = next(s for s in pod["status"]["containerStatuses"] if s["name"] == container)
-        identity = status["containerID"].removeprefix("containerd://")
         node = pod["spec"]["nodeName"]
-        table = [line.split() for line in self.ctr(node, "tasks", "ls").splitlines()]
-        pid = next(row[1] for row in table if row[0] == identity)
-        self.enter(node, "kill", "-9", pid)
+        self.enter(node, "kill", "-9", self.pids(node)[status["containerID"].partition("://")[2]])
 
     # -- a test's turn
 

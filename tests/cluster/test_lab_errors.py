@@ -1,5 +1,6 @@
 """What lab/lab says when it cannot do what was asked. None of these starts a lab."""
 
+import json
 import os
 import re
 import subprocess
@@ -109,6 +110,27 @@ def test_the_systemd_driver_is_refused_without_systemd_and_for_two_nodes(elsewhe
 def test_a_cgroup_driver_that_no_kubelet_has_is_refused(elsewhere):
     done = lab_command("up", "--name", "err", "--cgroup-driver", "none", check=False, env=elsewhere)
     assert done.returncode == 2 and "invalid choice: 'none' (choose from 'cgroupfs', 'systemd')" in done.stderr
+
+
+def record_of(folder, **more):
+    """A lab that was made and does not run."""
+    folder.mkdir(parents=True)
+    (folder / "lab.json").write_text(json.dumps({
+        "name": folder.name, "slot": 1, "kubernetes": "1.36.3", **more,
+        "nodes": [{"index": 1, "name": "a.1.2.3.4", "cards": "", "mode": "", "placement": "", "links": ""}]}))
+
+
+def test_a_lab_keeps_its_container_runtime(elsewhere, tmp_path):
+    record_of(tmp_path / "labs/old")    # of the time before there was a choice
+    record_of(tmp_path / "labs/new", runtime="cri-o")
+    assert "lab old has the container runtime containerd, not cri-o" in fails("up", "--name", "old", "--runtime", "cri-o", env=elsewhere)
+    assert "lab new has the container runtime cri-o, not containerd" in fails("up", "--name", "new", "--runtime", "containerd", env=elsewhere)
+    assert "Kubernetes 1.36.3, cri-o," in lab_command("status", "--name", "new", check=False, env=elsewhere).stdout
+
+
+def test_ctr_of_a_lab_without_containerd_is_refused(elsewhere, tmp_path):
+    record_of(tmp_path / "labs/new", runtime="cri-o")
+    assert "ctr is containerd's, and the nodes of lab new have cri-o" in fails("ctr", "--name", "new", "a.1.2.3.4", "--", "version", env=elsewhere)
 
 
 @pytest.mark.parametrize("patience", ["x", "0", "-1", "nan"])

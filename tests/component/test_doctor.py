@@ -366,6 +366,7 @@ FAULTS = [
     ("old-kubelet", kubelet("v1.27.16"), "runtime", "error", N1, "v1.27.16 takes no CDI devices from device plugins", ""),
     ("gated-kubelet", kubelet("v1.28.3-aliyun.1"), "runtime", "warning", N1, "feature gate DevicePluginCDIDevices", ""),
     ("docker", runtime("docker://20.10.7"), "runtime", "warning", N1, "docker://20.10.7", "ration doctor --node"),
+    ("old-cri-o", runtime("cri-o://1.33.4"), "runtime", "warning", N1, "cri-o://1.33.4; the oldest CRI-O", "ration doctor --node"),
     ("too-little", capacity("aliyun.com/gpu-mem", "15"), "capacity", "error", N1,
      "capacity has 15 of aliyun.com/gpu-mem, but its cards are 30 units of 1024 MiB", "delete pod"),
     ("not-allocatable", capacity("aliyun.com/gpu-mem", "29", "allocatable"), "capacity", "warning", N1, "only 29",
@@ -436,6 +437,12 @@ def test_a_fault_is_told_by_its_check_with_what_mends_it(doctor, change, check, 
     cluster = copy.deepcopy(healthy())
     change(cluster)
     doctor_report.assert_tells(examine(doctor, cluster), check, severity, where, what, mend)
+
+
+def test_cri_o_that_ration_was_tried_with_is_well(doctor):
+    cluster = healthy()
+    runtime("cri-o://1.34.0")(cluster)
+    assert examine(doctor, cluster)[:2] == (0, [])
 
 
 @pytest.mark.parametrize("releases, command", [

@@ -118,12 +118,19 @@ def test_another_container_runtime_is_named_and_not_judged(host, path, text):
     if not text:
         host.remove("run/containerd")
     host.change(CONTAINERD, "enable_cdi = true", "enable_cdi = false")
-    status, findings, states = host.examine()
-    assert [f[:3] for f in findings] == [("runtime", "warning", "/var/run/crio/crio.sock" if text else "/run/crio/crio.sock")]
-    assert "CRI-O" in findings[0][3] and "tried with containerd only" in findings[0][3] and status == 1
+    _, findings, states = host.examine()
+    assert [f[:3] for f in findings] == [("runtime", "note", "/var/run/crio/crio.sock" if text else "/run/crio/crio.sock")]
+    assert "CRI-O, whose configuration is not examined" in findings[0][3], findings
     assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "runc", "nvidia-runtime", "cpu-manager"}
     said = host.doctor().stdout
     assert "unknown  cdi: could not look: the kubelet's container runtime is CRI-O, not containerd" in said
+
+
+def test_a_container_runtime_that_was_never_tried_is_told(host):
+    host.write(KUBELET + "/config.yaml", "containerRuntimeEndpoint: unix:///run/cri-dockerd.sock\n")
+    status, findings, _ = host.examine()
+    assert [f[:3] for f in findings] == [("runtime", "warning", "/run/cri-dockerd.sock")]
+    assert "is Docker; ration was tried with containerd and CRI-O only" in findings[0][3] and status == 1
 
 
 @pytest.mark.parametrize("path,text", ENDPOINTS)

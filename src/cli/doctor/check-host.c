@@ -23,9 +23,13 @@ static bool is_text(const char *value, const char *text)
 void check_containerd(struct machine *machine)
 {
 	if (*machine->other_runtime) {
-		report_find(machine->report, SEVERITY_WARNING, machine->other_runtime, "",
-			"the kubelet's container runtime is %s; ration was tried with containerd only, and nothing of this one is looked at",
-			machine_runtime_name(machine));
+		if (machine_has_crio(machine))
+			report_find(machine->report, SEVERITY_NOTE, machine->other_runtime, "",
+				"the kubelet's container runtime is CRI-O, whose configuration is not examined; ration was tried with CRI-O 1.34");
+		else
+			report_find(machine->report, SEVERITY_WARNING, machine->other_runtime, "",
+				"the kubelet's container runtime is %s; ration was tried with containerd and CRI-O only",
+				machine_runtime_name(machine));
 		return;
 	}
 	if (!machine->version[0]) {

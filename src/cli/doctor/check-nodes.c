@@ -335,9 +335,14 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 	if (!cluster_is_gpu_node(node, facts))
 		return;
 	node_text(facts->name, where);
-	if (sscanf(runtime, "containerd://%u.%u", &major, &minor) != 2)
+	if (sscanf(runtime, "cri-o://%u.%u", &major, &minor) == 2) {
+		if (major < 1 || (major == 1 && minor < 34))
+			report_find(cluster->report, SEVERITY_WARNING, where, "ration doctor --node",
+				"its container runtime is %.60s; the oldest CRI-O that ration was tried with is 1.34",
+				runtime);
+	} else if (sscanf(runtime, "containerd://%u.%u", &major, &minor) != 2)
 		report_find(cluster->report, SEVERITY_WARNING, where, "ration doctor --node",
-			"its container runtime is %.60s; ration was tried with containerd only",
+			"its container runtime is %.60s; ration was tried with containerd and CRI-O only",
 			*runtime ? runtime : "unknown");
 	else if (major < 1 || (major == 1 && minor < 7))
 		report_find(cluster->report, SEVERITY_ERROR, where, "ration doctor --node",

@@ -131,9 +131,14 @@ static void find_other_runtime(struct machine *machine)
 		*socket = '\0';
 }
 
+bool machine_has_crio(const struct machine *machine)
+{
+	return strstr(machine->other_runtime, "crio");
+}
+
 const char *machine_runtime_name(const struct machine *machine)
 {
-	return strstr(machine->other_runtime, "crio")	   ? "CRI-O"
+	return machine_has_crio(machine)		   ? "CRI-O"
 	       : strstr(machine->other_runtime, "dockerd") ? "Docker"
 							   : "none that is known here";
 }

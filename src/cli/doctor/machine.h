@@ -58,6 +58,9 @@ char *toml_value(const char *text, const char *section, const char *key);
  * containerd 2.0; suffix is appended to it. */
 char *machine_cri(const struct machine *machine, const char *suffix, const char *key);
 
+/* machine_has_crio() - the other runtime is CRI-O. */
+bool machine_has_crio(const struct machine *machine);
+
 /* machine_runtime_name() - of the other runtime, for people. */
 const char *machine_runtime_name(const struct machine *machine);
 
