@@ -132,11 +132,9 @@ static bool refuse_if_too_late(struct core *core, struct bind *bind, int64_t now
 	return true;
 }
 
-static int confirm_unit(const struct core *core, const struct bind *bind, struct error *err)
+static int confirm_unit(struct core *core, const struct bind *bind, int64_t now_ns, struct error *err)
 {
-	const struct bind_ops *ops = &core->binds.ops;
-
-	return ops->confirm_unit ? ops->confirm_unit(ops->userdata, &bind->what, err) : 0;
+	return core_policy_confirm(core, bind->what.namespace_, bind->what.uid, bind->what.node, now_ns, err);
 }
 
 static int write_binding(struct core *core, struct bind *bind, const struct pod_facts *facts,
@@ -150,7 +148,7 @@ static int write_binding(struct core *core, struct bind *bind, const struct pod_
 }
 
 /* Reserves the GPU and writes the Binding; on failure neither, and bind->outcome and bind->error say why. */
-static int reserve(struct core *core, struct bind *bind, const struct pod_facts *facts)
+static int reserve(struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
 {
 	_cleanup_placement_ struct placement placement;
 	char reason[64];
@@ -158,8 +156,10 @@ static int reserve(struct core *core, struct bind *bind, const struct pod_facts 
 
 	placement_init(&placement);
 	bind->outcome = BIND_FAILED;
-	if (confirm_unit(core, bind, &bind->error) < 0)
+	if (confirm_unit(core, bind, now_ns, &bind->error) < 0)
 		return -EBUSY;
+	if (core->binds.ops.about_to_reserve)
+		core->binds.ops.about_to_reserve(core->binds.ops.userdata);
 	r = decide_reserve(&core->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {
 		bind->outcome = BIND_NO_GPU;
@@ -246,7 +246,7 @@ static struct bind *reserve_all(struct core *core, struct list *going, int64_t n
 			error_set(&bind->error, EPIPE, "%s", hung_up);
 		else if (is_late(bind, now_ns) || !facts)
 			error_set(&bind->error, ETIMEDOUT, "%s", not_in_time);
-		else if (reserve(core, bind, facts) == 0)
+		else if (reserve(core, bind, facts, now_ns) == 0)
 			continue;
 		return bind;
 	}
@@ -287,7 +287,7 @@ static void bind_pod(struct core *core, struct bind *bind, const struct pod_fact
 {
 	if (gathers(core, bind, facts, now_ns))
 		return;
-	if (reserve(core, bind, facts) < 0)
+	if (reserve(core, bind, facts, now_ns) < 0)
 		refuse(core, bind, bind->outcome, bind->error.text);
 	else
 		send(core, bind, now_ns);
@@ -297,7 +297,7 @@ static void bind_pod(struct core *core, struct bind *bind, const struct pod_fact
 static void bind_without_gpu(
 	struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
 {
-	if (confirm_unit(core, bind, &bind->error) < 0 ||
+	if (confirm_unit(core, bind, now_ns, &bind->error) < 0 ||
 		write_binding(core, bind, facts, NULL, &bind->error) < 0)
 		refuse(core, bind, BIND_FAILED, bind->error.text);
 	else

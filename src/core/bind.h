@@ -76,8 +76,8 @@ struct bind {
 
 /* What a bind asks of the caller at once. All but write_binding may be NULL. None may change the core. */
 struct bind_ops {
-	/* The pod may be bound to this node by its ResourcePolicy. -EBUSY, with a sentence. */
-	int (*confirm_unit)(void *userdata, const struct bind_target *what, struct error *err);
+	/* A GPU is about to be reserved. */
+	void (*about_to_reserve)(void *userdata);
 	/* The Binding as text, malloc'ed; NULL with a sentence. placement NULL: the pod asks for no GPU.
 	 * forming: its gang has not started. */
 	char *(*write_binding)(void *userdata, const struct bind *bind, const struct pod_facts *facts,

@@ -18,6 +18,7 @@ void core_init(struct core *core, const struct gang_rules *rules)
 	ledger_init(&core->ledger);
 	requeue_list_init(&core->requeues);
 	gangs_init(&core->gangs, rules ? rules : &no_times, &core->requeues);
+	policy_spaces_init(&core->policies);
 	ownership_always(&core->ownership);
 	leadership_init(&core->leadership);
 	binds_init(&core->binds);
@@ -44,6 +45,7 @@ void core_release(struct core *core)
 		gang_order_free(list_entry(item, struct gang_order, item));
 	gangs_release(&core->gangs);
 	requeue_list_release(&core->requeues);
+	policy_spaces_release(&core->policies);
 	leadership_release(&core->leadership);
 	ledger_release(&core->ledger);
 	table_for_each (&core->failed, cursor, facts)
@@ -386,6 +388,7 @@ void core_tick(struct core *core, int64_t now_ns)
 		if (second > (uintptr_t)since + FORGOTTEN_S)
 			table_remove(&core->forgotten, uid);
 	core_tick_resizes(core, now_ns);
+	core_tick_policies(core, now_ns);
 	if (core->gangs.by_uid.count)
 		core_look_at_gangs_within(core, NS_PER_S, now_ns);
 	if (core->following)

@@ -17,6 +17,7 @@
 #include "core/bind.h"
 #include "core/gang/gang.h"
 #include "core/leadership.h"
+#include "core/policies.h"
 #include "core/registry/ledger.h"
 #include "core/requeue.h"
 #include "core/resizing.h"
@@ -25,6 +26,7 @@ struct core {
 	struct ledger ledger;
 	struct gangs gangs;
 	struct requeue_list requeues;
+	struct policy_spaces policies;
 	struct ownership ownership;
 	struct leadership leadership;
 	struct binds binds;

@@ -19,7 +19,6 @@
 #include "scheduler/answer.h"
 #include "scheduler/binding.h"
 #include "scheduler/leadership.h"
-#include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
@@ -34,13 +33,6 @@ struct bind_call {
 };
 
 /* ---- what the core asks at once ---- */
-
-static int confirm_unit(void *userdata, const struct bind_target *what, struct error *err)
-{
-	const struct scheduler *scheduler = userdata;
-
-	return policies_confirm(scheduler->policies, what->namespace_, what->uid, what->node, err);
-}
 
 static bool caller_is_gone(void *userdata, const struct bind *bind)
 {
@@ -99,10 +91,8 @@ static char *write_binding(void *userdata, const struct bind *bind, const struct
 
 void bind_start(struct scheduler *scheduler)
 {
-	scheduler->core.binds.ops = (struct bind_ops){.confirm_unit = confirm_unit,
-		.write_binding = write_binding,
-		.caller_is_gone = caller_is_gone,
-		.userdata = scheduler};
+	scheduler->core.binds.ops = (struct bind_ops){
+		.write_binding = write_binding, .caller_is_gone = caller_is_gone, .userdata = scheduler};
 }
 
 /* ---- requests ---- */

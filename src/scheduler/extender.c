@@ -106,7 +106,7 @@ static int feasibility_of_nodes(struct scheduler *scheduler, const struct extend
 	if (!feasibility->verdicts || !feasibility->fitting)
 		return -ENOMEM;
 	ledger_feasibility(&scheduler->core.ledger, args->nodes.names, n, &args->pod, feasibility->verdicts);
-	if (policies_are_used(scheduler->policies) &&
+	if (core_policies_are_used(&scheduler->core) &&
 		apply_policy(scheduler, args, feasibility, ret_decision) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
@@ -160,7 +160,7 @@ static char *filter_gang(struct scheduler *scheduler, const struct extender_args
 
 	*ret_answered = true;
 	*ret_result = FILTER_FAILED;
-	if (args->pod.gang && policies_are_used(scheduler->policies) &&
+	if (args->pod.gang && core_policies_are_used(&scheduler->core) &&
 		policies_narrow_gang(scheduler->policies, &args->pod, json_member(args->root, "Pod"),
 			args->nodes.names, n, &narrowed, &n, decision) < 0)
 		return NULL;
@@ -170,7 +170,7 @@ static char *filter_gang(struct scheduler *scheduler, const struct extender_args
 	if (!*ret_answered)
 		return NULL;
 	if (node && decision->selected)
-		policies_take_gang(decision);
+		core_policy_take_gang(&scheduler->core, monotonic_ns(), decision);
 	else if (narrowed && !n)
 		text = decision->text;
 	return answer_gang(scheduler, args, node, text, ret_result);
@@ -203,7 +203,7 @@ static void consider_evictions(
 	}
 	names = calloc(args->nodes.n + 1, sizeof(*names));
 	for (size_t i = 0; names && i < args->nodes.n; i++)
-		if (policies_may_preempt(decision, args->nodes.names[i]))
+		if (policy_may_preempt(decision, args->nodes.names[i]))
 			names[n++] = args->nodes.names[i];
 	if (n)
 		evictions_consider(scheduler->evictions, &args->pod, names, n);
@@ -318,7 +318,7 @@ char *extender_filter(
 	if (!core_is_ready(&scheduler->core))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
-	if (!policies_are_known(scheduler->policies))
+	if (!scheduler->core.policies.known)
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's ResourcePolicies yet", body, len);
 	if (ownership_may_plan(&scheduler->core.ownership, &err) < 0)

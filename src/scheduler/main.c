@@ -349,7 +349,7 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
 	else if (!ledger_lease_is_known(program->scheduler.lease))
 		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
-	else if (!policies_are_known(program->scheduler.policies))
+	else if (!program->scheduler.core.policies.known)
 		reply_text(call, 503, "the cluster's ResourcePolicies are not read yet\n");
 	else if (!webhook_is_known(program->scheduler.webhook))
 		reply_text(call, 503, "the certificate of the webhook is not read yet\n");

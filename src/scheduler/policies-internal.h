@@ -1,11 +1,10 @@
-/* policies-internal.h - what policies.c (questions), policies-confirm.c, policies-gang.c, policies-watch.c,
- * policies-write.c, policies-status.c and policies-verbs.c share. */
+/* policies-internal.h - what policies.c, policies-watch.c, policies-write.c, policies-status.c and
+ * policies-verbs.c share. */
 #pragma once
 
 #include "base/list.h"
 #include "base/table.h"
-#include "core/policy/policy-book.h"
-#include "model/facts.h"
+#include "core/policies.h"
 #include "scheduler/policies.h"
 
 struct kube_response;
@@ -36,33 +35,25 @@ struct policy_status {
 
 /* A namespace. */
 struct policy_namespace {
+	struct policy_space space; /* the first member: of core->policies.by_name */
 	struct policies *policies;
-	char *name;
-	struct policy_book book;
 	struct table statuses; /* uid -> struct policy_status, of policies that cannot be understood too */
 	struct kube_watch
 		*list; /* its pods are being read, which the watch of all pods did not show us; else NULL */
 	struct table ended; /* uids whose end that watch has told since then */
-	bool is_read;
 	bool listed;	    /* the list is complete, and to be freed */
 	bool again;	    /* its pods are to be read (anew) */
 	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
-	bool unwritten;	    /* pods may need something to be written */
-	uint64_t looked_at; /* book.freed, when the pods that wait for it were told */
 };
 
 struct policies {
 	struct scheduler *scheduler;
-	struct table namespaces;      /* name -> struct policy_namespace */
 	struct table namespace_names; /* uid of a policy -> name of its namespace */
-	struct policy_nodes nodes;
-	int64_t watched_ns; /* since when the watch of pods is open, for all we have seen each second; 0: it
-			       is not */
 	struct kube_watch *policies_watch;
 	struct loop_timer *timer;
 	struct list requests; /* struct policy_write */
 	size_t n_requests;
-	bool known, absent, armed;
+	bool absent, armed;
 	size_t n_statuses, n_crowded;
 	uint64_t round;	    /* of LISTs that we asked for ourselves */
 	bool ignored;	    /* some have not even a status */
@@ -70,41 +61,18 @@ struct policies {
 	int64_t listed_ns;  /* when they were listed for that last */
 	bool leads, asking; /* the kube-scheduler beside us, by its Lease */
 	int64_t leads_checked_ns;
-	uint64_t given, waited, writes;
+	uint64_t writes;
 };
 
+/* policies_spaces() - the core's, whose values are struct policy_namespace. */
+struct policy_spaces *policies_spaces(const struct policies *policies);
 struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_);
 
 /* policy_namespace_is_ready() - its pods are read, and so are all nodes and pods of the cluster. */
 bool policy_namespace_is_ready(const struct policy_namespace *ns);
 
-/* policies_select() - the pod as a question shows it, if a policy has a say; else NULL. decision: as far as
- * known.
- */
-struct policy_pod *policies_select(struct policies *policies, struct json_object *object,
-	struct policy_namespace **ret_ns, struct policy_decision *ret_decision);
-
-/* policies_cannot_say() - the policy cannot decide yet; the pod is requeued when it can. */
-bool policies_cannot_say(
-	struct policy_namespace *ns, struct policy_pod *pod, struct policy_decision *decision);
-
-/* policies_use(), policies_wait() - what was answered, by the text in decision. policies_wait_until() - the
- * pod waits for a unit, at most until this time (0: no limit), when it is to be tried again. */
-void policies_use(
-	struct policy_namespace *ns, struct policy_pod *pod, size_t unit, struct policy_decision *decision);
-void policies_wait(struct policy_namespace *ns, struct policy_pod *pod, const struct policy_answer *answer,
-	int64_t now, const struct policy_decision *decision);
-void policies_wait_until(struct policy_namespace *ns, const struct policy_pod *pod, int64_t until_ns);
-
-/* policies_requeue_facts() - what the list of waiting pods needs to know; borrowed from the pod. */
-struct pod_facts policies_requeue_facts(const struct policy_pod *pod);
-
 /* policies_look_soon() - a pod may wait for what is free now, or something is to be written. */
 void policies_look_soon(struct policies *policies);
-
-/* policies-gang.c: policies_drop_given_up() - what was taken for pods that did not ask, whose gang has no
- * plan any more. */
-void policies_drop_given_up(struct policy_namespace *ns);
 
 /* policies-watch.c */
 int policies_watch_start(struct policies *policies);

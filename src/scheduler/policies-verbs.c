@@ -42,7 +42,8 @@ static bool is_ours(struct policies *policies, struct question *question)
 {
 	const char *namespace_ = json_member_string(json_member(question->pod, "metadata"), "namespace");
 
-	if (!policies->namespaces.count || !namespace_ || !policies_namespace(policies, namespace_))
+	if (!policies_spaces(policies)->by_name.count || !namespace_ ||
+		!policies_namespace(policies, namespace_))
 		return false;
 	return pod_facts_from_json(question->pod, &question->facts, NULL) == 0 &&
 	       request_is_empty(&question->facts.request);
@@ -58,8 +59,8 @@ static size_t usable_names(const struct json_names *nodes, const bool *usable, c
 	return n;
 }
 
-static void answer_narrowed(const struct question *question, const struct policy_decision *decision,
-	const bool *usable, struct http_call *call)
+static void answer_narrowed(struct policies *policies, const struct question *question,
+	const struct policy_decision *decision, const bool *usable, struct http_call *call)
 {
 	size_t n_asked = question->nodes.n, n;
 	_cleanup_free_ const char **names = calloc(n_asked + 1, sizeof(*names));
@@ -70,7 +71,7 @@ static void answer_narrowed(const struct question *question, const struct policy
 		return;
 	}
 	n = usable_names(&question->nodes, usable, names);
-	record_policy(decision->policies->scheduler, &question->facts, n_asked, names, n, decision->text);
+	record_policy(policies->scheduler, &question->facts, n_asked, names, n, decision->text);
 	good = n ? answer_names(names, n)
 		 : answer_unresolvable(question->nodes.names, n_asked, decision->text);
 	if (decision->owes_marks)
@@ -102,7 +103,7 @@ static void filter(struct policies *policies, struct http_call *call, const char
 			policies, question.pod, question.nodes.names, question.nodes.n, usable, &decision);
 	}
 	if (usable && decision.selected)
-		answer_narrowed(&question, &decision, usable, call);
+		answer_narrowed(policies, &question, &decision, usable, call);
 	else
 		http_call_reply(call, 200, JSON, answer_names(question.nodes.names, question.nodes.n));
 }
@@ -128,7 +129,7 @@ static void preempt(struct policies *policies, struct http_call *call, const cha
 		request_is_empty(&facts.request))
 		policies_recall(policies, json_member(root, "Pod"), &decision);
 	json_object_object_foreach (nodes, name, victims)
-		if (policies_may_preempt(&decision, name))
+		if (policy_may_preempt(&decision, name))
 			json_set(kept, name, json_object_get(victims));
 	http_call_reply(call, 200, JSON, strdup(json_text(answer)));
 }

@@ -13,7 +13,6 @@
 #include "kube/resource-policy.h"
 #include "kube/watch.h"
 #include "scheduler/policies-internal.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -40,10 +39,10 @@ static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, ui
 	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
 		return;
 	if (pod->claim >= 0 && now - pod->claim_began_ns > CLAIM_GRACE_NS)
-		policy_book_drop_claim(&ns->book, pod);
+		policy_book_drop_claim(&ns->space.book, pod);
 	if (pod->claim >= 0 || !policy_namespace_is_ready(ns))
 		return;
-	policy_book_ask(&ns->book, pod, 1, 0, now, &ignored);
+	policy_book_ask(&ns->space.book, pod, 1, 0, now, &ignored);
 	pod->wait.preempted = preempted;
 }
 
@@ -64,18 +63,18 @@ static void take_pod(struct policy_namespace *ns, struct json_object *object, bo
 	struct policy_pod *pod;
 	uint64_t before;
 
-	if (policy_pod_facts_from_json(object, &ns->book.annotation_keys, &facts) < 0)
+	if (policy_pod_facts_from_json(object, &ns->space.book.annotation_keys, &facts) < 0)
 		return;
-	if (listed && (policy_book_is_shown(&ns->book, facts.uid) || table_get(&ns->ended, facts.uid)))
+	if (listed && (policy_book_is_shown(&ns->space.book, facts.uid) || table_get(&ns->ended, facts.uid)))
 		return;
 	if (facts.finished)
 		note_end(ns, facts.uid);
-	known = policy_book_pod(&ns->book, facts.uid);
+	known = policy_book_pod(&ns->space.book, facts.uid);
 	before = known ? known->facts.verdict : 0;
-	pod = policy_book_set_pod(&ns->book, &facts, true);
+	pod = policy_book_set_pod(&ns->space.book, &facts, true);
 	if (pod)
 		take_verdict(ns, pod, before);
-	ns->unwritten = true;
+	ns->space.changed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -86,18 +85,18 @@ static const char *namespace_of(struct json_object *object)
 
 void policies_see_pod(struct policies *policies, struct json_object *object)
 {
-	const char *namespace_ = policies_are_used(policies) ? namespace_of(object) : NULL;
+	const char *namespace_ = policies ? namespace_of(object) : NULL;
 	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
 
 	/* Pods of a namespace whose policies are all refused are not kept. */
-	if (ns && (ns->is_read || ns->list || !list_empty(&ns->book.policies)))
+	if (ns && (ns->space.is_read || ns->list || !list_empty(&ns->space.book.policies)))
 		take_pod(ns, object, false);
 }
 
 static void forget_pod(struct policy_namespace *ns, const char *uid)
 {
 	note_end(ns, uid);
-	policy_book_delete_pod(&ns->book, uid);
+	policy_book_delete_pod(&ns->space.book, uid);
 	policies_look_soon(ns->policies);
 }
 
@@ -106,14 +105,14 @@ void policies_forget_pod(struct policies *policies, const char *uid, struct json
 	const char *namespace_ = last ? namespace_of(last) : NULL;
 	struct policy_namespace *ns = NULL;
 
-	if (!policies_are_used(policies))
+	if (!policies)
 		return;
 	if (namespace_ && (ns = policies_namespace(policies, namespace_)))
 		forget_pod(ns, uid);
 	if (namespace_)
 		return;
-	table_for_each (&policies->namespaces, cursor, ns)
-		if (ns->list || policy_book_pod(&ns->book, uid))
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
+		if (ns->list || policy_book_pod(&ns->space.book, uid))
 			forget_pod(ns, uid);
 }
 
@@ -128,27 +127,24 @@ static void find_waiting(struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
 
-	table_for_each (&ns->book.pods, cursor, pod) {
-		const struct pod_facts facts = policies_requeue_facts(pod);
-
+	table_for_each (&ns->space.book.pods, cursor, pod)
 		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
 			!pod->asked)
-			requeuer_found_without_unit(
-				ns->policies->scheduler->requeuer, &facts, ns->book.freed);
-	}
+			core_policy_found_waiting(
+				&ns->policies->scheduler->core, &ns->space, pod, monotonic_ns());
 }
 
 static void on_pods_listed(void *userdata)
 {
 	struct policy_namespace *ns = userdata;
 
-	policy_book_end_list(&ns->book);
-	if (!ns->is_read)
-		ns->book.freed++; /* for pods that were told to wait for this list */
+	policy_book_end_list(&ns->space.book);
+	if (!ns->space.is_read)
+		ns->space.book.freed++; /* for pods that were told to wait for this list */
 	if (ns->is_older)
 		find_waiting(ns);
 	ns->is_older = false;
-	ns->is_read = ns->listed = true;
+	ns->space.is_read = ns->listed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -170,10 +166,10 @@ static int read_pods(struct policy_namespace *ns)
 	char path[512];
 	int r;
 
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->name);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->space.name);
 	stop_reading(ns);
 	ns->again = false;
-	policy_book_begin_list(&ns->book);
+	policy_book_begin_list(&ns->space.book);
 	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, ns, &ns->list);
 	if (r < 0)
 		return r;
@@ -190,12 +186,12 @@ void policies_look_anew(struct policies *policies, bool pods)
 
 	if (!policies)
 		return;
-	table_for_each (&policies->namespaces, cursor, ns) {
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
 		ns->again = ns->again || pods;
-		ns->unwritten = true;
-		ns->book.freed++;
+		ns->space.changed = true;
+		ns->space.book.freed++;
 	}
-	if (policies->namespaces.count)
+	if (policies_spaces(policies)->by_name.count)
 		policies_look_soon(policies);
 }
 
@@ -208,9 +204,9 @@ void policies_see_node(struct policies *policies, const char *name, struct json_
 	if (!policies ||
 		labels_from_json(json_member(json_member(object, "metadata"), "labels"), &labels) < 0)
 		return;
-	if (policy_nodes_set(&policies->nodes, name, labels) < 0)
+	if (policy_nodes_set(&policies_spaces(policies)->nodes, name, labels) < 0)
 		log_error("node %s: out of memory", name);
-	if (policies->namespaces.count)
+	if (policies_spaces(policies)->by_name.count)
 		policies_look_soon(policies);
 }
 
@@ -218,8 +214,8 @@ void policies_forget_node(struct policies *policies, const char *name)
 {
 	if (!policies)
 		return;
-	policy_nodes_remove(&policies->nodes, name);
-	if (policies->namespaces.count)
+	policy_nodes_remove(&policies_spaces(policies)->nodes, name);
+	if (policies_spaces(policies)->by_name.count)
 		policies_look_soon(policies);
 }
 
@@ -235,13 +231,14 @@ static struct policy_namespace *namespace_get_or_add(struct policies *policies, 
 	if (!ns)
 		return NULL;
 	ns->policies = policies;
-	ns->is_older = !policies->known;
-	ns->name = strdup(name);
+	ns->is_older = !policies_spaces(policies)->known;
+	ns->space.name = strdup(name);
 	table_init(&ns->statuses);
 	table_init(&ns->ended);
-	policy_book_init(&ns->book, &policies->nodes, &policies->scheduler->core.requeues);
-	if (!ns->name || table_set(&policies->namespaces, name, ns) < 0) {
-		free(ns->name);
+	policy_book_init(
+		&ns->space.book, &policies_spaces(policies)->nodes, &policies->scheduler->core.requeues);
+	if (!ns->space.name || table_set(&policies_spaces(policies)->by_name, name, ns) < 0) {
+		free(ns->space.name);
 		free(ns);
 		return NULL;
 	}
@@ -256,8 +253,8 @@ static void namespace_free(struct policy_namespace *ns)
 	table_for_each (&ns->statuses, cursor, status)
 		policy_status_drop(ns, status->uid);
 	table_release(&ns->statuses);
-	policy_book_release(&ns->book);
-	free(ns->name);
+	policy_book_release(&ns->space.book);
+	free(ns->space.name);
 	free(ns);
 }
 
@@ -267,7 +264,7 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
 
-	table_for_each (&ns->book.pods, cursor, pod)
+	table_for_each (&ns->space.book.pods, cursor, pod)
 		if (pod->facts.cost == POLICY_COST_OURS && *pod->facts.node)
 			return true;
 	return false;
@@ -280,16 +277,17 @@ void policies_follow(struct policies *policies)
 	bool following = policies->scheduler->core.following;
 	struct policy_namespace *ns;
 
-	table_for_each (&policies->namespaces, cursor, ns) {
-		bool needed = !list_empty(&ns->book.policies) || has_costs_of_ours(ns);
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
+		bool needed = !list_empty(&ns->space.book.policies) || has_costs_of_ours(ns);
 
 		if (ns->listed)
 			stop_reading(ns);
-		if (needed && following && (ns->again || (!ns->is_read && !ns->list)) && read_pods(ns) < 0)
-			log_error("the pods of namespace %s cannot be listed, trying again", ns->name);
+		if (needed && following && (ns->again || (!ns->space.is_read && !ns->list)) &&
+			read_pods(ns) < 0)
+			log_error("the pods of namespace %s cannot be listed, trying again", ns->space.name);
 		if (needed || ns->statuses.count)
 			continue;
-		table_remove(&policies->namespaces, ns->name);
+		table_remove(&policies_spaces(policies)->by_name, ns->space.name);
 		namespace_free(ns);
 	}
 }
@@ -306,7 +304,7 @@ static size_t policies_of(const struct policy_namespace *ns)
 {
 	size_t n = 0;
 
-	list_for_each (item, &ns->book.policies)
+	list_for_each (item, &ns->space.book.policies)
 		n++;
 	return n;
 }
@@ -316,19 +314,19 @@ static size_t used_namespaces(const struct policies *policies)
 	const struct policy_namespace *ns;
 	size_t n = 0;
 
-	table_for_each (&policies->namespaces, cursor, ns)
-		n += !list_empty(&ns->book.policies);
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
+		n += !list_empty(&ns->space.book.policies);
 	return n;
 }
 
 static int check_crowd(
 	const struct policy_namespace *ns, const struct resource_policy *policy, struct error *err)
 {
-	if (policy_book_policy(&ns->book, policy->uid))
+	if (policy_book_policy(&ns->space.book, policy->uid))
 		return 0;
 	if (policies_of(ns) >= POLICIES_MAX)
 		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
-	if (list_empty(&ns->book.policies) && used_namespaces(ns->policies) >= NAMESPACES_MAX)
+	if (list_empty(&ns->space.book.policies) && used_namespaces(ns->policies) >= NAMESPACES_MAX)
 		return error_set(
 			err, E2BIG, "%d other namespaces have ResourcePolicies already", NAMESPACES_MAX);
 	return 0;
@@ -339,8 +337,8 @@ static bool names_new_annotations(const struct policy_namespace *ns, const struc
 {
 	for (size_t i = 0; i < policy->n_units; i++)
 		for (size_t j = 0; j < policy->units[i].pod_annotations.n; j++)
-			if (!table_get(
-				    &ns->book.annotation_keys, policy->units[i].pod_annotations.list[j].key))
+			if (!table_get(&ns->space.book.annotation_keys,
+				    policy->units[i].pod_annotations.list[j].key))
 				return true;
 	return false;
 }
@@ -354,11 +352,11 @@ static int take_policy(struct policy_namespace *ns, struct resource_policy *poli
 		resource_policy_free(policy);
 		return r;
 	}
-	if (policy_book_set_policy(&ns->book, policy) < 0)
+	if (policy_book_set_policy(&ns->space.book, policy) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (annotations) {
 		stop_reading(ns);
-		ns->is_read = false;
+		ns->space.is_read = false;
 	}
 	return 0;
 }
@@ -389,13 +387,13 @@ static void judge_policy(
 	if (r == 0)
 		r = take_policy(ns, policy, &err);
 	if (r < 0) {
-		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->name, status->name, err.text);
-		policy_book_remove_policy(&ns->book, status->uid);
+		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->space.name, status->name, err.text);
+		policy_book_remove_policy(&ns->space.book, status->uid);
 	}
 	policy_status_set(status, object, r, err.text);
 	if (r < 0 && r != -E2BIG)
 		make_room(ns->policies);
-	ns->unwritten = true;
+	ns->space.changed = true;
 }
 
 static void on_policy(void *userdata, struct json_object *object)
@@ -436,10 +434,10 @@ static void on_policy_deleted(void *userdata, const char *uid, struct json_objec
 	(void)last;
 	if (!ns)
 		return;
-	policy_book_remove_policy(&ns->book, uid);
+	policy_book_remove_policy(&ns->space.book, uid);
 	policy_status_drop(ns, uid);
 	make_room(policies);
-	ns->unwritten = true;
+	ns->space.changed = true;
 	policies_follow(policies);
 	policies_look_soon(policies);
 }
@@ -450,7 +448,7 @@ static bool forget_one_unshown(struct policies *policies)
 	struct policy_namespace *ns;
 	struct policy_status *status;
 
-	table_for_each (&policies->namespaces, cursor, ns)
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
 		table_for_each (&ns->statuses, at, status)
 			if (status->round != policies->round) {
 				on_policy_deleted(policies, status->uid, NULL);
@@ -468,7 +466,7 @@ static void on_policies_synced(void *userdata)
 
 	if (policies->absent)
 		log_info("ResourcePolicies are known to the API server now");
-	policies->known = true;
+	policies_spaces(policies)->known = true;
 	policies->absent = false;
 }
 
@@ -478,7 +476,7 @@ static void on_policies_absent(void *userdata)
 
 	if (!policies->absent)
 		log_info("the API server has no ResourcePolicies for us: no levels");
-	policies->known = true;
+	policies_spaces(policies)->known = true;
 	policies->absent = true;
 }
 
@@ -520,8 +518,8 @@ void policies_watch_stop(struct policies *policies)
 	char *name;
 
 	kube_watch_free(policies->policies_watch);
-	table_for_each (&policies->namespaces, cursor, ns) {
-		table_remove(&policies->namespaces, ns->name);
+	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
+		table_remove(&policies_spaces(policies)->by_name, ns->space.name);
 		namespace_free(ns);
 	}
 	table_for_each (&policies->namespace_names, at, name)

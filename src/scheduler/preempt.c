@@ -182,7 +182,7 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 
 	if (!own && !gang && !full) {
 		json_object_object_foreach (nodes, node, victims)
-			if (r == 0 && policies_may_preempt(decision, node))
+			if (r == 0 && policy_may_preempt(decision, node))
 				r = consider_node(scheduler, pod, node, victims, &choice);
 	}
 	if (r == 0)
@@ -248,7 +248,7 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 	*ret_result = PREEMPT_NOT_OURS;
 	if (request_is_empty(&pod.request))
 		return pass_all(nodes);
-	if (policies_are_used(scheduler->policies))
+	if (core_policies_are_used(&scheduler->core))
 		policies_recall(scheduler->policies, json_member(root, "Pod"), &decision);
 	return decide(scheduler, &pod, nodes, &decision, ret_result);
 }

@@ -105,21 +105,6 @@ void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *po
 		requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns()));
 }
 
-void requeuer_has_no_unit(
-	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns)
-{
-	reported(requeuer, pod,
-		requeue_list_has_no_unit(
-			&requeuer->scheduler->core.requeues, pod, freed, until_ns, monotonic_ns()));
-}
-
-void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed)
-{
-	reported(requeuer, pod,
-		requeue_list_found_without_unit(
-			&requeuer->scheduler->core.requeues, pod, freed, monotonic_ns()));
-}
-
 /* ---- the requeue ---- */
 
 /* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long

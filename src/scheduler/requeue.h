@@ -22,9 +22,6 @@ void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
  * soon if that is worth it. If there are too many pods, or no memory, a message in the log says so. */
 void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
-void requeuer_has_no_unit(
-	struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed, int64_t until_ns);
-void requeuer_found_without_unit(struct requeuer *requeuer, const struct pod_facts *pod, uint64_t freed);
 
 /* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look
  * soon which pods are to be requeued. */

@@ -147,13 +147,13 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 }
 
 /* What pods ask for, of what kube-scheduler knows: sums of nodes. */
-struct amount {
+struct unit_sum {
 	uint32_t units, core, whole;
 };
 
-static struct amount requested(const struct sim *sim, const struct kube_scheduler *ks, int node)
+static struct unit_sum requested(const struct sim *sim, const struct kube_scheduler *ks, int node)
 {
-	struct amount sum = {0};
+	struct unit_sum sum = {0};
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		bool bound = (ks->known & BIT(i)) && ks->seen[i].node == node &&
@@ -167,12 +167,12 @@ static struct amount requested(const struct sim *sim, const struct kube_schedule
 	return sum;
 }
 
-static struct amount allocatable(const struct sim *sim, int node)
+static struct unit_sum allocatable(const struct sim *sim, int node)
 {
-	struct amount sum = {.core = sim->plan->core_mem[node] ? sim->plan->n_gpus[node] * CORE_PER_GPU : 0};
+	struct unit_sum sum = {.core = sim->plan->core_mem[node] ? sim->plan->n_gpus[node] * CORE_PER_GPU : 0};
 
 	if (terms_whole(sim, node))
-		return (struct amount){.whole = sim->plan->n_gpus[node]};
+		return (struct unit_sum){.whole = sim->plan->n_gpus[node]};
 	for (int k = 0; k < sim->plan->n_gpus[node]; k++)
 		sum.units += sim->plan->gpu_units[node][k];
 	return sum;
@@ -182,7 +182,7 @@ static struct amount allocatable(const struct sim *sim, int node)
 static bool sums_fit(
 	const struct sim *sim, const struct kube_scheduler *ks, int node, const struct request *request)
 {
-	struct amount used = requested(sim, ks, node), has = allocatable(sim, node);
+	struct unit_sum used = requested(sim, ks, node), has = allocatable(sim, node);
 
 	if (request->whole)
 		return used.whole + request->units <= has.whole;

@@ -402,12 +402,11 @@ static int node_of(const struct bind *bind)
 }
 
 /* Called just before a GPU is reserved. */
-static int look_before(void *userdata, const struct bind_target *what, struct error *err)
+static void look_before(void *userdata)
 {
 	struct ration *ration = userdata;
 
 	gpus_look(ration->sim, ration->pair, &ration->before);
-	return 0;
 }
 
 /* The GPUs of the pod are reserved. */
@@ -443,7 +442,7 @@ static bool caller_is_gone(void *userdata, const struct bind *bind)
 }
 
 static const struct bind_ops ops = {
-	.confirm_unit = look_before, .write_binding = write_binding, .caller_is_gone = caller_is_gone};
+	.about_to_reserve = look_before, .write_binding = write_binding, .caller_is_gone = caller_is_gone};
 
 /* What its Binding records, and not what the product makes of it. */
 static uint8_t gang_in_ledger(const struct ration *ration, const char *uid)

@@ -1,0 +1,109 @@
+/* policies.h - which nodes a pod may use now by its ResourcePolicy: the namespaces that have policies
+ * (core/policy/policy-book.h), and the questions about them. Pure.
+ *
+ * The caller adds and removes spaces, policies and pods, and says when the pods of a namespace are read.
+ * Where there is no ResourcePolicy, only the labels of nodes are kept.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/table.h"
+#include "core/policy/policy-book.h"
+
+struct core;
+struct error;
+struct pod_facts;
+
+/* A namespace with ResourcePolicies, or with pods that still have costs of ours. */
+struct policy_space {
+	char *name; /* malloc'ed; the caller's, as the struct is */
+	struct policy_book book;
+	bool is_read;	    /* the book has the pods of the namespace */
+	bool changed;	    /* pods may need something to be written; the caller ends it */
+	uint64_t looked_at; /* book.freed, when pods that wait were told of it */
+};
+
+struct policy_spaces {
+	struct table by_name; /* struct policy_space, the caller's */
+	struct policy_nodes nodes;
+	bool known; /* the API server has said which ResourcePolicies there are, or that it knows none */
+	int64_t watched_ns; /* since when the watch of pods is open, for all that is known each second; 0: it
+			       is not */
+	uint64_t given, waited; /* answers of both kinds */
+};
+
+/* policy_spaces_init() - known: there are none until spaces are added. */
+void policy_spaces_init(struct policy_spaces *spaces);
+void policy_spaces_release(struct policy_spaces *spaces); /* not the spaces themselves */
+
+/* core_policy_space() - NULL if the namespace has none. core_policies_are_used() - any namespace has.
+ * policy_space_is_ready() - its pods are read, and so are all nodes and pods of the cluster. */
+struct policy_space *core_policy_space(const struct core *core, const char *namespace_);
+bool core_policies_are_used(const struct core *core);
+bool policy_space_is_ready(const struct core *core, const struct policy_space *space);
+
+/* A question of kube-scheduler's about a pod. */
+struct policy_asked {
+	struct policy_space *space;	/* of its namespace; NULL: no policy has a say */
+	const char *uid;		/* "" if it has none */
+	struct policy_pod_facts *facts; /* taken over; NULL: the pod cannot be understood */
+};
+
+/* What the pod's policy says. */
+struct policy_decision {
+	bool selected;	  /* a policy has a say; else all that follows is empty */
+	bool gone;	  /* likewise, since the pod's end was told: nothing is for it */
+	bool owes_marks;  /* the pod may use a unit of which it lacks podLabels or podAnnotations */
+	bool answered;	  /* the policy was asked anew: answer is what it said */
+	uint64_t preempt; /* bits of units */
+	struct policy_space *space;
+	struct policy_pod *pod; /* until the next event */
+	int unit;		/* after core_policy_narrow_gang(); -1: none */
+	size_t together;	/* then: as many of the gang have to be placed there, with this one */
+	struct policy_answer answer;
+	char text[POLICY_TEXT_SIZE]; /* the unit and why, or why none; the same words while nothing changes */
+};
+
+/* core_policy_narrow() - usable[i], of n names, says whether others think that the node can take the pod;
+ * what the policy does not let it use now becomes false. Where something is left, its place in the unit is
+ * kept for it until it is bound, asked about again or gone. */
+void core_policy_narrow(struct core *core, const struct policy_asked *asked, const char *const *names,
+	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision);
+
+/* core_policy_narrow_gang() - the same for a pod of a gang that has not started, which goes whole into the
+ * first unit that has room for as many of it as have to be placed. *ret_names: what is left of the names, in
+ * malloc'ed memory; NULL: all, the policy has no say (yet). -ENOMEM. core_policy_take_gang() - the pod gets
+ * its node there: its place in the unit is kept, and those of the others. */
+int core_policy_narrow_gang(struct core *core, const struct pod_facts *facts,
+	const struct policy_asked *asked, const char *const *names, size_t n, int64_t now_ns,
+	const char ***ret_names, size_t *ret_n, struct policy_decision *ret_decision);
+void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_decision *decision);
+
+/* core_policy_confirm() - the pod is about to be bound to this node: the place that it was given in a unit
+ * there is still its own, or it has none and gets one now. -EBUSY, with a sentence: there is none, it was
+ * given one elsewhere, what marks the unit is not on the pod, or that is not known yet. */
+int core_policy_confirm(struct core *core, const char *namespace_, const char *uid, const char *node,
+	int64_t now_ns, struct error *err);
+
+/* core_policy_recall() - what was said last; asks anew where nothing was: preempt comes without filter if no
+ * node passes kube-scheduler's own filters. policy_may_preempt() - whether others may be preempted on this
+ * node for the pod, after core_policy_narrow() or core_policy_recall(). */
+void core_policy_recall(struct core *core, const struct policy_asked *asked, int64_t now_ns,
+	struct policy_decision *ret_decision);
+bool policy_may_preempt(const struct policy_decision *decision, const char *node);
+
+/* core_policy_wait_until() - the pod waits for a unit, and is worth another attempt then at the latest; 0: it
+ * is not by time. core_policy_found_waiting() - the pod may wait for a unit since before this process began.
+ */
+void core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
+	int64_t until_ns, int64_t now_ns);
+void core_policy_found_waiting(
+	struct core *core, struct policy_space *space, const struct policy_pod *pod, int64_t now_ns);
+
+/* core_look_at_policies() - soon after anything of the above or of the books: what was freed is told to the
+ * pods that wait for it. core_tick_policies() - once a second: what ends by time. */
+void core_look_at_policies(struct core *core);
+void core_tick_policies(struct core *core, int64_t now_ns);
