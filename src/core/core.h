@@ -15,6 +15,7 @@
 
 #include "base/table.h"
 #include "core/bind.h"
+#include "core/filter.h"
 #include "core/gang/gang.h"
 #include "core/leadership.h"
 #include "core/policies.h"
@@ -35,6 +36,9 @@ struct core {
 	bool following;			/* the watch of pods is open: the caller sets it */
 	int64_t heard_ns; /* until when it has told all, by the clock; 0: it is not open. The caller sets it
 			   */
+	/* Told before filter chooses: for recordings. NULL: nobody. */
+	void (*asked)(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
+	void *asked_data;
 	struct list gang_orders;  /* struct gang_order: for the caller */
 	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not */
 	uint64_t gangs_looked_at; /* the ledger's generation then */

@@ -126,17 +126,16 @@ static int keep_names(const struct seeking *seeking, int unit, const char ***ret
 	return 0;
 }
 
-int core_policy_narrow_gang(struct core *core, const struct pod_facts *facts,
-	const struct policy_asked *asked, const char *const *names, size_t n, int64_t now_ns,
-	const char ***ret_names, size_t *ret_n, struct policy_decision *ret_decision)
+int policies_narrow_gang(struct core *core, const struct pod_facts *facts, const char *const *names, size_t n,
+	int64_t now_ns, const char ***ret_names, size_t *ret_n, struct policy_decision *decision)
 {
 	struct seeking seeking = {.core = core,
-		.decision = ret_decision,
+		.decision = decision,
 		.uid = facts->uid,
 		.names = names,
 		.n = n,
 		.now_ns = now_ns};
-	struct policy_pod *pod = policies_select(core, asked, now_ns, ret_decision);
+	struct policy_pod *pod = decision->pod;
 	const char *mate;
 	int unit = -ENOENT;
 
@@ -144,11 +143,10 @@ int core_policy_narrow_gang(struct core *core, const struct pod_facts *facts,
 	if (!pod || !gangs_seek(&core->gangs, &core->ledger, facts, now_ns, &seeking.needed, &mate)) {
 		/* kube-scheduler asks anew: what it was told before it has forgotten. */
 		if (pod && gangs_has_none(&core->gangs, facts->uid))
-			policy_book_drop_claim(&ret_decision->space->book, pod);
-		*ret_decision = (struct policy_decision){0};
+			policy_book_drop_claim(&decision->space->book, pod);
 		return 0;
 	}
-	if (!policies_cannot_say(core, now_ns, ret_decision)) {
+	if (!policies_cannot_say(core, now_ns, decision)) {
 		pod->asked = pod->fresh = true;
 		unit = policy_of_mate(&seeking, mate);
 		if (unit == -ENOENT)
@@ -156,8 +154,8 @@ int core_policy_narrow_gang(struct core *core, const struct pod_facts *facts,
 		if (unit == -ENOMEM)
 			return unit;
 	}
-	ret_decision->unit = unit;
-	ret_decision->together = seeking.needed;
+	decision->unit = unit;
+	decision->together = seeking.needed;
 	return keep_names(&seeking, unit, ret_names, ret_n);
 }
 

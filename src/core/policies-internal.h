@@ -8,6 +8,15 @@
 struct policy_pod *policies_select(struct core *core, const struct policy_asked *asked, int64_t now_ns,
 	struct policy_decision *ret_decision);
 
+/* policies_narrow() - core_policy_narrow() after policies_select(). policies_narrow_gang() - the same for a
+ * pod of a gang that has not started, which goes whole into the first unit that has room for as many of it as
+ * have to be placed. *ret_names: what is left of the names, in malloc'ed memory; NULL: all, the policy has no
+ * say (yet). -ENOMEM. */
+void policies_narrow(struct core *core, const char *const *names, size_t n, bool *usable, int64_t now_ns,
+	struct policy_decision *decision);
+int policies_narrow_gang(struct core *core, const struct pod_facts *facts, const char *const *names, size_t n,
+	int64_t now_ns, const char ***ret_names, size_t *ret_n, struct policy_decision *decision);
+
 /* policies_cannot_say() - the policy cannot decide yet; the pod is requeued when it can. */
 bool policies_cannot_say(struct core *core, int64_t now_ns, struct policy_decision *decision);
 

@@ -187,8 +187,8 @@ static void narrow_pod(struct core *core, const char *const *names, size_t n, bo
 		usable[i] = usable[i] && (policy_book_units_of(book, policy, names[i]) & bit);
 }
 
-static void narrow_selected(struct core *core, const char *const *names, size_t n, bool *usable,
-	int64_t now_ns, struct policy_decision *decision)
+void policies_narrow(struct core *core, const char *const *names, size_t n, bool *usable, int64_t now_ns,
+	struct policy_decision *decision)
 {
 	if (!decision->selected)
 		return;
@@ -204,7 +204,7 @@ void core_policy_narrow(struct core *core, const struct policy_asked *asked, con
 	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision)
 {
 	policies_select(core, asked, now_ns, ret_decision);
-	narrow_selected(core, names, n, usable, now_ns, ret_decision);
+	policies_narrow(core, names, n, usable, now_ns, ret_decision);
 }
 
 void core_policy_recall(struct core *core, const struct policy_asked *asked, int64_t now_ns,
@@ -215,7 +215,7 @@ void core_policy_recall(struct core *core, const struct policy_asked *asked, int
 	if (!pod)
 		return;
 	if (!pod->fresh)
-		narrow_selected(core, NULL, 0, NULL, now_ns, ret_decision);
+		policies_narrow(core, NULL, 0, NULL, now_ns, ret_decision);
 	pod->fresh = false;
 	ret_decision->preempt = pod->preempt;
 }

@@ -73,13 +73,8 @@ struct policy_decision {
 void core_policy_narrow(struct core *core, const struct policy_asked *asked, const char *const *names,
 	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision);
 
-/* core_policy_narrow_gang() - the same for a pod of a gang that has not started, which goes whole into the
- * first unit that has room for as many of it as have to be placed. *ret_names: what is left of the names, in
- * malloc'ed memory; NULL: all, the policy has no say (yet). -ENOMEM. core_policy_take_gang() - the pod gets
- * its node there: its place in the unit is kept, and those of the others. */
-int core_policy_narrow_gang(struct core *core, const struct pod_facts *facts,
-	const struct policy_asked *asked, const char *const *names, size_t n, int64_t now_ns,
-	const char ***ret_names, size_t *ret_n, struct policy_decision *ret_decision);
+/* core_policy_take_gang() - the pod gets its node in the unit that policies_narrow_gang() has chosen for its
+ * gang: its place there is kept, and those of the others. */
 void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_decision *decision);
 
 /* core_policy_confirm() - the pod is about to be bound to this node: the place that it was given in a unit

@@ -16,6 +16,8 @@
 
 static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event);
 
+static void on_asked(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
+
 int journal_new(struct scheduler *scheduler, struct journal **ret_journal)
 {
 	struct journal *journal = calloc(1, sizeof(*journal));
@@ -27,6 +29,8 @@ int journal_new(struct scheduler *scheduler, struct journal **ret_journal)
 	strbuf_init(&journal->line, JOURNAL_BYTES_MAX / 2);
 	scheduler->core.ledger.listener = on_change;
 	scheduler->core.ledger.listener_data = journal;
+	scheduler->core.asked = on_asked;
+	scheduler->core.asked_data = journal;
 	*ret_journal = journal;
 	return 0;
 }
@@ -59,6 +63,7 @@ void journal_free(struct journal *journal)
 		return;
 	journal_stop(journal);
 	journal->scheduler->core.ledger.listener = NULL;
+	journal->scheduler->core.asked = NULL;
 	while (journal->n)
 		journal_drop_oldest(journal);
 	strbuf_release(&journal->before);
@@ -203,8 +208,10 @@ static void on_change(void *userdata, const struct ledger *ledger, const struct 
 	journal_add(journal, subject, event->key, &journal->before, &journal->line);
 }
 
-void journal_asked(struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n)
+/* Filter looks for a node among these. */
+static void on_asked(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n)
 {
+	struct journal *journal = userdata;
 	struct strbuf *line = &journal->line;
 
 	strbuf_clear(&journal->before);

@@ -29,9 +29,6 @@ void journal_free(struct journal *journal); /* accepts NULL */
 /* journal_number() - the next number in the order of everything that happens. */
 uint64_t journal_number(struct journal *journal);
 
-/* journal_asked() - filter looks for a node among these. */
-void journal_asked(struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n);
-
 /* journal_planned() - of the kind GANG_EVENT_PLAN, before what is held changes. */
 void journal_planned(struct journal *journal, const struct gang_event *event);
 

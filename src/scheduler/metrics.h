@@ -5,20 +5,8 @@
 
 #include "base/metrics.h"
 #include "core/bind.h"
+#include "core/filter.h"
 #include "core/placement/choose.h"
-
-enum filter_outcome {
-	FILTER_FITS,
-	FILTER_NO_NODE,	  /* all nodes have a reason not to fit */
-	FILTER_GANG,	  /* the pod waits for its gang, or for room for all of it */
-	FILTER_NOT_OURS,  /* the pod asks for no GPU of ours */
-	FILTER_IN_DOUBT,  /* the outcome of the pod's last Binding is not known */
-	FILTER_NOT_OWNER, /* another scheduler owns the ledger */
-	FILTER_NOT_READY, /* the cluster is not read yet */
-	FILTER_BAD_REQUEST,
-	FILTER_FAILED, /* out of memory */
-	FILTER_RESULT_MAX,
-};
 
 enum preempt_outcome {
 	PREEMPT_NODE,	   /* victims on one node, where GPUs are kept for the pod */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "kube/json-names.h"
 #include "kube/json.h"
@@ -86,6 +87,8 @@ static void filter(struct policies *policies, struct http_call *call, const char
 {
 	_cleanup_(question_release) struct question question = {0};
 	_cleanup_free_ bool *usable = NULL;
+	struct policy_pod_facts policy_facts;
+	struct policy_asked asked;
 	struct policy_decision decision;
 
 	pod_facts_init(&question.facts);
@@ -99,8 +102,10 @@ static void filter(struct policies *policies, struct http_call *call, const char
 		usable = malloc(question.nodes.n + 1);
 	if (usable) {
 		memset(usable, true, question.nodes.n);
-		policies_narrow(
-			policies, question.pod, question.nodes.names, question.nodes.n, usable, &decision);
+		policies_question(policies, question.pod, &policy_facts, &asked);
+		core_policy_narrow(&policies->scheduler->core, &asked, question.nodes.names, question.nodes.n,
+			usable, monotonic_ns(), &decision);
+		policies_note(policies, &decision);
 	}
 	if (usable && decision.selected)
 		answer_narrowed(policies, &question, &decision, usable, call);

@@ -76,11 +76,11 @@ static const char *metadata_text(struct json_object *pod, const char *key)
 	return text ? text : "";
 }
 
-/* facts: what asked->facts points to, which the core takes over. */
-static void read_question(struct policies *policies, struct json_object *pod, struct policy_pod_facts *facts,
+void policies_question(struct policies *policies, struct json_object *pod, struct policy_pod_facts *facts,
 	struct policy_asked *ret_asked)
 {
-	struct policy_namespace *ns = policies_namespace(policies, metadata_text(pod, "namespace"));
+	struct policy_namespace *ns = policies ? policies_namespace(policies, metadata_text(pod, "namespace"))
+					       : NULL;
 
 	*ret_asked = (struct policy_asked){.uid = metadata_text(pod, "uid")};
 	if (!ns)
@@ -92,7 +92,7 @@ static void read_question(struct policies *policies, struct json_object *pod, st
 		policy_pod_facts_release(facts);
 }
 
-static void note_decision(struct policies *policies, const struct policy_decision *decision)
+void policies_note(struct policies *policies, const struct policy_decision *decision)
 {
 	if (decision->answered)
 		policy_status_note((struct policy_namespace *)decision->space, decision->pod->policy,
@@ -101,42 +101,15 @@ static void note_decision(struct policies *policies, const struct policy_decisio
 		policies_look_soon(policies);
 }
 
-void policies_narrow(struct policies *policies, struct json_object *object, const char *const *names,
-	size_t n, bool *usable, struct policy_decision *ret_decision)
-{
-	struct policy_pod_facts facts;
-	struct policy_asked asked;
-
-	read_question(policies, object, &facts, &asked);
-	core_policy_narrow(
-		&policies->scheduler->core, &asked, names, n, usable, monotonic_ns(), ret_decision);
-	note_decision(policies, ret_decision);
-}
-
-int policies_narrow_gang(struct policies *policies, const struct pod_facts *pod, struct json_object *object,
-	const char *const *names, size_t n, const char ***ret_names, size_t *ret_n,
-	struct policy_decision *ret_decision)
-{
-	struct policy_pod_facts facts;
-	struct policy_asked asked;
-	int r;
-
-	read_question(policies, object, &facts, &asked);
-	r = core_policy_narrow_gang(&policies->scheduler->core, pod, &asked, names, n, monotonic_ns(),
-		ret_names, ret_n, ret_decision);
-	note_decision(policies, ret_decision);
-	return r;
-}
-
 void policies_recall(
 	struct policies *policies, struct json_object *object, struct policy_decision *ret_decision)
 {
 	struct policy_pod_facts facts;
 	struct policy_asked asked;
 
-	read_question(policies, object, &facts, &asked);
+	policies_question(policies, object, &facts, &asked);
 	core_policy_recall(&policies->scheduler->core, &asked, monotonic_ns(), ret_decision);
-	note_decision(policies, ret_decision);
+	policies_note(policies, ret_decision);
 }
 
 /* ---- what goes by time ---- */

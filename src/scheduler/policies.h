@@ -13,7 +13,9 @@
 struct http_call;
 struct json_object;
 struct policies;
+struct policy_asked;
 struct policy_decision;
+struct policy_pod_facts;
 struct metrics;
 struct pod_facts;
 struct scheduler;
@@ -34,13 +36,13 @@ void policies_forget_pod(struct policies *policies, const char *uid, struct json
 /* policies_look_anew() - a LIST of all pods is complete, or else one of all nodes. policies: NULL is none. */
 void policies_look_anew(struct policies *policies, bool pods);
 
-/* policies_narrow(), policies_narrow_gang(), policies_recall() - as core_policy_narrow(), ...
- * (core/policies.h), for the pod as kube-scheduler shows it. */
-void policies_narrow(struct policies *policies, struct json_object *pod, const char *const *names, size_t n,
-	bool *usable, struct policy_decision *ret_decision);
-int policies_narrow_gang(struct policies *policies, const struct pod_facts *facts, struct json_object *pod,
-	const char *const *names, size_t n, const char ***ret_names, size_t *ret_n,
-	struct policy_decision *ret_decision);
+/* policies_question() - what the core is asked for the pod as kube-scheduler shows it; *facts is its memory,
+ * which the core takes over. policies_note() - what the core decided. */
+void policies_question(struct policies *policies, struct json_object *pod, struct policy_pod_facts *facts,
+	struct policy_asked *ret_asked);
+void policies_note(struct policies *policies, const struct policy_decision *decision);
+
+/* policies_recall() - core_policy_recall() for the pod as kube-scheduler shows it. */
 void policies_recall(
 	struct policies *policies, struct json_object *pod, struct policy_decision *ret_decision);
 

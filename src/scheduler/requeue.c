@@ -90,15 +90,6 @@ static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int
 	requeuer_look(requeuer);
 }
 
-void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod)
-{
-	struct scheduler *scheduler = requeuer->scheduler;
-
-	reported(requeuer, pod,
-		requeue_list_rejected(
-			&scheduler->core.requeues, pod, &scheduler->core.ledger, monotonic_ns()));
-}
-
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
 {
 	reported(requeuer, pod,

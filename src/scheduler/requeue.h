@@ -20,7 +20,6 @@ void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 
 /* Reports to scheduler->core.requeues, as requeue_list_*() of the same name in core/requeue.h, and a look
  * soon if that is worth it. If there are too many pods, or no memory, a message in the log says so. */
-void requeuer_rejected(struct requeuer *requeuer, const struct pod_facts *pod);
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
 
 /* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look

@@ -174,28 +174,6 @@ static void look(struct sim *sim, int pair)
 	ration_carry_out(sim, pair);
 }
 
-bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node)
-{
-	struct core *core = ration_core(sim, pair);
-	const char *known[NODES_MAX], *node = NULL, *text = "";
-	struct gpus_seen before;
-	enum gang_answer answer;
-	size_t n = 0;
-
-	for (int i = 0; i < sim->n_nodes; i++)
-		if (names & (1 << i))
-			known[n++] = sim->nodes[i].name;
-	gpus_look(sim, pair, &before);
-	answer = core_filter_gang(core, facts, known, n, sim->now_ns, &node, &text);
-	if (answer == GANG_NONE)
-		return false;
-	gpus_check_plans(sim, pair, &before);
-	*ret_node = answer == GANG_NODE ? node[1] - '0' : -1;
-	if (answer == GANG_WAIT)
-		say(sim, "ration %d: filter of %s: %s", pair, facts->uid, text);
-	return true;
-}
-
 /* What is known of gangs has changed from outside of the core. */
 static void changed(struct sim *sim, int pair)
 {

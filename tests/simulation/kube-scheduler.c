@@ -169,7 +169,8 @@ static struct unit_sum requested(const struct sim *sim, const struct kube_schedu
 
 static struct unit_sum allocatable(const struct sim *sim, int node)
 {
-	struct unit_sum sum = {.core = sim->plan->core_mem[node] ? sim->plan->n_gpus[node] * CORE_PER_GPU : 0};
+	struct unit_sum sum = {
+		.core = sim->plan->core_mem[node] ? sim->plan->n_gpus[node] * CORE_PER_GPU : 0};
 
 	if (terms_whole(sim, node))
 		return (struct unit_sum){.whole = sim->plan->n_gpus[node]};

@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "core/placement/decide.h"
-#include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
 #include "sim.h"
 
@@ -22,6 +21,8 @@ struct core *ration_core(struct sim *sim, int pair)
 }
 
 static const struct bind_ops ops;
+static void look_before_choice(
+	void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
 
 void ration_start(struct sim *sim, int pair)
 {
@@ -36,6 +37,8 @@ void ration_start(struct sim *sim, int pair)
 	core_init(&ration->core, &rules);
 	ration->core.binds.ops = ops;
 	ration->core.binds.ops.userdata = ration;
+	ration->core.asked = look_before_choice;
+	ration->core.asked_data = ration;
 	ration->core.resizings.ops = size_ops(ration);
 	memset(ration->held, -1, sizeof(ration->held));
 	controller_start(sim, pair);
@@ -315,24 +318,6 @@ static void filter_answers(struct sim *sim, int pair, int pod, int nodes)
 		sim->kube_schedulers[pair].epoch, pair, pod, nodes);
 }
 
-static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int pod, int node)
-{
-	struct ration *ration = &sim->rations[pair];
-	const struct ledger_pod *known;
-	struct gpus_seen before;
-	int r;
-
-	if (facts->request.whole)
-		gpus_look(sim, pair, &before);
-	r = decide_hold(&ration->core.ledger, facts, sim->nodes[node].name, sim->now_ns);
-	known = ledger_pod(&ration->core.ledger, facts->uid);
-	if (r == FITS && facts->request.whole && known)
-		gpus_check(sim, pair, &before, pod, node, api_gpus(sim, node, &known->placement));
-	ration->held[pod] = r == FITS ? (int8_t)node : -1;
-	if (sim->broken == BREAK_IGNORE_HOLD)
-		ledger_drop_hold(&ration->core.ledger, facts->uid);
-}
-
 static int number_of(const struct node_ledger *node)
 {
 	return node->facts.name[1] - '0';
@@ -352,41 +337,69 @@ static int answer_of(struct sim *sim, int pair, int pod, const struct node_ledge
 	return answer;
 }
 
-static int filter(struct sim *sim, int pair, int pod, int names)
+/* Called just before a GPU is reserved. */
+static void look_before(void *userdata)
+{
+	struct ration *ration = userdata;
+
+	gpus_look(ration->sim, ration->pair, &ration->before);
+}
+
+/* Called just before filter chooses. */
+static void look_before_choice(
+	void *userdata, const struct pod_facts *pod, const char *const *names, size_t n)
+{
+	look_before(userdata);
+}
+
+/* What filter holds. */
+static void check_hold(struct sim *sim, int pair, int pod, const struct filter_answer *answer)
 {
 	struct ration *ration = &sim->rations[pair];
+	const char *uid = sim->pods[pod].uid_text;
+	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, uid);
+	int node = answer->n_nodes ? number_of(answer->nodes[0]) : -1;
+
+	ration->held[pod] = (int8_t)(answer->hold_error ? -1 : node);
+	if (answer->hold_error == 0 && node >= 0 && sim->pods[pod].shape.whole && known)
+		gpus_check(sim, pair, &ration->before, pod, node, api_gpus(sim, node, &known->placement));
+	if (sim->broken == BREAK_IGNORE_HOLD)
+		ledger_drop_hold(&ration->core.ledger, uid);
+}
+
+static int filter(struct sim *sim, int pair, int pod, int names)
+{
+	struct core *core = ration_core(sim, pair);
 	const struct state unbound = {
 		.exists = true, .node = -1, .gang = sim->kube_schedulers[pair].seen[pod].gang};
 	struct pod_facts facts = api_facts(sim, pod, &unbound);
-	const struct ledger_pod *known = ledger_pod(&ration->core.ledger, facts.uid);
-	const struct node_ledger *fitting[NODES_MAX];
-	int answer, node;
-	size_t n = 0;
+	_cleanup_filter_answer_ struct filter_answer answer = {0};
+	const char *asked[NODES_MAX];
+	struct filter_question question = {.pod = &facts, .names = asked};
+	struct gpus_seen before;
 
-	note_call(sim, pair);
-	if (known && known->occupancy == OCCUPANCY_RESERVED)
-		return -1;
-	if (controller_filter(sim, pair, &facts, names, &node))
-		return node < 0 ? 15 : 0xff0 | node;
-	ledger_expire(&ration->core.ledger, sim->now_ns);
-	ledger_drop_hold(&ration->core.ledger, facts.uid);
-	ration->held[pod] = -1;
 	for (int i = 0; i < sim->n_nodes; i++)
-		if ((names & (1 << i)) &&
-			ledger_choose(&ration->core.ledger, sim->nodes[i].name, &facts, NULL) == FITS)
-			fitting[n++] = ledger_node(&ration->core.ledger, sim->nodes[i].name);
-	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, n);
-	if (n == 0) {
-		if (requeue_list_rejected(&ration->core.requeues, &facts, &ration->core.ledger, sim->now_ns) <
-			0)
-			sim->truncated = "out of memory";
-		return 15;
-	}
-	if (rank_nodes(&ration->core.ledger, fitting, n, SIZE_MAX, &facts) < 0)
+		if (names & (1 << i))
+			asked[question.n++] = sim->nodes[i].name;
+	note_call(sim, pair);
+	gpus_look(sim, pair, &before);
+	core_filter(core, &question, sim->now_ns, &answer);
+	if (answer.outcome == FILTER_FAILED || answer.requeue_error < 0)
 		sim->truncated = "out of memory";
-	answer = answer_of(sim, pair, pod, fitting, n);
-	hold(sim, pair, &facts, pod, number_of(fitting[0]));
-	return answer;
+	if (answer.outcome == FILTER_GANG)
+		say(sim, "ration %d: filter of %s: %s", pair, facts.uid, answer.text);
+	if (answer.outcome == FILTER_IN_DOUBT || answer.outcome == FILTER_FAILED)
+		return -1;
+	if (answer.outcome == FILTER_GANG || answer.planned) {
+		gpus_check_plans(sim, pair, &before);
+		return answer.planned ? 0xff0 | number_of(answer.nodes[0]) : 15;
+	}
+	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, answer.n_fitting);
+	sim->rations[pair].held[pod] = -1;
+	if (answer.outcome == FILTER_NO_NODE)
+		return 15;
+	check_hold(sim, pair, pod, &answer);
+	return answer_of(sim, pair, pod, answer.nodes, answer.n_nodes);
 }
 
 /* ---- Bindings ---- */
@@ -399,14 +412,6 @@ static int pod_of(const struct bind *bind)
 static int node_of(const struct bind *bind)
 {
 	return bind->what.node[1] - '0';
-}
-
-/* Called just before a GPU is reserved. */
-static void look_before(void *userdata)
-{
-	struct ration *ration = userdata;
-
-	gpus_look(ration->sim, ration->pair, &ration->before);
 }
 
 /* The GPUs of the pod are reserved. */

@@ -637,7 +637,6 @@ void ration_carry_out(struct sim *sim, int pair);
 /* gang-controller.c */
 void controller_start(struct sim *sim, int pair);
 void controller_carry_out(struct sim *sim, int pair);
-bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
 /* Either enough of the pod's gang have their GPUs now, or no Binding leaves. */
 void controller_check_sent(struct sim *sim, int pair, int pod);
 void controller_on_event(struct sim *sim, const struct event *event);

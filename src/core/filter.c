@@ -1,0 +1,210 @@
+#include "core/filter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "core/core.h"
+#include "core/placement/decide.h"
+#include "core/placement/rank.h"
+#include "core/policies-internal.h"
+
+#define SCORE_MAX 10
+
+void filter_answer_release(struct filter_answer *answer)
+{
+	free(answer->nodes);
+	free(answer->verdicts);
+	*answer = (struct filter_answer){0};
+}
+
+static int offer_planned(const struct node_ledger *node, struct filter_answer *answer)
+{
+	answer->nodes = malloc(sizeof(*answer->nodes));
+	if (!answer->nodes)
+		return -ENOMEM;
+	answer->nodes[0] = node;
+	answer->n_nodes = answer->n_fitting = 1;
+	answer->planned = true;
+	answer->outcome = FILTER_FITS;
+	return 0;
+}
+
+/* A pod whose gang has not started gets the node that is planned for it, or none. Returns 1 if the pod takes
+ * the normal path, 0 if it is answered, or -ENOMEM. */
+static int filter_gang(struct core *core, const struct filter_question *question, int64_t now_ns,
+	struct filter_answer *answer)
+{
+	_cleanup_free_ const char **narrowed = NULL;
+	const struct node_ledger *planned = NULL;
+	const char *node = NULL, *text = NULL;
+	size_t n = question->n;
+
+	if (question->pod->gang && answer->policy.selected &&
+		policies_narrow_gang(core, question->pod, question->names, question->n, now_ns, &narrowed, &n,
+			&answer->policy) < 0)
+		return -ENOMEM;
+	if (core_filter_gang(core, question->pod, narrowed ? narrowed : question->names, n, now_ns, &node,
+		    &text) == GANG_NONE)
+		return 1;
+	if (node && narrowed)
+		core_policy_take_gang(core, now_ns, &answer->policy);
+	else if (narrowed && !n)
+		text = answer->policy.text;
+	if (node)
+		planned = ledger_node(&core->ledger, node);
+	if (planned)
+		return offer_planned(planned, answer);
+	answer->outcome = FILTER_GANG;
+	answer->text = text;
+	return 0;
+}
+
+/* What the pod's ResourcePolicy does not let it use now is as good as unfit. */
+static int apply_policy(struct core *core, const struct filter_question *question, int64_t now_ns,
+	struct filter_answer *answer)
+{
+	_cleanup_free_ bool *usable = calloc(question->n + 1, sizeof(*usable));
+
+	if (!usable)
+		return -ENOMEM;
+	for (size_t i = 0; i < question->n; i++)
+		usable[i] = answer->verdicts[i].reject_reason == FITS;
+	policies_narrow(core, question->names, question->n, usable, now_ns, &answer->policy);
+	for (size_t i = 0; i < question->n; i++)
+		if (answer->verdicts[i].reject_reason == FITS && !usable[i])
+			answer->verdicts[i].reject_reason = REJECT_POLICY_UNIT;
+	return 0;
+}
+
+static int judge_nodes(struct core *core, const struct filter_question *question, int64_t now_ns,
+	struct filter_answer *answer)
+{
+	answer->verdicts = calloc(question->n + 1, sizeof(*answer->verdicts));
+	answer->nodes = calloc(question->n + 1, sizeof(*answer->nodes));
+	if (!answer->verdicts || !answer->nodes)
+		return -ENOMEM;
+	ledger_feasibility(&core->ledger, question->names, question->n, question->pod, answer->verdicts);
+	if (answer->policy.selected && apply_policy(core, question, now_ns, answer) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < question->n; i++) {
+		const struct node_verdict *verdict = &answer->verdicts[i];
+
+		if (verdict->reject_reason == FITS)
+			answer->nodes[answer->n_fitting++] = verdict->node;
+		else
+			answer->reject_reasons[verdict->reject_reason]++;
+	}
+	return 0;
+}
+
+/* Tells a recording what is chosen from: the nodes that the policy unit has left, where a policy has a say.
+ */
+static int tell_asked(
+	struct core *core, const struct filter_question *question, const struct filter_answer *answer)
+{
+	_cleanup_free_ const char **names = NULL;
+	size_t n = 0;
+
+	if (!core->asked)
+		return 0;
+	if (!answer->policy.selected) {
+		core->asked(core->asked_data, question->pod, question->names, question->n);
+		return 0;
+	}
+	names = calloc(question->n + 1, sizeof(*names));
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < question->n; i++)
+		if (answer->verdicts[i].reject_reason != REJECT_POLICY_UNIT)
+			names[n++] = question->names[i];
+	core->asked(core->asked_data, question->pod, names, n);
+	return 0;
+}
+
+static int filter_pod(struct core *core, const struct filter_question *question, int64_t now_ns,
+	struct filter_answer *answer)
+{
+	const struct pod_facts *pod = question->pod;
+	size_t best = question->best ? question->best : SIZE_MAX;
+	int r = filter_gang(core, question, now_ns, answer);
+
+	if (r <= 0)
+		return r;
+	ledger_expire(&core->ledger, now_ns);
+	ledger_drop_hold(&core->ledger, pod->uid);
+	if (judge_nodes(core, question, now_ns, answer) < 0 || tell_asked(core, question, answer) < 0)
+		return -ENOMEM;
+	if (!answer->n_fitting) {
+		answer->outcome = FILTER_NO_NODE;
+		answer->requeue_error = requeue_list_rejected(&core->requeues, pod, &core->ledger, now_ns);
+		return 0;
+	}
+	if (rank_nodes(&core->ledger, answer->nodes, answer->n_fitting, best, pod) < 0)
+		return -ENOMEM;
+	answer->outcome = FILTER_FITS;
+	answer->n_nodes = best < answer->n_fitting ? best : answer->n_fitting;
+	answer->hold_error = decide_hold(&core->ledger, pod, answer->nodes[0]->facts.name, now_ns);
+	return 0;
+}
+
+void core_filter(struct core *core, const struct filter_question *question, int64_t now_ns,
+	struct filter_answer *ret_answer)
+{
+	const struct ledger_pod *known = ledger_pod(&core->ledger, question->pod->uid);
+
+	*ret_answer = (struct filter_answer){.outcome = FILTER_NOT_OURS};
+	if (known && known->occupancy == OCCUPANCY_RESERVED) {
+		ret_answer->outcome = FILTER_IN_DOUBT;
+		ret_answer->text = "the outcome of this pod's last Binding is not known yet, trying again";
+	}
+	if (request_is_empty(&question->pod->request) || ret_answer->outcome == FILTER_IN_DOUBT) {
+		if (question->policy.facts)
+			policy_pod_facts_release(question->policy.facts);
+		return;
+	}
+	policies_select(core, &question->policy, now_ns, &ret_answer->policy);
+	if (filter_pod(core, question, now_ns, ret_answer) < 0)
+		ret_answer->outcome = FILTER_FAILED;
+}
+
+/* ---- prioritize ---- */
+
+static int score_of(const struct node_ledger *const *ranked, size_t n, const struct node_ledger *node)
+{
+	for (size_t i = 0; i < n && i < SCORE_MAX; i++)
+		if (ranked[i] == node)
+			return SCORE_MAX - (int)i;
+	return 0;
+}
+
+int core_prioritize(
+	struct core *core, const struct pod_facts *pod, const char *const *names, size_t n, int *ret_scores)
+{
+	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
+	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
+	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
+	/* The held node was best when filter looked, and the hold itself must not turn spread away. */
+	const struct node_ledger *held = known && known->node ? ledger_node(&core->ledger, known->node)
+							      : NULL;
+	size_t n_known = 0;
+
+	if (!nodes || !ranked)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		nodes[i] = ledger_node(&core->ledger, names[i]);
+		if (nodes[i])
+			ranked[n_known++] = nodes[i];
+	}
+	if (rank_nodes(&core->ledger, ranked, n_known, SCORE_MAX, pod) < 0)
+		n_known = 0;
+	for (size_t i = 0; i < n; i++) {
+		int score = nodes[i] ? score_of(ranked, n_known, nodes[i]) : 0;
+
+		if (nodes[i] && nodes[i] == held)
+			ret_scores[i] = SCORE_MAX;
+		else
+			ret_scores[i] = score == SCORE_MAX ? SCORE_MAX - 1 : score;
+	}
+	return 0;
+}
