@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/events.h"
+#include "core/policies.h"
 #include "core/registry/node-ledger.h"
 
 /* How many requests may be under way. */

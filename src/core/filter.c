@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "core/core.h"
+#include "core/events.h"
 #include "core/placement/decide.h"
 #include "core/placement/rank.h"
 #include "core/policies-internal.h"

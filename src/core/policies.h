@@ -10,30 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/table.h"
-#include "core/policy/policy-book.h"
+#include "core/policy-spaces.h"
 
 struct core;
 struct error;
 struct pod_facts;
-
-/* A namespace with ResourcePolicies, or with pods that still have costs of ours. */
-struct policy_space {
-	char *name; /* malloc'ed; the caller's, as the struct is */
-	struct policy_book book;
-	bool is_read;	    /* the book has the pods of the namespace */
-	bool changed;	    /* pods may need something to be written; the caller ends it */
-	uint64_t looked_at; /* book.freed, when pods that wait were told of it */
-};
-
-struct policy_spaces {
-	struct table by_name; /* struct policy_space, the caller's */
-	struct policy_nodes nodes;
-	bool known; /* the API server has said which ResourcePolicies there are, or that it knows none */
-	int64_t watched_ns; /* since when the watch of pods is open, for all that is known each second; 0: it
-			       is not */
-	uint64_t given, waited; /* answers of both kinds */
-};
 
 /* policy_spaces_init() - known: there are none until spaces are added. */
 void policy_spaces_init(struct policy_spaces *spaces);

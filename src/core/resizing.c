@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/core.h"
+#include "core/placement/decide.h"
 #include "core/registry/resize.h"
 
 #define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */

@@ -5,7 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/bind.h"
 #include "core/core.h"
+#include "core/events.h"
+#include "core/filter.h"
+#include "core/policies.h"
+#include "core/resizing.h"
 #include "core/preemption/budget.h"
 #include "scheduler/metrics.h"
 

@@ -1,4 +1,4 @@
-#include "core/core.h"
+#include "core/events.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,6 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "core/bind.h"
+#include "core/policies.h"
+#include "core/resizing.h"
 
 /* No answer of the API server is that late: our requests wait 5 s at most. */
 #define FORGOTTEN_S 15

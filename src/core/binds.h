@@ -1,0 +1,79 @@
+/* binds.h - the binds of a core, and what they ask of its caller. The functions are in bind.h. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/list.h"
+
+struct placement;
+struct pod_facts;
+
+/* How a call of bind ends. */
+enum bind_outcome {
+	BIND_BOUND,
+	BIND_NO_GPU,	     /* full by now, or not what the pod asks for */
+	BIND_REFUSED,	     /* by the API server, surely without effect */
+	BIND_IN_DOUBT,	     /* no answer, or an answer that does not tell */
+	BIND_POD_UNREADABLE, /* the API server did not show the pod, or not in a form that we understand */
+	BIND_POD_REPLACED,   /* another uid */
+	BIND_GANG,	     /* not all of its gang could be bound */
+	BIND_LATE,	     /* waited too long for its turn */
+	BIND_ABANDONED,	     /* kube-scheduler has hung up */
+	BIND_NOT_OWNER,	     /* another scheduler owns the ledger, or the Lease could not be renewed */
+	BIND_NOT_READY,	     /* the cluster is not read yet: never in a struct bind */
+	BIND_BAD_REQUEST,    /* likewise */
+	BIND_FAILED,	     /* on our own side: out of memory */
+	BIND_RESULT_MAX,
+};
+
+/* Which pod goes to which node. */
+struct bind_target {
+	char *uid, *namespace_, *name, *node; /* malloc'ed */
+};
+
+/* What the caller has to do for a bind. */
+enum bind_order {
+	BIND_LIST_NODE, /* list the pods of its node: core_show_pod() for each, then core_node_listed() */
+	BIND_READ_POD,	/* read the pod: core_bind_pod_read() */
+	BIND_SEND,	/* send bind->text: core_binding_answered() */
+	BIND_ANSWER,	/* answer kube-scheduler by outcome and error: core_bind_is_answered() */
+};
+
+struct bind {
+	struct list item;	/* where it waits, or is in flight or doubtful */
+	struct list order_item; /* in binds->orders */
+	enum bind_order order;
+	struct bind_target what;
+	void *caller; /* the caller's own */
+	int64_t asked_ns;
+	int64_t leadership_period; /* of the list of its node */
+	int64_t doubt_ends_ns;
+	char *text; /* the Binding, between its reservation and its answer */
+	enum bind_outcome outcome;
+	struct error error; /* "": bound */
+};
+
+/* What a bind asks of the caller at once. All but write_binding may be NULL. None may change the core. */
+struct bind_ops {
+	/* A GPU is about to be reserved. */
+	void (*about_to_reserve)(void *userdata);
+	/* The Binding as text, malloc'ed; NULL with a sentence. placement NULL: the pod asks for no GPU.
+	 * forming: its gang has not started. */
+	char *(*write_binding)(void *userdata, const struct bind *bind, const struct pod_facts *facts,
+		const struct placement *placement, bool forming, struct error *err);
+	/* kube-scheduler has closed the connection of this call: it has forgotten the pod, and binding it now
+	 * would be behind its back. */
+	bool (*caller_is_gone)(void *userdata, const struct bind *bind);
+	void *userdata;
+};
+
+struct binds {
+	struct bind_ops ops;
+	struct list queued, awaiting_list, gathering, in_flight, doubtful; /* bind.item */
+	struct list orders;						   /* bind.order_item */
+	size_t n_in_flight;
+	size_t n_open; /* not answered yet */
+};

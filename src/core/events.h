@@ -1,0 +1,69 @@
+/* events.h - how the core follows what the API server and kube-scheduler say: each function is an event, and
+ * the time is an argument. Pure. Other events are in filter.h, bind.h, policies.h and resizing.h.
+ *
+ * After an event the caller carries out what has been ordered: core_next_bind_order() (bind.h),
+ * core_next_resize_order() (resizing.h) and core_next_gang_order(), until none has any.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+/* core_init() - ownership is LEDGER_OWNER_US for ever until it is set. rules: NULL: gangs have no times, for
+ * tests without gangs. */
+void core_init(struct core *core, const struct gang_rules *rules);
+void core_release(struct core *core);
+
+/* core_see_pod() - the watch shows the pod. verdict: a number that changes when kube-scheduler says anew that
+ * the pod is unschedulable; 0 if it does not say so. -ENOMEM: the pod was not taken. */
+int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t verdict, int64_t now_ns);
+
+/* core_pod_is_gone() - the API server has the pod no more. shown: its last state has been seen; otherwise its
+ * containers may run. -ENOMEM: the ledger has the pod as it was. */
+int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now_ns);
+
+/* core_show_pod() - an answer to a request of ours, not the watch, shows the pod bound. What the watch has
+ * shown later counts, and so does an end that it has told. -ENOMEM. */
+int core_show_pod(struct core *core, const struct pod_facts *facts);
+
+/* core_nodes_are_listed(), core_pods_are_listed() - a LIST of all nodes or pods is complete. Returns how many
+ * waiting pods could not be queued for another attempt, since too many wait. */
+void core_nodes_are_listed(struct core *core, int64_t now_ns);
+size_t core_pods_are_listed(struct core *core, int64_t now_ns);
+
+/* core_is_unlisted() - the pod occupies a GPU and the watch has not shown it: if it ended in a gap of the
+ * watch, nothing tells. After each LIST the caller asks for such pods, and tells the answer by
+ * core_pod_is_verified(): an answer that is not clear changes nothing. Returns whether the pod's end is new;
+ * facts: what the API server shows, for POD_ENDED and POD_IS_THERE. */
+bool core_is_unlisted(const struct ledger_pod *pod);
+enum pod_verified { POD_UNCLEAR, POD_GONE, POD_ENDED, POD_IS_THERE };
+bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified what,
+	const struct pod_facts *facts, int64_t now_ns);
+
+/* core_tick() - once a second: what ends by time. */
+void core_tick(struct core *core, int64_t now_ns);
+
+/* core_see_gang_pod() - as gangs_see_pod(): another question than the watch's shows the pod (listed false).
+ * core_filter_gang() - filter for a pod of a gang; as gangs_filter(). GANG_NONE: like any pod.
+ * core_fail_gang() - the gang of this pod cannot be bound as it stands. */
+int core_see_gang_pod(struct core *core, const struct pod_facts *facts, bool listed, int64_t now_ns);
+enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod, const char *const *names,
+	size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);
+void core_fail_gang(struct core *core, const char *uid, const char *why, int64_t now_ns);
+
+/* core_look_at_gangs_within() - a look at the gangs is due after this delay at the latest.
+ * core_look_at_gangs() - the look. Afterwards, and whenever the ledger may have changed, the caller arms a
+ * timer for gangs_look_ns. core_gangs_may_look() - the ledger may have changed. */
+#define CORE_LOOK_DELAY_NS (INT64_C(50) * 1000 * 1000) /* one look for a burst of events */
+void core_look_at_gangs_within(struct core *core, int64_t delay_ns, int64_t now_ns);
+void core_gangs_may_look(struct core *core, int64_t now_ns);
+void core_look_at_gangs(struct core *core, int64_t now_ns);
+
+/* core_next_gang_order() - what the caller has to do for a gang, but for GANG_GO and GANG_TURN_AWAY, which
+ * the core does. NULL: nothing. The caller frees it by gang_order_free(). core_follow_gangs() - after a
+ * function of gang.h that says that orders may follow. */
+struct gang_order *core_next_gang_order(struct core *core);
+void core_follow_gangs(struct core *core, int64_t now_ns);
