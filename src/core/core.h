@@ -1,4 +1,5 @@
-/* core.h - the state on which the scheduler decides. events.h has how it follows the outside. */
+/* core.h - the state on which the scheduler decides. Its functions are in events.h, filter.h, bind.h,
+ * policies.h and resizing.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -48,7 +48,7 @@ static int filter_gang(struct core *core, const struct filter_question *question
 	if (core_filter_gang(core, question->pod, narrowed ? narrowed : question->names, n, now_ns, &node,
 		    &text) == GANG_NONE)
 		return 1;
-	if (node && narrowed)
+	if (node && narrowed && n)
 		core_policy_take_gang(core, now_ns, &answer->policy);
 	else if (narrowed && !n)
 		text = answer->policy.text;
@@ -155,7 +155,7 @@ void core_filter(struct core *core, const struct filter_question *question, int6
 	const struct ledger_pod *known = ledger_pod(&core->ledger, question->pod->uid);
 
 	*ret_answer = (struct filter_answer){.outcome = FILTER_NOT_OURS};
-	if (known && known->occupancy == OCCUPANCY_RESERVED) {
+	if (!request_is_empty(&question->pod->request) && known && known->occupancy == OCCUPANCY_RESERVED) {
 		ret_answer->outcome = FILTER_IN_DOUBT;
 		ret_answer->text = "the outcome of this pod's last Binding is not known yet, trying again";
 	}

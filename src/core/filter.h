@@ -35,7 +35,9 @@ struct filter_question {
 
 struct filter_answer {
 	enum filter_outcome outcome;
-	const char *text; /* FILTER_GANG, FILTER_IN_DOUBT: why; valid until the next event */
+	/* FILTER_GANG, FILTER_IN_DOUBT: why; valid until the next event, and while this struct stays where it
+	 * is. */
+	const char *text;
 	/* FILTER_FITS: the offered nodes, best first, where the GPU of the first is held. */
 	const struct node_ledger **nodes; /* malloc'ed; the nodes are valid until the next event */
 	size_t n_nodes, n_fitting;
@@ -49,10 +51,9 @@ struct filter_answer {
 void filter_answer_release(struct filter_answer *answer);
 #define _cleanup_filter_answer_ _cleanup_(filter_answer_release)
 
-/* core_filter() - kube-scheduler asks for the pod. The hold costs a failed bind at worst if it fails, never a
- * wrong GPU: prioritize is not called when one node is left, so filter is the only place that every pod
- * passes.
- */
+/* core_filter() - kube-scheduler asks for the pod. The GPU of the best node is held until bind, here and not
+ * in prioritize, which kube-scheduler skips when one node is left. If the hold fails, that costs a failed
+ * bind at worst, never a wrong GPU. */
 void core_filter(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *ret_answer);
 

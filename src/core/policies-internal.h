@@ -25,7 +25,11 @@ bool policies_cannot_say(struct core *core, int64_t now_ns, struct policy_decisi
 void policies_ask(struct core *core, uint32_t together, uint64_t room, int64_t now_ns,
 	struct policy_decision *decision);
 void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_decision *decision);
-void policies_wait(struct core *core, int64_t now_ns, const struct policy_decision *decision);
+void policies_wait(struct core *core, int64_t now_ns, struct policy_decision *decision);
+
+/* core_policy_take_gang() - the pod gets its node in the unit that policies_narrow_gang() has chosen for its
+ * gang: its place there is kept, and those of the others. */
+void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_decision *decision);
 
 /* policies_drop_given_up() - what was taken for pods that did not ask, whose gang has no plan any more. */
 void policies_drop_given_up(struct core *core, struct policy_space *space);

@@ -52,28 +52,29 @@ static struct pod_facts requeue_facts(const struct policy_pod *pod)
 		.priority = pod->facts.priority};
 }
 
-void core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
+int core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
 	int64_t until_ns, int64_t now_ns)
 {
 	const struct pod_facts facts = requeue_facts(pod);
 
-	requeue_list_has_no_unit(&core->requeues, &facts, space->book.freed, until_ns, now_ns);
+	return requeue_list_has_no_unit(&core->requeues, &facts, space->book.freed, until_ns, now_ns);
 }
 
-void core_policy_found_waiting(
+int core_policy_found_waiting(
 	struct core *core, struct policy_space *space, const struct policy_pod *pod, int64_t now_ns)
 {
 	const struct pod_facts facts = requeue_facts(pod);
 
-	requeue_list_found_without_unit(&core->requeues, &facts, space->book.freed, now_ns);
+	return requeue_list_found_without_unit(&core->requeues, &facts, space->book.freed, now_ns);
 }
 
-static void pod_waits(struct core *core, struct policy_space *space, struct policy_pod *pod, int64_t until_ns,
-	int64_t now_ns, const char *text)
+static void pod_waits(struct core *core, struct policy_decision *decision, int64_t until_ns, int64_t now_ns)
 {
+	struct policy_pod *pod = decision->pod;
+
 	pod->asked = true;
-	snprintf(pod->text, sizeof(pod->text), "%s", text);
-	core_policy_wait_until(core, space, pod, until_ns, now_ns);
+	snprintf(pod->text, sizeof(pod->text), "%s", decision->text);
+	decision->requeue_error = core_policy_wait_until(core, decision->space, pod, until_ns, now_ns);
 	core->policies.waited++;
 }
 
@@ -95,6 +96,8 @@ struct policy_pod *policies_select(struct core *core, const struct policy_asked 
 	*ret_decision = (struct policy_decision){.space = space};
 	if (space && asked->facts)
 		pod = policy_book_set_pod(&space->book, asked->facts, false);
+	else if (asked->facts)
+		policy_pod_facts_release(asked->facts);
 	if (pod)
 		pod->forget_ns = now_ns + FORGET_NS;
 	if (space && !pod && policy_book_is_gone(&space->book, asked->uid)) {
@@ -125,7 +128,7 @@ bool policies_cannot_say(struct core *core, int64_t now_ns, struct policy_decisi
 	else
 		return false;
 	decision->preempt = pod->preempt = 0;
-	pod_waits(core, decision->space, pod, 0, now_ns, decision->text);
+	pod_waits(core, decision, 0, now_ns);
 	return true;
 }
 
@@ -149,10 +152,9 @@ void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_
 	core->policies.given++;
 }
 
-void policies_wait(struct core *core, int64_t now_ns, const struct policy_decision *decision)
+void policies_wait(struct core *core, int64_t now_ns, struct policy_decision *decision)
 {
-	pod_waits(core, decision->space, decision->pod, wait_ends(decision->pod, &decision->answer, now_ns),
-		now_ns, decision->text);
+	pod_waits(core, decision, wait_ends(decision->pod, &decision->answer, now_ns), now_ns);
 }
 
 static uint64_t room_of(const struct policy_book *book, const struct resource_policy *policy,
@@ -229,6 +231,7 @@ bool policy_may_preempt(const struct policy_decision *decision, const char *node
 
 /* ---- bind ---- */
 
+/* The lowest of these units (bits) in which the pod can be counted, by its labels as they are; -1: none. */
 static int policy_to_confirm(const struct policy_pod *pod, uint64_t policies)
 {
 	for (size_t i = 0; i < pod->policy->n_units; i++)
@@ -277,7 +280,8 @@ int core_policy_confirm(struct core *core, const char *namespace_, const char *u
 
 /* ---- what goes by time ---- */
 
-/* Before the pods of the namespace are read, an attempt would be in vain. */
+/* What was freed is told to the pods that wait for it. Before the pods of the namespace are read, an attempt
+ * would be in vain. */
 static void look_at(struct core *core, struct policy_space *space)
 {
 	policy_book_settle(&space->book);

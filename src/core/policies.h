@@ -35,14 +35,15 @@ struct policy_asked {
 
 /* What the pod's policy says. */
 struct policy_decision {
-	bool selected;	  /* a policy has a say; else all that follows is empty */
-	bool gone;	  /* likewise, since the pod's end was told: nothing is for it */
-	bool owes_marks;  /* the pod may use a unit of which it lacks podLabels or podAnnotations */
-	bool answered;	  /* the policy was asked anew: answer is what it said */
-	uint64_t preempt; /* bits of units */
+	bool selected;	   /* a policy has a say; else all that follows is empty */
+	bool gone;	   /* likewise, since the pod's end was told: nothing is for it */
+	bool owes_marks;   /* the pod may use a unit of which it lacks podLabels or podAnnotations */
+	bool answered;	   /* the policy was asked anew: answer is what it said */
+	uint64_t preempt;  /* bits of units */
+	int requeue_error; /* the pod waits, and will not be requeued: -ENOMEM, -E2BIG; else 0 */
 	struct policy_space *space;
 	struct policy_pod *pod; /* until the next event */
-	int unit;		/* after core_policy_narrow_gang(); -1: none */
+	int unit;		/* that was chosen for its gang; -1: none */
 	size_t together;	/* then: as many of the gang have to be placed there, with this one */
 	struct policy_answer answer;
 	char text[POLICY_TEXT_SIZE]; /* the unit and why, or why none; the same words while nothing changes */
@@ -53,10 +54,6 @@ struct policy_decision {
  * kept for it until it is bound, asked about again or gone. */
 void core_policy_narrow(struct core *core, const struct policy_asked *asked, const char *const *names,
 	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision);
-
-/* core_policy_take_gang() - the pod gets its node in the unit that policies_narrow_gang() has chosen for its
- * gang: its place there is kept, and those of the others. */
-void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_decision *decision);
 
 /* core_policy_confirm() - the pod is about to be bound to this node: the place that it was given in a unit
  * there is still its own, or it has none and gets one now. -EBUSY, with a sentence: there is none, it was
@@ -74,12 +71,12 @@ bool policy_may_preempt(const struct policy_decision *decision, const char *node
 /* core_policy_wait_until() - the pod waits for a unit, and is worth another attempt then at the latest; 0: it
  * is not by time. core_policy_found_waiting() - the pod may wait for a unit since before this process began.
  */
-void core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
+int core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
 	int64_t until_ns, int64_t now_ns);
-void core_policy_found_waiting(
+int core_policy_found_waiting(
 	struct core *core, struct policy_space *space, const struct policy_pod *pod, int64_t now_ns);
 
-/* core_look_at_policies() - soon after anything of the above or of the books: what was freed is told to the
+/* core_look_at_policies() - soon after a question, or a change of a book: what was freed is told to the
  * pods that wait for it. core_tick_policies() - once a second: what ends by time. */
 void core_look_at_policies(struct core *core);
 void core_tick_policies(struct core *core, int64_t now_ns);

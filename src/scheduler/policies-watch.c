@@ -127,11 +127,16 @@ static void find_waiting(struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
 
-	table_for_each (&ns->space.book.pods, cursor, pod)
+	table_for_each (&ns->space.book.pods, cursor, pod) {
+		int r = 0;
+
 		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
 			!pod->asked)
-			core_policy_found_waiting(
+			r = core_policy_found_waiting(
 				&ns->policies->scheduler->core, &ns->space, pod, monotonic_ns());
+		if (r < 0)
+			policies_log_lost(pod, r);
+	}
 }
 
 static void on_pods_listed(void *userdata)

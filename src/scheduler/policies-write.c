@@ -145,9 +145,14 @@ static void on_marked(void *userdata, const struct kube_response *response)
 		log_warning("pod %s/%s: the labels of its level cannot be written: %s, trying again",
 			write->ns, pod ? pod->facts.name : write->uid, response->text);
 		if (pod) {
+			int r;
+
 			policy_book_drop_claim(&ns->space.book, pod);
-			core_policy_wait_until(&ns->policies->scheduler->core, &ns->space, pod,
+			r = core_policy_wait_until(&ns->policies->scheduler->core, &ns->space, pod,
 				monotonic_ns() + AGAIN_NS, monotonic_ns());
+
+			if (r < 0)
+				policies_log_lost(pod, r);
 		}
 	}
 	answer_call(write, arrived(response));

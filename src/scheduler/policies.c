@@ -92,11 +92,19 @@ void policies_question(struct policies *policies, struct json_object *pod, struc
 		policy_pod_facts_release(facts);
 }
 
+void policies_log_lost(const struct policy_pod *pod, int r)
+{
+	log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->facts.namespace_,
+		pod->facts.name, r == -E2BIG ? "too many pods wait" : strerror(-r));
+}
+
 void policies_note(struct policies *policies, const struct policy_decision *decision)
 {
 	if (decision->answered)
 		policy_status_note((struct policy_namespace *)decision->space, decision->pod->policy,
 			&decision->answer, decision->text);
+	if (decision->requeue_error < 0)
+		policies_log_lost(decision->pod, decision->requeue_error);
 	if (decision->selected)
 		policies_look_soon(policies);
 }

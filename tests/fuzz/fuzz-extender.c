@@ -102,7 +102,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_open("fuzz-extender", LOG_LEVEL_ERROR);
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
-	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.best_nodes = 2;
 	return 0;
 }
@@ -111,6 +110,7 @@ static void cluster_begin(void)
 {
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
+	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	bind_start(&scheduler);
 	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
@@ -162,6 +162,7 @@ static void cluster_end(void)
 	MUST(scheduler.core.binds.n_open == 0);
 	actuator_free(scheduler.actuator);
 	requeuer_free(scheduler.requeuer);
+	journal_free(scheduler.journal);
 	core_release(&scheduler.core);
 }
 

@@ -287,7 +287,9 @@ static void take_piece(struct policies *policies, const char *text)
 		now_s += 10;
 	loop_run_once(scheduler.loop, 0);
 	scheduler.core.heard_ns = now_s * NS_PER_S;
+	core_tick_policies(&scheduler.core, now_s * NS_PER_S);
 	policies_tick(policies);
+	requeuer_look(scheduler.requeuer);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
