@@ -1,6 +1,6 @@
-/* simulation/ - the whole of ration in one process and one seed: model of API server, kube-scheduler, kubelet
- * and container runtime around the real decisions: src/model (ledger, placement, rank, decide, wakeup) and
- * src/agent (matching, served, pods, ids).
+/* simulation/ - the whole of ration in one process and one seed: models of API server, kube-scheduler,
+ * kubelet and container runtime around what ships: src/core, and the agent's decisions (matching, served,
+ * pods, ids).
  *
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
  * gang-plan.c gangs from a seed   gpus-plan.c nodes that give whole GPUs, and pods that ask for them
