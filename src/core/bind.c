@@ -102,7 +102,7 @@ static void end(struct core *core, struct bind *bind, enum bind_outcome outcome,
 }
 
 /* Before a Binding was sent. kube-scheduler asks filter again before it binds the pod, if it still wants to:
- * until then nobody waits for this GPU. If it has hung up, it may have asked already. */
+ * until then the GPU is free for others. If it has hung up, it may have asked already. */
 static void refuse(struct core *core, struct bind *bind, enum bind_outcome outcome, const char *why)
 {
 	if (outcome != BIND_ABANDONED && outcome != BIND_LATE)

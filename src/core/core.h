@@ -28,7 +28,7 @@ struct core {
 	bool following;			/* the watch of pods is open: the caller sets it */
 	int64_t heard_ns; /* until when it has told all, by the clock; 0: it is not open. The caller sets it
 			   */
-	/* Told before filter chooses: for recordings. NULL: nobody. */
+	/* Called before filter chooses, for recordings. May be NULL. */
 	void (*asked)(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
 	void *asked_data;
 	struct list gang_orders;  /* struct gang_order: for the caller */

@@ -73,7 +73,7 @@ static int policy_of_mate(const struct seeking *seeking, const char *uid)
 
 	if (!mate || mate->policy != seeking->decision->pod->policy || mate->unit < 0)
 		return -ENOENT;
-	/* What is claimed for those that have not asked yet is for whoever of them asks. */
+	/* A claim for pods that have not asked yet goes to the first of them that asks. */
 	drop_claims_of_waiting(seeking);
 	if (!(policy_book_open(book, seeking->decision->pod, (uint32_t)seeking->needed) &
 		    UINT64_C(1) << mate->unit))

@@ -362,7 +362,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!pod->gang && !member)
 		return GANG_NONE;
-	if (member) /* a Binding that was refused holds nobody in a gang */
+	if (member) /* a pod whose Binding was refused may leave its gang */
 		gang_refresh(gangs, member->gang, ledger);
 	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return GANG_WAIT;
