@@ -58,8 +58,9 @@ void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, 
 /* core_bind_is_answered() - kube-scheduler has its answer. The bind is freed, or stays in doubt. */
 void core_bind_is_answered(struct core *core, struct bind *bind);
 
-/* core_doubts_end_ns() - when the first doubt ends; INT64_MAX: there is none. core_end_doubts() - releases
- * the reservations of those that have ended, if the watch of pods is open. */
+/* core_doubts_end_ns() - when the first bind stops being in doubt; INT64_MAX if none is in doubt.
+ * core_end_doubts() - releases the reservations of binds whose time in doubt is over, if the watch of pods is
+ * open. */
 int64_t core_doubts_end_ns(const struct core *core);
 void core_end_doubts(struct core *core, int64_t now_ns);
 

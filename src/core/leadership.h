@@ -79,7 +79,7 @@ enum leadership_node {
 enum leadership_node leadership_node(const struct leadership *leadership, const char *node, int64_t now_ns);
 
 /* leadership_begin() - the node is being listed; returns the period, or -ENOMEM (list it all the same).
- * leadership_end() - the answer to that list is in the ledger, or there is none. */
+ * leadership_end() - known: the answer to that list is in the ledger; false: no usable answer came. */
 int64_t leadership_begin(struct leadership *leadership, const char *node);
 void leadership_end(
 	struct leadership *leadership, const char *node, int64_t period, bool known, int64_t now_ns);

@@ -16,7 +16,7 @@ struct core;
 struct error;
 struct pod_facts;
 
-/* policy_spaces_init() - known: there are none until spaces are added. */
+/* policy_spaces_init() - known is true: without a watch of policies there are none. */
 void policy_spaces_init(struct policy_spaces *spaces);
 void policy_spaces_release(struct policy_spaces *spaces); /* not the spaces themselves */
 
@@ -55,9 +55,10 @@ struct policy_decision {
 void core_policy_narrow(struct core *core, const struct policy_asked *asked, const char *const *names,
 	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision);
 
-/* core_policy_confirm() - the pod is about to be bound to this node: the place that it was given in a unit
- * there is still its own, or it has none and gets one now. -EBUSY, with a sentence: there is none, it was
- * given one elsewhere, what marks the unit is not on the pod, or that is not known yet. */
+/* core_policy_confirm() - the pod is about to be bound to this node. 0: the place in a unit of this node that
+ * filter gave the pod is still kept for it, or the pod had no place and gets one now. -EBUSY, with a sentence
+ * in err: the units of this node are full, the pod's place is in a unit of other nodes, the pod lacks the
+ * labels or annotations that mark the unit, or the policies or the pods of the namespace are not read yet. */
 int core_policy_confirm(struct core *core, const char *namespace_, const char *uid, const char *node,
 	int64_t now_ns, struct error *err);
 

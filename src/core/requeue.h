@@ -47,8 +47,8 @@ void requeue_list_init(struct requeue_list *list);
 void requeue_list_release(struct requeue_list *list);
 
 /* All reports below: now_ns is monotonic, in nanoseconds, over 0. Facts are copied. Those that add a pod
- * return 0, -ENOMEM or -E2BIG; after an error the pod will not be requeued. Unknown uids are ignored. Whoever
- * reports asks requeue_list_is_due() afterwards. */
+ * return 0, -ENOMEM or -E2BIG; after an error the pod will not be requeued. Unknown uids are ignored. After
+ * a report the caller asks requeue_list_is_due(). */
 
 /* requeue_list_leave() - the pod is bound, gone or finished. requeue_list_stop() - it does not wait for this
  * any more, since it got it, or since the part that reported it does not know the pod any more. */

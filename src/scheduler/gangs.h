@@ -1,6 +1,6 @@
 /* gangs.h - what gangs (core/gang/gang.h) need from outside: PodGroups by watch, and what the core has
- * decided about their pods: they are requeued, evicted where a gang has not started in its time, and lose the
- * mark of one that has. All functions accept NULL: for tests of what stands around them.
+ * decided about their pods: they are evicted where a gang has not started in its time, and lose the mark of a
+ * gang that has. All functions accept NULL: for tests of what stands around them.
  */
 #pragma once
 
