@@ -101,7 +101,7 @@ static int first_unit(const struct seeking *seeking)
 			return r;
 		room |= (uint64_t)(r > 0) << i;
 	}
-	policies_ask(seeking->core, (uint32_t)seeking->needed, room, seeking->now_ns, decision);
+	policies_ask((uint32_t)seeking->needed, room, seeking->now_ns, decision);
 	if (decision->answer.verdict == POLICY_USE_UNIT)
 		return (int)decision->answer.unit;
 	policies_wait(seeking->core, seeking->now_ns, decision);

@@ -22,8 +22,7 @@ bool policies_cannot_say(struct core *core, int64_t now_ns, struct policy_decisi
 
 /* policies_ask() - policy_book_ask(), into the decision. policies_use(), policies_wait() - what was answered.
  */
-void policies_ask(struct core *core, uint32_t together, uint64_t room, int64_t now_ns,
-	struct policy_decision *decision);
+void policies_ask(uint32_t together, uint64_t room, int64_t now_ns, struct policy_decision *decision);
 void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_decision *decision);
 void policies_wait(struct core *core, int64_t now_ns, struct policy_decision *decision);
 

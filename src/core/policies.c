@@ -132,8 +132,7 @@ bool policies_cannot_say(struct core *core, int64_t now_ns, struct policy_decisi
 	return true;
 }
 
-void policies_ask(
-	struct core *core, uint32_t together, uint64_t room, int64_t now_ns, struct policy_decision *decision)
+void policies_ask(uint32_t together, uint64_t room, int64_t now_ns, struct policy_decision *decision)
 {
 	policy_book_ask(&decision->space->book, decision->pod, together, room, now_ns, &decision->answer);
 	policy_answer_text(decision->pod->policy, &decision->answer, decision->text);
@@ -176,7 +175,7 @@ static void narrow_pod(struct core *core, const char *const *names, size_t n, bo
 	const struct resource_policy *policy = pod->policy;
 	uint64_t bit = 0;
 
-	policies_ask(core, 1, room_of(book, policy, names, n, usable), now_ns, decision);
+	policies_ask(1, room_of(book, policy, names, n, usable), now_ns, decision);
 	decision->preempt = pod->preempt = decision->answer.preempt;
 	pod->asked = pod->fresh = true;
 	if (decision->answer.verdict == POLICY_USE_UNIT) {

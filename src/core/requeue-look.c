@@ -45,7 +45,7 @@ static int64_t next_appointment(const struct requeue_pod *pod)
 	return next_ns;
 }
 
-/* Nobody has asked this process for the pod, and its last requeue has had its time. */
+/* kube-scheduler has not asked this process for the pod, and the back-off after the last requeue is over. */
 static bool is_of_no_use(const struct requeue_pod *pod, int64_t now_ns)
 {
 	return !pod->asked && !pod->has_place && pod->requeues >= FOUND_REQUEUES_MAX &&

@@ -20,6 +20,7 @@
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
 /* What filter and prioritize are asked: ExtenderArgs. */
@@ -81,10 +82,7 @@ static void consider_evictions(
 static void log_errors(const struct pod_facts *pod, const struct filter_answer *answer)
 {
 	if (answer->requeue_error < 0)
-		log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->namespace_,
-			pod->name,
-			answer->requeue_error == -E2BIG ? "too many pods wait"
-							: strerror(-answer->requeue_error));
+		requeue_log_refused(pod->namespace_, pod->name, answer->requeue_error);
 	if (answer->hold_error < 0)
 		log_warning("pod %s/%s: no card held on node %s: %s, ignoring", pod->namespace_, pod->name,
 			answer->nodes[0]->facts.name, strerror(-answer->hold_error));

@@ -74,9 +74,6 @@ bool policy_namespace_is_ready(const struct policy_namespace *ns);
 /* policies_look_soon() - a pod may wait for what is free now, or something is to be written. */
 void policies_look_soon(struct policies *policies);
 
-/* policies_log_lost() - the pod waits, and will not be requeued, for want of room or memory (r). */
-void policies_log_lost(const struct policy_pod *pod, int r);
-
 /* policies-watch.c */
 int policies_watch_start(struct policies *policies);
 void policies_watch_stop(struct policies *policies);

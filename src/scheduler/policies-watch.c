@@ -13,6 +13,7 @@
 #include "kube/resource-policy.h"
 #include "kube/watch.h"
 #include "scheduler/policies-internal.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -135,7 +136,7 @@ static void find_waiting(struct policy_namespace *ns)
 			r = core_policy_found_waiting(
 				&ns->policies->scheduler->core, &ns->space, pod, monotonic_ns());
 		if (r < 0)
-			policies_log_lost(pod, r);
+			requeue_log_refused(pod->facts.namespace_, pod->facts.name, r);
 	}
 }
 

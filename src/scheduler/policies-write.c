@@ -16,6 +16,7 @@
 #include "scheduler/leadership.h"
 #include "scheduler/lease.h"
 #include "scheduler/policies-internal.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
 #define TIMEOUT_MS 3000
@@ -152,7 +153,7 @@ static void on_marked(void *userdata, const struct kube_response *response)
 				monotonic_ns() + AGAIN_NS, monotonic_ns());
 
 			if (r < 0)
-				policies_log_lost(pod, r);
+				requeue_log_refused(pod->facts.namespace_, pod->facts.name, r);
 		}
 	}
 	answer_call(write, arrived(response));

@@ -13,9 +13,8 @@
 #include "kube/resource-policy.h"
 #include "net/loop.h"
 #include "scheduler/policies-internal.h"
+#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-
-#define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 
 static void policies_on_timer(void *userdata);
 
@@ -92,19 +91,14 @@ void policies_question(struct policies *policies, struct json_object *pod, struc
 		policy_pod_facts_release(facts);
 }
 
-void policies_log_lost(const struct policy_pod *pod, int r)
-{
-	log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->facts.namespace_,
-		pod->facts.name, r == -E2BIG ? "too many pods wait" : strerror(-r));
-}
-
 void policies_note(struct policies *policies, const struct policy_decision *decision)
 {
 	if (decision->answered)
 		policy_status_note((struct policy_namespace *)decision->space, decision->pod->policy,
 			&decision->answer, decision->text);
 	if (decision->requeue_error < 0)
-		policies_log_lost(decision->pod, decision->requeue_error);
+		requeue_log_refused(
+			decision->pod->facts.namespace_, decision->pod->facts.name, decision->requeue_error);
 	if (decision->selected)
 		policies_look_soon(policies);
 }
@@ -136,7 +130,7 @@ void policies_look_soon(struct policies *policies)
 	if (policies->armed)
 		return;
 	policies->armed = true;
-	loop_timer_set(policies->timer, LOOK_DELAY_NS);
+	loop_timer_set(policies->timer, CORE_LOOK_DELAY_NS);
 }
 
 void policies_tick(struct policies *policies)

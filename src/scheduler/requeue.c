@@ -17,7 +17,6 @@
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
-#define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define TIMEOUT_MS 3000
 
 struct requeuer {
@@ -79,21 +78,22 @@ static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 void requeuer_look(struct requeuer *requeuer)
 {
 	if (requeue_list_is_due(&requeuer->scheduler->core.requeues, &requeuer->scheduler->core.ledger))
-		look_within(requeuer, LOOK_DELAY_NS);
+		look_within(requeuer, CORE_LOOK_DELAY_NS);
 }
 
-static void reported(struct requeuer *requeuer, const struct pod_facts *pod, int result)
+void requeue_log_refused(const char *namespace_, const char *name, int r)
 {
-	if (result < 0)
-		log_warning("pod %s/%s will not be nudged when there is a place for it: %s", pod->namespace_,
-			pod->name, result == -E2BIG ? "too many pods wait" : strerror(-result));
-	requeuer_look(requeuer);
+	log_warning("pod %s/%s will not be nudged when there is a place for it: %s", namespace_, name,
+		r == -E2BIG ? "too many pods wait" : strerror(-r));
 }
 
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
 {
-	reported(requeuer, pod,
-		requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns()));
+	int r = requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns());
+
+	if (r < 0)
+		requeue_log_refused(pod->namespace_, pod->name, r);
+	requeuer_look(requeuer);
 }
 
 /* ---- the requeue ---- */

@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 struct pod_facts;
 struct requeuer;
 struct scheduler;
@@ -18,8 +16,11 @@ struct scheduler;
 int requeuer_new(struct scheduler *scheduler, struct requeuer **ret_requeuer);
 void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
 
-/* Reports to scheduler->core.requeues, as requeue_list_*() of the same name in core/requeue.h, and a look
- * soon if that is worth it. If there are too many pods, or no memory, a message in the log says so. */
+/* requeue_log_refused() - the log says that core/requeue.h could not take this pod; r: its -E2BIG or -ENOMEM.
+ */
+void requeue_log_refused(const char *namespace_, const char *name, int r);
+
+/* requeuer_eviction_due() - as requeue_list_eviction_due(). */
 void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
 
 /* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look

@@ -138,6 +138,7 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct sync *sync = userdata;
 	struct scheduler *scheduler = sync->scheduler;
 	struct error err = {0};
+	uintptr_t verdict = 0;
 
 	policies_see_pod(scheduler->policies, object);
 	pod_facts_init(&facts);
@@ -145,7 +146,9 @@ static void on_pod(void *userdata, struct json_object *object)
 		log_warning("a pod that cannot be read: %s, ignoring", err.text);
 		return;
 	}
-	if (core_see_pod(&scheduler->core, &facts, verdict_of(object), monotonic_ns()) < 0)
+	if (!(facts.node && *facts.node) && (!request_is_empty(&facts.request) || *err.text))
+		verdict = verdict_of(object);
+	if (core_see_pod(&scheduler->core, &facts, verdict, monotonic_ns()) < 0)
 		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
 	if (!request_is_empty(&facts.request) || *err.text)
 		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
