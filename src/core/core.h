@@ -1,5 +1,5 @@
 /* core.h - the state on which the scheduler decides. Its functions are in events.h, filter.h, bind.h,
- * policies.h and resizing.h. */
+ * policies.h, resizing.h, preempt.h and evicting.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,9 +8,11 @@
 
 #include "base/table.h"
 #include "core/binds.h"
+#include "core/evictions.h"
 #include "core/gang/gang.h"
 #include "core/leadership.h"
 #include "core/policy-spaces.h"
+#include "core/preemption/budget.h"
 #include "core/registry/ledger.h"
 #include "core/requeue.h"
 #include "core/resizings.h"
@@ -24,6 +26,8 @@ struct core {
 	struct leadership leadership;
 	struct binds binds;
 	struct resizings resizings;
+	struct budgets budgets; /* the caller keeps them as the API server shows them */
+	struct evictions evictions;
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
 	bool following;			/* the watch of pods is open: the caller sets it */
 	int64_t heard_ns; /* until when it has told all, by the clock; 0: it is not open. The caller sets it

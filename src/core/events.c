@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/bind.h"
+#include "core/evicting.h"
 #include "core/policies.h"
+#include "core/preempt.h"
 #include "core/resizing.h"
 
 /* No answer of the API server is that late: our requests wait 5 s at most. */
@@ -26,6 +28,8 @@ void core_init(struct core *core, const struct gang_rules *rules)
 	leadership_init(&core->leadership);
 	binds_init(&core->binds);
 	resizings_init(&core->resizings);
+	budgets_init(&core->budgets);
+	evictions_init(&core->evictions);
 	list_init(&core->gang_orders);
 	table_init(&core->forgotten);
 	table_init(&core->verdicts);
@@ -44,6 +48,8 @@ void core_release(struct core *core)
 
 	binds_release(&core->binds);
 	resizings_release(&core->resizings);
+	evictions_release(&core->evictions);
+	budgets_release(&core->budgets);
 	list_for_each_safe (item, after, &core->gang_orders)
 		gang_order_free(list_entry(item, struct gang_order, item));
 	gangs_release(&core->gangs);
@@ -239,6 +245,7 @@ int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t ver
 		table_remove(&core->verdicts, facts->uid);
 	} else {
 		end_hold_on_new_verdict(core, facts->uid, verdict);
+		core_follow_nomination(core, facts, now_ns);
 	}
 	return gang < 0 ? gang : r;
 }
@@ -330,6 +337,7 @@ void core_nodes_are_listed(struct core *core, int64_t now_ns)
 {
 	core->nodes_listed = true;
 	count_failed_pods(core, now_ns);
+	core_follow_nominations(core, now_ns);
 }
 
 /* kube-scheduler keeps a rejected pod back until something happens to it, whichever replica rejected it. Also
@@ -352,6 +360,7 @@ size_t core_pods_are_listed(struct core *core, int64_t now_ns)
 
 	core->pods_listed = true;
 	count_failed_pods(core, now_ns);
+	core_follow_nominations(core, now_ns);
 	return lost;
 }
 

@@ -1,8 +1,10 @@
 /* events.h - how the core follows what the API server and kube-scheduler say: each function is an event, and
- * the time is an argument. Pure. Other events are in filter.h, bind.h, policies.h and resizing.h.
+ * the time is an argument. Pure. Other events are in filter.h, bind.h, preempt.h, policies.h, resizing.h
+ * and evicting.h.
  *
  * After an event the caller carries out what has been ordered: core_next_bind_order() (bind.h),
- * core_next_resize_order() (resizing.h) and core_next_gang_order(), until none has any.
+ * core_next_resize_order() (resizing.h), core_next_eviction_order() (evicting.h) and core_next_gang_order(),
+ * until none has any.
  */
 #pragma once
 

@@ -6,9 +6,11 @@
 #include "base/cleanup.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/evicting.h"
 #include "core/placement/decide.h"
 #include "core/placement/rank.h"
 #include "core/policies-internal.h"
+#include "core/preempt.h"
 
 #define SCORE_MAX 10
 
@@ -123,6 +125,23 @@ static int tell_asked(
 	return 0;
 }
 
+/* Pods are evicted for this pod only where its policy lets it in. */
+static int consider_evictions(struct core *core, const struct filter_question *question, int64_t now_ns,
+	const struct policy_decision *decision)
+{
+	_cleanup_free_ const char **names = calloc(question->n + 1, sizeof(*names));
+	size_t n = 0;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < question->n; i++)
+		if (policy_may_preempt(decision, question->names[i]))
+			names[n++] = question->names[i];
+	if (n)
+		core_consider_evictions(core, question->pod, names, n, now_ns);
+	return 0;
+}
+
 static int filter_pod(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *answer)
 {
@@ -139,7 +158,9 @@ static int filter_pod(struct core *core, const struct filter_question *question,
 	if (!answer->n_fitting) {
 		answer->outcome = FILTER_NO_NODE;
 		answer->requeue_error = requeue_list_rejected(&core->requeues, pod, &core->ledger, now_ns);
-		return 0;
+		r = consider_evictions(core, question, now_ns, &answer->policy);
+		answer->waits_for = core_nomination_waits_for(core, pod);
+		return r;
 	}
 	if (rank_nodes(&core->ledger, answer->nodes, answer->n_fitting, best, pod) < 0)
 		return -ENOMEM;

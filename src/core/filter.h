@@ -46,6 +46,10 @@ struct filter_answer {
 	uint32_t reject_reasons[REJECT_MAX]; /* how many nodes have it */
 	int hold_error;			     /* why no GPU is held, as decide_hold() says it; 0: one is */
 	int requeue_error; /* -ENOMEM, -E2BIG: the pod will not be requeued when there is room; else 0 */
+	/* FILTER_NO_NODE: the node for which the pod is nominated, if a pod there is about to go; else NULL.
+	 * Such a node is not unresolvable: then kube-scheduler keeps the nomination and looks for no other
+	 * victims (PodEligibleToPreemptOthers, 1.36.3). */
+	const struct node_ledger *waits_for;
 	struct policy_decision policy;
 };
 void filter_answer_release(struct filter_answer *answer);
@@ -53,7 +57,8 @@ void filter_answer_release(struct filter_answer *answer);
 
 /* core_filter() - kube-scheduler asks for the pod. The GPU of the best node is held until bind, here and not
  * in prioritize, which kube-scheduler skips when one node is left. If the hold fails, that costs a failed
- * bind at worst, never a wrong GPU. */
+ * bind at worst, never a wrong GPU. Where no node fits, pods of lower priority may be evicted (evicting.h).
+ */
 void core_filter(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *ret_answer);
 

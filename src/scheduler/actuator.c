@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
+#include "scheduler/evict.h"
 #include "scheduler/gangs.h"
 #include "scheduler/requeue.h"
 #include "scheduler/resize.h"
@@ -28,6 +29,8 @@ static void arm(struct actuator *actuator)
 		due = now + NS_PER_S;
 	if (core->gangs_look_ns && core->gangs_look_ns < due)
 		due = core->gangs_look_ns;
+	if (core->evictions.due_ns && core->evictions.due_ns < due)
+		due = core->evictions.due_ns;
 	if (due == INT64_MAX || (actuator->armed_ns > now && actuator->armed_ns <= due))
 		return;
 	actuator->armed_ns = due;
@@ -44,12 +47,15 @@ static void on_timer(void *userdata)
 	core_end_doubts(core, now);
 	if (core->gangs_look_ns && core->gangs_look_ns <= now)
 		core_look_at_gangs(core, now);
+	if (core->evictions.due_ns && core->evictions.due_ns <= now)
+		core_continue_evictions(core, now);
 }
 
 void actuate(struct scheduler *scheduler)
 {
 	binds_carry_out(scheduler);
 	resizes_carry_out(scheduler);
+	evictions_carry_out(scheduler);
 	gang_controller_carry_out(scheduler->gangs);
 	core_gangs_may_look(&scheduler->core, monotonic_ns());
 	requeuer_look(scheduler->requeuer);

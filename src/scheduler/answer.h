@@ -12,7 +12,7 @@ char *answer_names(const char *const *names, size_t n);
 char *answer_nodes(const struct node_ledger *const *nodes, size_t n);
 
 /* answer_rejection() - filter: no node passes, each has its reason. waits_for: the node of
- * nomination_waits(), or NULL. unit: what the pod's ResourcePolicy says, for nodes that would fit. */
+ * struct filter_answer, or NULL. unit: what the pod's ResourcePolicy says, for nodes that would fit. */
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
 	const struct request *request, const struct node_ledger *waits_for, const char *unit);
 

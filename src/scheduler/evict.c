@@ -1,317 +1,236 @@
 #include "scheduler/evict.h"
 
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "core/preemption/preemption.h"
-#include "core/registry/nomination.h"
-#include "net/loop.h"
-#include "scheduler/evict-internal.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "kube/event.h"
+#include "kube/eviction.h"
+#include "kube/json.h"
+#include "kube/names.h"
 #include "scheduler/record.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
-#define ATTEMPTS_MAX 1000
-#define PLANS_MAX 100		  /* nodes with a plan that one search looks at, as kube-scheduler does */
-#define SEARCH_SHARE 10		  /* of the time, one part at most is spent on searches */
-#define STEP_NS (100 * NS_PER_MS) /* between two evictions, of whomever */
-/* kube-scheduler's own preemption follows filter in the same scheduling cycle. */
-#define IN_TREE_FIRST_NS (250 * NS_PER_MS)
-#define BACKOFF_FIRST_NS (2 * NS_PER_S)
-#define FORGET_NS (600 * NS_PER_S) /* an attempt that rests and is not asked for again */
+#define TIMEOUT_MS 5000
 
-static void attempt_free(struct attempt *attempt)
+static struct scheduler *scheduler_of(const struct eviction_attempt *attempt)
 {
-	if (!attempt)
-		return;
-	attempt_drop_victims(attempt);
-	attempt_drop_nodes(attempt);
-	table_release(&attempt->spared);
-	pod_facts_release(&attempt->pod);
-	free(attempt);
+	return attempt->evictions->userdata;
 }
 
-static void on_timer(void *userdata);
+/* ---- what is told ---- */
 
-int evictions_new(struct scheduler *scheduler, struct evictions **ret_evictions)
+/* An Event about one of the pods. */
+static void tell(const struct eviction_attempt *attempt, const struct pod_facts *about, const char *type,
+	const char *reason, const char *text)
 {
-	struct evictions *evictions = calloc(1, sizeof(*evictions));
-	int r;
+	const struct kube_object_ref ref = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace_ = about->namespace_,
+		.name = about->name,
+		.uid = about->uid};
 
-	if (!evictions)
+	kube_event_post(scheduler_of(attempt)->client, &ref, type, reason, text, "ration-scheduler", NULL);
+}
+
+static void on_answered(struct scheduler *scheduler, const struct eviction_report *report)
+{
+	const struct eviction_attempt *attempt = report->attempt;
+	const struct pod_facts *pod = &attempt->pod, *victim = eviction_victim(attempt);
+	char text[2048];
+
+	if (report->answer == EVICTION_REFUSED) {
+		snprintf(text, sizeof(text), "pod %s/%s could not be evicted from %s to make room: %s",
+			victim->namespace_, victim->name, attempt->gpu, report->text);
+		log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
+		tell(attempt, pod, "Warning", "PreemptionBlocked", text);
+	}
+	scheduler->metrics.evictions[report->answer]++;
+	if (report->answer != EVICTION_AGAIN)
+		record_eviction(scheduler, pod, victim, eviction_node(attempt), report->text);
+	if (report->answer == EVICTION_ACCEPTED) {
+		snprintf(text, sizeof(text), "evicted from %s to make room for pod %s/%s of higher priority",
+			attempt->gpu, pod->namespace_, pod->name);
+		tell(attempt, victim, "Normal", "Preempted", text);
+	}
+}
+
+static void tell_preemptor(const struct eviction_attempt *attempt)
+{
+	_cleanup_strbuf_ struct strbuf text;
+
+	strbuf_init(&text, 1000);
+	strbuf_addf(&text, "%s is kept for this pod", attempt->gpu);
+	for (size_t i = 0; i < attempt->n_victims; i++)
+		strbuf_addf(&text, "%s %s/%s", i ? "," : "; evicted for it:", attempt->victims[i].namespace_,
+			attempt->victims[i].name);
+	tell(attempt, &attempt->pod, "Normal", "Preempting", strbuf_cstr(&text));
+}
+
+static void on_report(void *userdata, const struct eviction_report *report)
+{
+	struct scheduler *scheduler = userdata;
+	const struct eviction_attempt *attempt = report->attempt;
+	const struct pod_facts *pod = &attempt->pod;
+
+	switch (report->kind) {
+	case EVICTION_SEARCHED:
+		scheduler->metrics.eviction_searches[report->search]++;
+		record_eviction_search(scheduler, pod, report->n_names, (const char *const *)attempt->nodes,
+			attempt->n_nodes, report->text);
+		if (report->search == SEARCH_PROTECTED)
+			tell(attempt, pod, "Warning", "PreemptionBlocked", report->text);
+		break;
+	case EVICTION_CHOSEN:
+		record_eviction_plan(scheduler, pod, report->plan);
+		log_info("pod %s/%s: %zu pods are evicted from %s", pod->namespace_, pod->name,
+			attempt->n_victims, attempt->gpu);
+		break;
+	case EVICTION_ANSWERED:
+		on_answered(scheduler, report);
+		break;
+	case EVICTION_NOMINATED:
+		tell_preemptor(attempt);
+		break;
+	case EVICTION_NOT_REQUEUED:
+		requeue_log_refused(pod->namespace_, pod->name, report->error);
+		break;
+	case EVICTION_ENDED:
+		if (report->end == ATTEMPT_STUCK || report->end == ATTEMPT_UNUSED)
+			log_warning(
+				"pod %s/%s: %s: %s", pod->namespace_, pod->name, attempt->gpu, report->text);
+		scheduler->metrics.eviction_attempts[report->end]++;
+		record_eviction_end(scheduler, pod, eviction_node(attempt), report->text);
+		break;
+	}
+}
+
+void evictions_start(struct scheduler *scheduler)
+{
+	scheduler->core.evictions.report = on_report;
+	scheduler->core.evictions.userdata = scheduler;
+}
+
+/* ---- requests ---- */
+
+static void on_evicted(void *userdata, const struct kube_response *response)
+{
+	struct eviction_attempt *attempt = userdata;
+	struct error reason;
+	bool accepted = eviction_was_accepted(response, &reason);
+
+	core_eviction_answered(&scheduler_of(attempt)->core, attempt,
+		eviction_outcome(response->result, response->status, accepted), reason.text, monotonic_ns());
+}
+
+static void on_marked(void *userdata, const struct kube_response *response)
+{
+	struct eviction_attempt *attempt = userdata;
+
+	core_victim_is_marked(&scheduler_of(attempt)->core, attempt);
+}
+
+static void on_nominated(void *userdata, const struct kube_response *response)
+{
+	struct eviction_attempt *attempt = userdata;
+	bool written = response->result == 0 && response->status / 100 == 2;
+
+	if (!written)
+		log_warning("pod %s/%s: cannot set its nominatedNodeName: %s", attempt->pod.namespace_,
+			attempt->pod.name, response->text);
+	core_nomination_answered(&scheduler_of(attempt)->core, attempt, written);
+}
+
+static void on_cleared(void *userdata, const struct kube_response *response)
+{
+	struct eviction_attempt *attempt = userdata;
+
+	if (response->result < 0 || (response->status / 100 != 2 && response->status != 404))
+		log_warning("cannot clear a pod's nominatedNodeName: %s, ignoring", response->text);
+	core_nomination_is_cleared(&scheduler_of(attempt)->core, attempt);
+}
+
+static int patch_status(struct kube_client *client, const struct pod_facts *pod, const char *content_type,
+	struct json_object *status, kube_response_fn fn, void *userdata)
+{
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	_cleanup_free_ char *path = NULL;
+
+	if (json_set(patch, "status", status) < 0 ||
+		json_set(patch, "metadata", json_new_pair("uid", pod->uid)) < 0)
 		return -ENOMEM;
-	evictions->scheduler = scheduler;
-	table_init(&evictions->attempts);
-	r = loop_add_timer(scheduler->loop, on_timer, evictions, &evictions->timer);
-	if (r < 0) {
-		free(evictions);
-		return r;
+	if (asprintf(&path, "/api/v1/namespaces/%s/pods/%s/status", pod->namespace_, pod->name) < 0) {
+		path = NULL;
+		return -ENOMEM;
 	}
-	*ret_evictions = evictions;
-	return 0;
+	return kube_request(
+		client, "PATCH", path, content_type, json_text(patch), TIMEOUT_MS, fn, userdata, NULL);
 }
 
-void evictions_free(struct evictions *evictions)
+/* The condition by which kube-scheduler knows pods that leave for a nominated one (DisruptionTarget,
+ * PreemptionByScheduler), in place of the one that the eviction API sets. */
+static int mark_victim(struct kube_client *client, struct eviction_attempt *attempt)
 {
-	struct attempt *attempt;
+	struct json_object *status = json_object_new_object(), *conditions = json_object_new_array();
+	struct json_object *condition = json_new_pair("type", "DisruptionTarget");
 
-	if (!evictions)
-		return;
-	table_for_each (&evictions->attempts, cursor, attempt)
-		attempt_free(attempt);
-	table_release(&evictions->attempts);
-	loop_timer_remove(evictions->timer);
-	free(evictions);
-}
-
-static void arm(struct evictions *evictions)
-{
-	if (evictions->timer_armed || evictions->attempts.count == 0)
-		return;
-	evictions->timer_armed = true;
-	loop_timer_set(evictions->timer, STEP_NS);
-}
-
-/* Searching. */
-
-/* Put the plan among the best, which are sorted. Takes it over. */
-static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struct preemption_plan *plan)
-{
-	size_t at = *n;
-
-	while (at > 0 && preemption_plan_compare(plan, &best[at - 1]) < 0)
-		at--;
-	if (at == max) {
-		preemption_plan_release(plan);
-		return;
+	if (json_set(condition, "status", json_object_new_string("True")) < 0 ||
+		json_set(condition, "reason", json_object_new_string("PreemptionByScheduler")) < 0 ||
+		json_set(condition, "message",
+			json_object_new_string(
+				SCHEDULER_NAME ": preempting to accommodate a higher priority pod")) < 0 ||
+		!conditions || json_object_array_add(conditions, condition) < 0) {
+		json_object_put(condition);
+		json_object_put(conditions);
+		json_object_put(status);
+		return -ENOMEM;
 	}
-	if (*n == max)
-		preemption_plan_release(&best[--*n]);
-	memmove(&best[at + 1], &best[at], (*n - at) * sizeof(*best));
-	best[at] = *plan;
-	++*n;
-}
-
-static size_t search(struct attempt *attempt, const char *const *names, size_t n_names, bool may_violate,
-	size_t max, struct preemption_plan *best)
-{
-	struct ledger *ledger = &attempt->evictions->scheduler->core.ledger;
-	size_t n = 0, found = 0;
-
-	for (size_t i = 0; i < n_names && found < PLANS_MAX; i++) {
-		struct preemption_plan plan = {0};
-
-		if (!reject_reason_is_occupancy(ledger_choose(ledger, names[i], &attempt->pod, NULL)) ||
-			attempt_plan_on(attempt, names[i], may_violate, &plan) != FITS)
-			continue;
-		keep_best(best, &n, max, &plan);
-		found++;
+	if (json_set(status, "conditions", conditions) < 0) {
+		json_object_put(status);
+		return -ENOMEM;
 	}
-	return n;
+	return patch_status(
+		client, eviction_victim(attempt), KUBE_CONTENT_STRATEGIC_PATCH, status, on_marked, attempt);
 }
 
-static void note_search(
-	struct attempt *attempt, enum search_outcome outcome, size_t n_names, const char *text)
+/* node "": the nomination ends. */
+static int nominate(
+	struct kube_client *client, struct eviction_attempt *attempt, const char *node, kube_response_fn fn)
 {
-	struct scheduler *scheduler = attempt->evictions->scheduler;
-
-	scheduler->metrics.eviction_searches[outcome]++;
-	record_eviction_search(scheduler, &attempt->pod, n_names, (const char *const *)attempt->nodes,
-		attempt->n_nodes, text);
+	return patch_status(client, &attempt->pod, KUBE_CONTENT_MERGE_PATCH,
+		json_new_pair("nominatedNodeName", node), fn, attempt);
 }
 
-/* Nobody can go without breaking a budget: say so, and look again after a while. */
-static void tell_if_protected(struct attempt *attempt, const char *const *names, size_t n_names)
+static int send(struct kube_client *client, struct eviction_attempt *attempt)
 {
-	struct preemption_plan best[1] = {0};
-	char text[512];
+	const struct pod_facts *victim;
 
-	if (search(attempt, names, n_names, true, 1, best) == 0) {
-		note_search(attempt, SEARCH_NOBODY, n_names,
-			"no pod of lower priority whose going would free a GPU");
-		return;
-	}
-	snprintf(text, sizeof(text),
-		"no pod was evicted to free a GPU: PodDisruptionBudgets protect the pods of lower priority, the first choice would be %s/%s on node %s",
-		best[0].victims[0]->facts.namespace_, best[0].victims[0]->facts.name,
-		best[0].node->facts.name);
-	note_search(attempt, SEARCH_PROTECTED, n_names, text);
-	attempt_tell(attempt, &attempt->pod, "Warning", "PreemptionBlocked", text);
-	preemption_plan_release(&best[0]);
-	attempt_fail(attempt);
-}
-
-static void search_for(struct attempt *attempt, const char *const *names, size_t n_names)
-{
-	struct preemption_plan best[NODES_MAX] = {0};
-	size_t n;
-
-	table_release(&attempt->spared); /* after a rest they may be let go */
-	table_init(&attempt->spared);
-	n = search(attempt, names, n_names, false, NODES_MAX, best);
-	for (size_t i = 0; i < n; i++) {
-		attempt->nodes[attempt->n_nodes] = strdup(best[i].node->facts.name);
-		attempt->n_nodes += attempt->nodes[attempt->n_nodes] != NULL;
-		preemption_plan_release(&best[i]);
-	}
-	if (attempt->n_nodes) {
-		note_search(attempt, SEARCH_PLANNED, n_names, "");
-		attempt->step = STEP_PLANNED;
-		attempt->due_ns = monotonic_ns() + IN_TREE_FIRST_NS;
-	} else {
-		tell_if_protected(attempt, names, n_names);
+	switch (attempt->order) {
+	case EVICTION_ORDER_EVICT:
+		victim = eviction_victim(attempt);
+		return eviction_request(
+			client, victim->namespace_, victim->name, victim->uid, on_evicted, attempt);
+	case EVICTION_ORDER_MARK:
+		return mark_victim(client, attempt);
+	case EVICTION_ORDER_NOMINATE:
+		return nominate(client, attempt, eviction_node(attempt), on_nominated);
+	default:
+		return nominate(client, attempt, "", on_cleared);
 	}
 }
 
-static struct attempt *attempt_new(struct evictions *evictions, const struct pod_facts *pod)
+void evictions_carry_out(struct scheduler *scheduler)
 {
-	struct attempt *attempt = calloc(1, sizeof(*attempt));
+	struct eviction_attempt *attempt;
 
-	if (!attempt)
-		return NULL;
-	attempt->evictions = evictions;
-	attempt->backoff_ns = BACKOFF_FIRST_NS;
-	attempt->begun_ns = monotonic_ns();
-	table_init(&attempt->spared);
-	if (pod_facts_copy(pod, &attempt->pod) < 0 ||
-		table_set(&evictions->attempts, pod->uid, attempt) < 0) {
-		attempt_free(attempt);
-		return NULL;
-	}
-	return attempt;
-}
-
-/* Filter has rejected the pod once more although its victims are gone: somebody above it was faster. */
-static bool is_lost(const struct attempt *attempt)
-{
-	return attempt->step == STEP_WAIT && attempt->gone_ns;
-}
-
-static bool may_search(
-	const struct evictions *evictions, const struct pod_facts *pod, struct attempt *attempt)
-{
-	const struct ledger *ledger = &evictions->scheduler->core.ledger;
-	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
-	int64_t now = monotonic_ns();
-
-	if (pod->never_preempts || pod->deleting || preemption_is_pointless(ledger, pod))
-		return false;
-	if (known && known->nomination)
-		return false;
-	if (!attempt)
-		return evictions->attempts.count < ATTEMPTS_MAX;
-	return attempt->step == STEP_REST && !attempt->in_flight && now >= attempt->due_ns;
-}
-
-void evictions_consider(
-	struct evictions *evictions, const struct pod_facts *pod, const char *const *names, size_t n_names)
-{
-	struct attempt *attempt = evictions ? table_get(&evictions->attempts, pod->uid) : NULL;
-	int64_t began_ns = monotonic_ns(), now;
-
-	if (attempt && is_lost(attempt)) {
-		attempt_end(attempt, ATTEMPT_UNUSED, "given up: another pod was faster");
-		return;
-	}
-	if (!evictions || !may_search(evictions, pod, attempt))
-		return;
-	if (!attempt)
-		attempt = attempt_new(evictions, pod);
-	if (!attempt)
-		return;
-	arm(evictions);
-	if (began_ns < evictions->search_after_ns) {
-		/* Too many searches: the pod is woken when it is its turn. */
-		attempt->due_ns = evictions->search_after_ns;
-		attempt->woken = false;
-		return;
-	}
-	search_for(attempt, names, n_names);
-	if (attempt->step == STEP_REST && attempt->due_ns < began_ns)
-		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* nobody to evict anywhere */
-	now = monotonic_ns();
-	evictions->search_after_ns = now + (now - began_ns) * (SEARCH_SHARE - 1);
-}
-
-void evictions_cancel(struct evictions *evictions, const char *uid)
-{
-	struct attempt *attempt = evictions ? table_get(&evictions->attempts, uid) : NULL;
-
-	if (attempt && attempt->step <= STEP_PLANNED && !attempt->in_flight)
-		attempt_free(table_remove(&evictions->attempts, uid));
-}
-
-bool evictions_are_under_way(const struct evictions *evictions, const char *uid)
-{
-	const struct attempt *attempt = evictions ? table_get(&evictions->attempts, uid) : NULL;
-
-	return attempt && attempt->step > STEP_PLANNED;
-}
-
-/* True: the attempt has come to its end. */
-static bool is_over(const struct attempt *attempt, const struct ledger_pod *pod, int64_t now)
-{
-	if (attempt->in_flight)
-		return false;
-	if (!pod)
-		return attempt->step > STEP_PLANNED || now - attempt->begun_ns > WATCH_LAG_MAX_NS;
-	return pod->facts.finished || pod->facts.deleting || pod->occupancy >= OCCUPANCY_BOUND ||
-	       (attempt->step == STEP_REST && now - attempt->due_ns > FORGET_NS);
-}
-
-static void advance(struct attempt *attempt, const struct ledger_pod *pod, int64_t now)
-{
-	struct evictions *evictions = attempt->evictions;
-
-	/* It has found a place by itself, or seems so. */
-	if (attempt->in_flight || !pod || pod->occupancy != OCCUPANCY_WAITING)
-		return;
-	if (attempt->step == STEP_REST) {
-		if (attempt->due_ns > now || attempt->woken)
-			return;
-		requeuer_eviction_due(evictions->scheduler->requeuer, &attempt->pod);
-		attempt->woken = true;
-	} else if (attempt->step == STEP_PLANNED) {
-		if (attempt->due_ns <= now)
-			attempt_begin(attempt);
-	} else if (attempt->step == STEP_WAIT) {
-		attempt_wait(attempt, pod, now);
-	} else if (!evictions->busy) {
-		attempt_send_next(attempt);
-	}
-}
-
-static void take_back(struct attempt *attempt, const struct ledger_pod *pod)
-{
-	bool bound = pod && pod->occupancy == OCCUPANCY_BOUND && !pod->facts.finished && !pod->facts.deleting;
-
-	attempt_note_end(attempt, bound ? ATTEMPT_BOUND : ATTEMPT_GONE,
-		bound ? "the pod is bound" : "the pod has ended or is being deleted");
-	ledger_drop_nomination(&attempt->evictions->scheduler->core.ledger, attempt->pod.uid);
-}
-
-static void on_timer(void *userdata)
-{
-	struct evictions *evictions = userdata;
-	struct attempt *attempt;
-	int64_t now = monotonic_ns();
-
-	evictions->timer_armed = false;
-	table_for_each (&evictions->attempts, cursor, attempt) {
-		const struct ledger_pod *pod = ledger_pod(
-			&evictions->scheduler->core.ledger, attempt->pod.uid);
-
-		if (is_over(attempt, pod, now)) {
-			if (attempt->step > STEP_PLANNED)
-				take_back(attempt, pod);
-			attempt_free(table_remove(&evictions->attempts, attempt->pod.uid));
-		} else {
-			advance(attempt, pod, now);
-		}
-	}
-	arm(evictions);
+	while ((attempt = core_next_eviction_order(&scheduler->core)))
+		if (send(scheduler->client, attempt) < 0)
+			core_eviction_not_asked(&scheduler->core, attempt);
 }

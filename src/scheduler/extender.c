@@ -13,11 +13,9 @@
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "scheduler/answer.h"
-#include "scheduler/evict.h"
 #include "scheduler/journal.h"
 #include "scheduler/leadership.h"
 #include "scheduler/policies.h"
-#include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
@@ -60,25 +58,6 @@ static int extender_args_parse(
 		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that an object's annotations may have together; shorten or remove one of them");
 }
 
-/* Others are evicted for the pod only where its policy lets it in. */
-static void consider_evictions(
-	struct scheduler *scheduler, const struct extender_args *args, const struct policy_decision *decision)
-{
-	_cleanup_free_ const char **names = NULL;
-	size_t n = 0;
-
-	if (!decision->selected) {
-		evictions_consider(scheduler->evictions, &args->pod, args->nodes.names, args->nodes.n);
-		return;
-	}
-	names = calloc(args->nodes.n + 1, sizeof(*names));
-	for (size_t i = 0; names && i < args->nodes.n; i++)
-		if (policy_may_preempt(decision, args->nodes.names[i]))
-			names[n++] = args->nodes.names[i];
-	if (n)
-		evictions_consider(scheduler->evictions, &args->pod, names, n);
-}
-
 static void log_errors(const struct pod_facts *pod, const struct filter_answer *answer)
 {
 	if (answer->requeue_error < 0)
@@ -105,11 +84,10 @@ static char *answer_text(
 		record_filter_error(scheduler, &args->pod, answer->text);
 		return answer_unresolvable(asked->names, asked->n, answer->text);
 	case FILTER_NO_NODE:
-		consider_evictions(scheduler, args, &answer->policy);
 		record_filter(scheduler, &args->pod, asked->n, NULL, 0, 0, answer->reject_reasons,
 			answer->policy.text);
 		return answer_rejection(asked->names, answer->verdicts, asked->n, &args->pod.request,
-			nomination_waits(scheduler, &args->pod), answer->policy.text);
+			answer->waits_for, answer->policy.text);
 	case FILTER_FITS:
 		record_filter(scheduler, &args->pod, asked->n, answer->nodes, answer->n_nodes,
 			answer->n_fitting, answer->reject_reasons,
@@ -194,6 +172,7 @@ char *extender_filter(
 	policies_question(
 		scheduler->policies, json_member(args.root, "Pod"), &policy_facts, &question.policy);
 	core_filter(&scheduler->core, &question, monotonic_ns(), &answer);
+	core_filter_is_answered(&scheduler->core, monotonic_ns());
 	policies_note(scheduler->policies, &answer.policy);
 	count(&scheduler->metrics, &answer);
 	text = answer_text(scheduler, &args, &answer);

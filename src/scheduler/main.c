@@ -478,6 +478,7 @@ static int program_start(struct program *program, const struct options *options,
 	core_init(&scheduler->core, &gang_rules);
 	bind_start(scheduler);
 	resizes_start(scheduler);
+	evictions_start(scheduler);
 	scheduler->best_nodes = options->best_nodes;
 	scheduler->max_pods_per_gpu = options->max_pods_per_gpu;
 	scheduler->job_mixing = options->job_mixing;
@@ -489,7 +490,6 @@ static int program_start(struct program *program, const struct options *options,
 		(r = recorder_new(&scheduler->recorder)) < 0 ||
 		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
 		(r = requeuer_new(scheduler, &scheduler->requeuer)) < 0 ||
-		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
 		(r = gang_controller_new(scheduler, &scheduler->gangs)) < 0 ||
 		(r = actuator_new(scheduler, &scheduler->actuator)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
@@ -526,7 +526,6 @@ static void program_stop(struct program *program)
 	kube_client_free(scheduler->client);
 	actuator_free(scheduler->actuator);
 	gang_controller_free(scheduler->gangs);
-	evictions_free(scheduler->evictions);
 	requeuer_free(scheduler->requeuer);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);

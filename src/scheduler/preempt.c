@@ -9,87 +9,71 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "core/preemption/preemption.h"
-#include "core/registry/nomination.h"
 #include "kube/json.h"
 #include "kube/pod.h"
-#include "scheduler/evict.h"
-#include "scheduler/metrics.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
-/* How long a nomination lasts that kube-scheduler has cleared: it may be about to nominate anew. */
-#define CLEARED_NS (10 * NS_PER_S)
+/* ---- what is asked ---- */
 
-/* The best node so far. */
-struct choice {
-	struct json_object *in_tree; /* its victims as asked, borrowed */
-	struct preemption_plan plan;
-	bool found;
-	struct preempt_tally tally;
-};
-
-/* {"Pods":[{"UID":".."}],"NumPDBViolations":n} */
-static int given_uids(struct json_object *victims, struct table *given)
+/* How many victims the node has at most. */
+static size_t count_pods(struct json_object *victims)
 {
 	struct json_object *pods = json_member(victims, "Pods");
-	size_t n = json_object_is_type(pods, json_type_array) ? json_object_array_length(pods) : 0;
 
-	for (size_t i = 0; i < n; i++) {
+	return json_object_is_type(pods, json_type_array) ? json_object_array_length(pods) : 0;
+}
+
+/* {"Pods":[{"UID":".."}],"NumPDBViolations":n}. Returns how many uids were written. */
+static size_t read_victims(struct json_object *victims, struct preempt_node *node, const char **ret_uids)
+{
+	struct json_object *pods = json_member(victims, "Pods");
+	int64_t violations = 0;
+
+	*node = (struct preempt_node){.name = node->name, .uids = ret_uids};
+	for (size_t i = 0; i < count_pods(victims); i++) {
 		const char *uid = json_member_string(json_object_array_get_idx(pods, i), "UID");
 
-		if (uid && table_set(given, uid, victims) < 0)
-			return -ENOMEM;
+		if (uid)
+			ret_uids[node->n_uids++] = uid;
 	}
-	return 0;
-}
-
-static int consider_node(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
-	struct json_object *victims, struct choice *choice)
-{
-	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
-	struct table given;
-	const struct preemption_question question = {.pod = pod,
-		.budgets = &scheduler->budgets,
-		.given = &given,
-		.may_violate = true,
-		.may_stop_bindings = true};
-	int64_t violations = 0;
-	int r;
-
-	table_init(&given);
-	r = given_uids(victims, &given);
-	if (r == 0)
-		r = given.count ? preemption_plan_node(&scheduler->core.ledger, node, &question, &plan)
-				: REJECT_FULL;
-	if (r > 0 && given.count)
-		choice->tally.reject_reasons[r]++;
-	else if (r > 0)
-		choice->tally.n_without_victims++;
-	table_release(&given);
-	if (r != FITS)
-		return r < 0 ? r : 0;
-	choice->tally.n_fitting++;
 	json_whole(json_member(victims, "NumPDBViolations"), 0, INT32_MAX, &violations);
-	plan.n_violations += (size_t)violations;
-	if (choice->found && preemption_plan_compare(&choice->plan, &plan) <= 0)
-		return 0;
-	preemption_plan_release(&choice->plan);
-	choice->in_tree = victims;
-	choice->plan = plan;
-	choice->found = true;
-	plan = (struct preemption_plan){0};
+	node->n_violations = (size_t)violations;
+	return node->n_uids;
+}
+
+/* NodeNameToMetaVictims. Both outputs are malloc'ed; the texts are those of the JSON. */
+static int read_nodes(
+	struct json_object *object, struct preempt_node **ret_nodes, size_t *ret_n, const char ***ret_uids)
+{
+	size_t n = (size_t)json_object_object_length(object), n_uids = 0;
+	struct preempt_node *nodes;
+	const char **uids;
+
+	json_object_object_foreach (object, name, victims) {
+		(void)name;
+		n_uids += count_pods(victims);
+	}
+	nodes = calloc(n + 1, sizeof(*nodes));
+	uids = calloc(n_uids + 1, sizeof(*uids));
+	if (!nodes || !uids) {
+		free(nodes);
+		free(uids);
+		return -ENOMEM;
+	}
+	n = n_uids = 0;
+	json_object_object_foreach (object, node, node_victims) {
+		nodes[n].name = node;
+		n_uids += read_victims(node_victims, &nodes[n++], uids + n_uids);
+	}
+	*ret_nodes = nodes;
+	*ret_n = n;
+	*ret_uids = uids;
 	return 0;
 }
 
-static bool plan_names(const struct preemption_plan *plan, const char *uid)
-{
-	for (size_t i = 0; i < plan->n_victims; i++)
-		if (strcmp(plan->victims[i]->facts.uid, uid) == 0)
-			return true;
-	return false;
-}
+/* ---- what is answered ---- */
 
 static int add_victim(struct json_object *pods, const char *uid)
 {
@@ -103,115 +87,76 @@ static int add_victim(struct json_object *pods, const char *uid)
 	return 0;
 }
 
-/* Ours in order of importance, then those of in-tree's victims that ask for no GPU. */
-static struct json_object *victims_json(const struct choice *choice)
+/* Those that ask for a GPU in order of importance, then the others. */
+static struct json_object *victims_json(const struct preempt_answer *answer)
 {
 	_cleanup_json_ struct json_object *victims = json_object_new_object();
-	struct json_object *pods = json_object_new_array(), *asked = json_member(choice->in_tree, "Pods");
+	struct json_object *pods = json_object_new_array();
 
 	if (!victims || json_set(victims, "Pods", pods) < 0 ||
 		json_set(victims, "NumPDBViolations",
-			json_object_new_int64((int64_t)choice->plan.n_violations)) < 0)
+			json_object_new_int64((int64_t)answer->plan.n_violations)) < 0)
 		return NULL;
-	for (size_t i = 0; i < choice->plan.n_victims; i++)
-		if (add_victim(pods, choice->plan.victims[i]->facts.uid) < 0)
+	for (size_t i = 0; i < answer->plan.n_victims; i++)
+		if (add_victim(pods, answer->plan.victims[i]->facts.uid) < 0)
 			return NULL;
-	for (size_t i = 0; i < json_object_array_length(asked); i++) {
-		const char *uid = json_member_string(json_object_array_get_idx(asked, i), "UID");
-
-		if (uid && !plan_names(&choice->plan, uid) && add_victim(pods, uid) < 0)
+	for (size_t i = 0; i < answer->n_others; i++)
+		if (add_victim(pods, answer->others[i]) < 0)
 			return NULL;
-	}
 	return TAKE_PTR(victims);
 }
 
-static char *answer_text(const struct choice *choice)
+static char *answer_text(struct json_object *asked, const struct preempt_answer *answer)
 {
-	_cleanup_json_ struct json_object *answer = json_object_new_object();
-	struct json_object *nodes = json_object_new_object();
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	/* A pod that asks for "0" of our resources is none of our business. */
+	struct json_object *nodes = answer->outcome == PREEMPT_NOT_OURS ? json_object_get(asked)
+									: json_object_new_object();
 
-	if (!answer || json_set(answer, "NodeNameToMetaVictims", nodes) < 0)
+	if (json_set(root, "NodeNameToMetaVictims", nodes) < 0)
 		return NULL;
-	if (choice->found && json_set(nodes, choice->plan.node->facts.name, victims_json(choice)) < 0)
+	if (answer->outcome == PREEMPT_NODE &&
+		json_set(nodes, answer->plan.node->facts.name, victims_json(answer)) < 0)
 		return NULL;
-	return strdup(json_text(answer));
+	return strdup(json_text(root));
 }
 
-/* How many of in-tree's victims ask for no GPU. */
-static size_t count_others(const struct choice *choice)
+/* The GPUs are not kept for the pod yet. */
+static void on_decided(void *userdata, const struct pod_facts *pod, const struct preempt_answer *answer)
 {
-	struct json_object *asked = json_member(choice->in_tree, "Pods");
-	size_t n = 0;
-
-	for (size_t i = 0; i < json_object_array_length(asked); i++) {
-		const char *uid = json_member_string(json_object_array_get_idx(asked, i), "UID");
-
-		n += uid && !plan_names(&choice->plan, uid);
-	}
-	return n;
+	record_preempt(userdata, pod, &answer->tally, answer->outcome == PREEMPT_NODE ? &answer->plan : NULL,
+		answer->n_others, answer->text);
 }
 
-static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod, const struct choice *choice)
+static char *decide(struct scheduler *scheduler, struct json_object *root, const struct pod_facts *pod,
+	struct json_object *asked, enum preempt_outcome *ret_result)
 {
-	const char *node = choice->plan.node->facts.name;
-	int r;
+	_cleanup_preempt_answer_ struct preempt_answer answer = {0};
+	_cleanup_free_ struct preempt_node *nodes = NULL;
+	_cleanup_free_ const char **uids = NULL;
+	struct policy_pod_facts policy_facts;
+	struct preempt_question question = {.pod = pod, .decided = on_decided, .userdata = scheduler};
+	char *text;
 
-	record_preempt(scheduler, pod, &choice->tally, &choice->plan, count_others(choice), "");
-	evictions_cancel(scheduler->evictions, pod->uid);
-	log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_, pod->name,
-		choice->plan.n_victims, node);
-	r = ledger_nominate(&scheduler->core.ledger, pod, node, &choice->plan.placement,
-		monotonic_ns() + WATCH_LAG_MAX_NS);
-	if (r < 0)
+	*ret_result = PREEMPT_FAILED;
+	if (read_nodes(asked, &nodes, &question.n, &uids) < 0)
+		return NULL;
+	question.nodes = nodes;
+	policies_question(scheduler->policies, json_member(root, "Pod"), &policy_facts, &question.policy);
+	core_preempt(&scheduler->core, &question, monotonic_ns(), &answer);
+	policies_note(scheduler->policies, &answer.policy);
+	if (answer.outcome == PREEMPT_FAILED)
+		return NULL;
+	if (answer.outcome == PREEMPT_NODE)
+		log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_,
+			pod->name, answer.plan.n_victims, answer.plan.node->facts.name);
+	if (answer.nominate_error < 0)
 		log_warning("pod %s/%s: no card is kept for it on node %s: %s, ignoring", pod->namespace_,
-			pod->name, node, strerror(-r));
-}
-
-static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes,
-	const struct policy_decision *decision, enum preempt_outcome *ret_result)
-{
-	/* While we evict for the pod ourselves, nobody else needs to go. */
-	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
-	bool gang = gangs_rules_out(&scheduler->core.gangs, pod);
-	/* Filter rejects it on every node. kube-scheduler asks all the same for the nodes that it rejected
-	 * itself. */
-	bool full = pod->annotations_full;
-	struct choice choice = {.tally.n_asked = (uint32_t)json_object_object_length(nodes)};
-	char *text = NULL;
-	int r = 0;
-
-	if (!own && !gang && !full) {
-		json_object_object_foreach (nodes, node, victims)
-			if (r == 0 && policy_may_preempt(decision, node))
-				r = consider_node(scheduler, pod, node, victims, &choice);
-	}
-	if (r == 0)
-		text = answer_text(&choice);
-	if (text && choice.found)
-		take_choice(scheduler, pod, &choice);
-	else if (text)
-		record_preempt(scheduler, pod, &choice.tally, NULL, 0,
-			own    ? "pods are being evicted for it already"
-			: gang ? "its gang waits as a whole: nobody goes for a part of it"
-			: full ? "its annotations leave no room for a placement: it cannot be bound"
-			       : "");
-	*ret_result = !text	     ? PREEMPT_FAILED
-		      : choice.found ? PREEMPT_NODE
-		      : own	     ? PREEMPT_OWN
-		      : gang	     ? PREEMPT_GANG
-				     : PREEMPT_NO_NODE;
-	preemption_plan_release(&choice.plan);
+			pod->name, answer.plan.node->facts.name, strerror(-answer.nominate_error));
+	text = answer_text(asked, &answer);
+	if (text)
+		*ret_result = answer.outcome;
 	return text;
-}
-
-/* A pod that asks for "0" of our resources is none of our business. */
-static char *pass_all(struct json_object *nodes)
-{
-	_cleanup_json_ struct json_object *answer = json_object_new_object();
-
-	if (!answer || json_set(answer, "NodeNameToMetaVictims", json_object_get(nodes)) < 0)
-		return NULL;
-	return strdup(json_text(answer));
 }
 
 static char *answer(struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status,
@@ -219,7 +164,6 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_pod_facts_ struct pod_facts pod;
-	struct policy_decision decision = {0};
 	struct json_object *nodes;
 
 	pod_facts_init(&pod);
@@ -245,12 +189,7 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 	if (pod_facts_read(json_member(root, "Pod"), &pod, err) < 0)
 		return NULL;
 	*ret_status = 200;
-	*ret_result = PREEMPT_NOT_OURS;
-	if (request_is_empty(&pod.request))
-		return pass_all(nodes);
-	if (core_policies_are_used(&scheduler->core))
-		policies_recall(scheduler->policies, json_member(root, "Pod"), &decision);
-	return decide(scheduler, &pod, nodes, &decision, ret_result);
+	return decide(scheduler, root, &pod, nodes, ret_result);
 }
 
 char *preempt_answer(
@@ -261,62 +200,4 @@ char *preempt_answer(
 
 	scheduler->metrics.preempt_results[result]++;
 	return text;
-}
-
-static bool is_nominated_for(const struct ledger_pod *pod, const char *node)
-{
-	return pod && pod->nomination && strcmp(pod->nomination->node->facts.name, node) == 0;
-}
-
-static void nominate_as_shown(struct scheduler *scheduler, const struct pod_facts *pod)
-{
-	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
-	const struct preemption_question question = {
-		.pod = pod, .budgets = &scheduler->budgets, .may_violate = true, .may_stop_bindings = true};
-
-	if (preemption_plan_node(&scheduler->core.ledger, pod->nominated_node, &question, &plan) == FITS)
-		ledger_nominate(
-			&scheduler->core.ledger, pod, pod->nominated_node, &plan.placement, NOMINATION_LASTS);
-}
-
-void nomination_follow(struct scheduler *scheduler, const struct pod_facts *pod)
-{
-	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, pod->uid);
-
-	if (!core_is_ready(&scheduler->core) || !known || pod->finished ||
-		evictions_are_under_way(scheduler->evictions, pod->uid))
-		return;
-	if (!pod->nominated_node) {
-		if (known->nomination && known->nomination->expires_ns == NOMINATION_LASTS)
-			ledger_nomination_set_end(
-				&scheduler->core.ledger, pod->uid, monotonic_ns() + CLEARED_NS);
-		return;
-	}
-	if (is_nominated_for(known, pod->nominated_node))
-		ledger_nomination_set_end(&scheduler->core.ledger, pod->uid, NOMINATION_LASTS);
-	else
-		nominate_as_shown(scheduler, pod);
-}
-
-void nominations_follow_all(struct scheduler *scheduler)
-{
-	const struct ledger_pod *pod;
-
-	table_for_each (&scheduler->core.ledger.pods, cursor, pod)
-		if (pod->occupancy == OCCUPANCY_WAITING && pod->facts.nominated_node)
-			nomination_follow(scheduler, &pod->facts);
-}
-
-const struct node_ledger *nomination_waits(const struct scheduler *scheduler, const struct pod_facts *pod)
-{
-	const struct ledger_pod *known = ledger_pod(&scheduler->core.ledger, pod->uid);
-	const struct node_ledger *node;
-
-	if (!pod->nominated_node || !is_nominated_for(known, pod->nominated_node))
-		return NULL;
-	node = known->nomination->node;
-	list_for_each (item, &node->pods)
-		if (list_entry(item, struct ledger_pod, item)->facts.deleting)
-			return node;
-	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/placement/choose.h"
+#include "core/preempt.h"
 #include "scheduler/recorder.h"
 
 struct node_ledger;
@@ -41,13 +42,6 @@ void record_requeue(struct scheduler *scheduler, const struct pod_facts *pod);
 
 /* record_filter_error() - filter was answered with a sentence. The pod's request may be empty. */
 void record_filter_error(struct scheduler *scheduler, const struct pod_facts *pod, const char *text);
-
-/* What became of the nodes that preempt was asked about. */
-struct preempt_tally {
-	uint32_t n_asked, n_fitting;	     /* n_fitting: where somebody's going frees a GPU */
-	uint32_t n_without_victims;	     /* kube-scheduler named nobody there */
-	uint32_t reject_reasons[REJECT_MAX]; /* not even if all below the pod had gone */
-};
 
 /* record_preempt() - before the nomination. plan NULL: no node; text then says why, "" if the tally does.
  * n_others: victims that ask for no GPU. */

@@ -87,15 +87,6 @@ void requeue_log_refused(const char *namespace_, const char *name, int r)
 		r == -E2BIG ? "too many pods wait" : strerror(-r));
 }
 
-void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod)
-{
-	int r = requeue_list_eviction_due(&requeuer->scheduler->core.requeues, pod, monotonic_ns());
-
-	if (r < 0)
-		requeue_log_refused(pod->namespace_, pod->name, r);
-	requeuer_look(requeuer);
-}
-
 /* ---- the requeue ---- */
 
 /* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long

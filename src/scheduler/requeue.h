@@ -20,9 +20,6 @@ void requeuer_free(struct requeuer *requeuer); /* accepts NULL */
  */
 void requeue_log_refused(const char *namespace_, const char *name, int r);
 
-/* requeuer_eviction_due() - as requeue_list_eviction_due(). */
-void requeuer_eviction_due(struct requeuer *requeuer, const struct pod_facts *pod);
-
 /* requeuer_look() - the ledger may have changed, or something was reported to scheduler->core.requeues: look
  * soon which pods are to be requeued. */
 void requeuer_look(struct requeuer *requeuer);

@@ -7,16 +7,16 @@
 
 #include "core/bind.h"
 #include "core/core.h"
+#include "core/evicting.h"
 #include "core/events.h"
 #include "core/filter.h"
 #include "core/policies.h"
+#include "core/preempt.h"
 #include "core/resizing.h"
-#include "core/preemption/budget.h"
 #include "scheduler/metrics.h"
 
 struct actuator;
 struct budget_sync;
-struct evictions;
 struct gang_controller;
 struct journal;
 struct kube_client;
@@ -38,9 +38,7 @@ struct scheduler {
 	struct requeuer *requeuer;
 	struct recorder *recorder;
 	struct journal *journal;
-	struct budgets budgets;
 	struct budget_sync *budget_sync;
-	struct evictions *evictions;
 	struct gang_controller *gangs;
 	struct policies *policies;
 	struct webhook *webhook;   /* NULL without --webhook */

@@ -22,7 +22,7 @@ static void on_budget(void *userdata, struct json_object *object)
 
 	if (budget_from_json(object, &budget, &err) < 0)
 		log_warning("a PodDisruptionBudget that cannot be read: %s, ignoring", err.text);
-	else if (budgets_set(&sync->scheduler->budgets, budget) < 0)
+	else if (budgets_set(&sync->scheduler->core.budgets, budget) < 0)
 		log_error("PodDisruptionBudget: out of memory");
 }
 
@@ -30,14 +30,14 @@ static void on_budget_deleted(void *userdata, const char *uid, struct json_objec
 {
 	struct budget_sync *sync = userdata;
 
-	budgets_remove(&sync->scheduler->budgets, uid);
+	budgets_remove(&sync->scheduler->core.budgets, uid);
 }
 
 static void on_budgets_synced(void *userdata)
 {
 	struct budget_sync *sync = userdata;
 
-	log_debug("PodDisruptionBudgets are read: %zu", sync->scheduler->budgets.by_uid.count);
+	log_debug("PodDisruptionBudgets are read: %zu", sync->scheduler->core.budgets.by_uid.count);
 }
 
 int budget_sync_start(struct scheduler *scheduler, struct budget_sync **ret_sync)
@@ -50,7 +50,6 @@ int budget_sync_start(struct scheduler *scheduler, struct budget_sync **ret_sync
 	if (!sync)
 		return -ENOMEM;
 	sync->scheduler = scheduler;
-	budgets_init(&scheduler->budgets);
 	r = kube_watch_start(scheduler->client, scheduler->loop, "/apis/policy/v1/poddisruptionbudgets", NULL,
 		&ops, sync, &sync->watch);
 	if (r < 0) {
@@ -66,6 +65,5 @@ void budget_sync_stop(struct budget_sync *sync)
 	if (!sync)
 		return;
 	kube_watch_free(sync->watch);
-	budgets_release(&sync->scheduler->budgets);
 	free(sync);
 }

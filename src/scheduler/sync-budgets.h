@@ -1,4 +1,4 @@
-/* sync-budgets.h - the API server's PodDisruptionBudgets, by LIST + WATCH, into scheduler->budgets. Nothing
+/* sync-budgets.h - the API server's PodDisruptionBudgets, by LIST + WATCH, into core.budgets. Nothing
  * waits for them: without them the eviction API still refuses what it must. */
 #pragma once
 
@@ -6,4 +6,4 @@ struct budget_sync;
 struct scheduler;
 
 int budget_sync_start(struct scheduler *scheduler, struct budget_sync **ret_sync);
-void budget_sync_stop(struct budget_sync *sync); /* accepts NULL; frees scheduler->budgets too */
+void budget_sync_stop(struct budget_sync *sync); /* accepts NULL */

@@ -18,7 +18,6 @@
 #include "kube/watch.h"
 #include "scheduler/agents.h"
 #include "scheduler/policies.h"
-#include "scheduler/preempt.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/verify-unlisted.h"
 
@@ -105,7 +104,6 @@ static void on_nodes_synced(void *userdata)
 		log_info("nodes are read: %zu", sync->node_names.count);
 	core_nodes_are_listed(&sync->scheduler->core, monotonic_ns());
 	policies_look_anew(sync->scheduler->policies, false);
-	nominations_follow_all(sync->scheduler);
 }
 
 /* A number that changes when kube-scheduler says anew that the pod is unschedulable; 0 if it does not say so.
@@ -154,8 +152,6 @@ static void on_pod(void *userdata, struct json_object *object)
 		complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
 	if (facts.finished)
 		complain(sync, facts.uid, "pod", "", "");
-	if (!facts.finished && !request_is_empty(&facts.request) && !(facts.node && *facts.node))
-		nomination_follow(scheduler, &facts);
 }
 
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -181,7 +177,6 @@ static void on_pods_synced(void *userdata)
 	if (lost)
 		log_warning("%zu pods will not be nudged when a GPU is freed: too many pods wait", lost);
 	policies_look_anew(scheduler->policies, true);
-	nominations_follow_all(scheduler);
 	verify_unlisted(scheduler);
 }
 

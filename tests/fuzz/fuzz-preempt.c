@@ -89,8 +89,8 @@ static void cluster_begin(void)
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
 	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
-	budgets_init(&scheduler.budgets);
-	MUST(budget_from_json(object, &budget, NULL) == 0 && budgets_set(&scheduler.budgets, budget) == 0);
+	MUST(budget_from_json(object, &budget, NULL) == 0 &&
+		budgets_set(&scheduler.core.budgets, budget) == 0);
 	for (int i = 0; i < 3; i++) {
 		add_node(i);
 		for (int k = 0; k < 2 * (i + 1) - (i == 2); k++)
@@ -160,10 +160,9 @@ static void show(const char *text, size_t len)
 	pod_facts_init(&facts);
 	if (json_parse(text, len, &object, NULL) < 0 || pod_facts_from_json(object, &facts, NULL) < 0)
 		return;
-	MUST(ledger_set_pod(&scheduler.core.ledger, &facts) == 0);
-	nomination_follow(&scheduler, &facts);
-	nomination_waits(&scheduler, &facts);
-	nominations_follow_all(&scheduler);
+	MUST(core_see_pod(&scheduler.core, &facts, 0, 1) == 0);
+	core_nomination_waits_for(&scheduler.core, &facts);
+	core_pods_are_listed(&scheduler.core, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -177,7 +176,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	show(shown, left);
 	ask(body, len);
 	MUST(ledger_check(&scheduler.core.ledger, &over) == 0);
-	budgets_release(&scheduler.budgets);
 	core_release(&scheduler.core);
 	journal_free(scheduler.journal);
 	recorder_free(scheduler.recorder);

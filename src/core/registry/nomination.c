@@ -125,6 +125,14 @@ void ledger_drop_nomination(struct ledger *ledger, const char *uid)
 	ledger_pod_drop_if_unused(ledger, pod);
 }
 
+bool nomination_waits(const struct nomination *nomination)
+{
+	list_for_each (item, &nomination->node->pods)
+		if (list_entry(item, struct ledger_pod, item)->facts.deleting)
+			return true;
+	return false;
+}
+
 size_t nominations_expire(struct ledger *ledger, int64_t now_ns)
 {
 	size_t n = 0;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/registry/registry.h"
@@ -31,6 +32,9 @@ void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
  * the pod in the ledger, or NULL. */
 int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
 	const struct ledger_pod *known, struct placement *ret_placement);
+
+/* nomination_waits() - a pod on its node is being deleted. */
+bool nomination_waits(const struct nomination *nomination);
 
 /* nominations_expire() - ends those whose time is over; returns how many. */
 size_t nominations_expire(struct ledger *ledger, int64_t now_ns);

@@ -1,0 +1,209 @@
+#include "core/eviction-attempt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "core/core.h"
+#include "core/preemption/preemption.h"
+#include "core/registry/nomination.h"
+
+#define BACKOFF_FIRST_NS (2 * NS_PER_S)
+#define BACKOFF_LAST_NS (60 * NS_PER_S)
+
+struct eviction_attempt *attempt_new(struct evictions *evictions, const struct pod_facts *pod, int64_t now_ns)
+{
+	struct eviction_attempt *attempt = calloc(1, sizeof(*attempt));
+
+	if (!attempt)
+		return NULL;
+	attempt->evictions = evictions;
+	attempt->backoff_ns = BACKOFF_FIRST_NS;
+	attempt->begun_ns = now_ns;
+	table_init(&attempt->spared);
+	if (pod_facts_copy(pod, &attempt->pod) < 0 ||
+		table_set(&evictions->attempts, pod->uid, attempt) < 0) {
+		attempt_free(attempt);
+		return NULL;
+	}
+	return attempt;
+}
+
+static void drop_victims(struct eviction_attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->n_victims; i++)
+		pod_facts_release(&attempt->victims[i]);
+	free(attempt->victims);
+	attempt->victims = NULL;
+	attempt->n_victims = attempt->next = 0;
+}
+
+static void drop_nodes(struct eviction_attempt *attempt)
+{
+	for (size_t i = 0; i < attempt->n_nodes; i++)
+		free(attempt->nodes[i]);
+	attempt->n_nodes = attempt->next_node = 0;
+}
+
+void attempt_free(struct eviction_attempt *attempt)
+{
+	if (!attempt)
+		return;
+	list_remove(&attempt->order_item);
+	drop_victims(attempt);
+	drop_nodes(attempt);
+	table_release(&attempt->spared);
+	pod_facts_release(&attempt->pod);
+	free(attempt);
+}
+
+void attempt_report(const struct eviction_attempt *attempt, struct eviction_report what)
+{
+	const struct evictions *evictions = attempt->evictions;
+
+	what.attempt = attempt;
+	if (evictions->report)
+		evictions->report(evictions->userdata, &what);
+}
+
+/* Clearing a nomination is in no other request's way. */
+void attempt_set_busy(struct eviction_attempt *attempt, bool busy)
+{
+	attempt->busy = busy;
+	if (attempt->order != EVICTION_ORDER_CLEAR)
+		attempt->evictions->busy = busy;
+}
+
+void attempt_order(struct eviction_attempt *attempt, enum eviction_order order)
+{
+	attempt->order = order;
+	attempt_set_busy(attempt, true);
+	list_append(&attempt->evictions->orders, &attempt->order_item);
+}
+
+/* ---- the end of an attempt ---- */
+
+void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
+{
+	if (attempt->step > EVICTION_PLANNED)
+		ledger_drop_nomination(&core->ledger, attempt->pod.uid);
+	if (attempt->step == EVICTION_WAIT)
+		attempt_order(attempt, EVICTION_ORDER_CLEAR);
+	drop_victims(attempt);
+	drop_nodes(attempt);
+	attempt->step = EVICTION_REST;
+	attempt->requeued = false;
+	attempt->due_ns = now_ns + attempt->backoff_ns;
+	attempt->backoff_ns *= 2;
+	if (attempt->backoff_ns > BACKOFF_LAST_NS)
+		attempt->backoff_ns = BACKOFF_LAST_NS;
+}
+
+void attempt_report_end(const struct eviction_attempt *attempt, enum attempt_outcome outcome, const char *why)
+{
+	attempt_report(
+		attempt, (struct eviction_report){.kind = EVICTION_ENDED, .end = outcome, .text = why});
+}
+
+void attempt_end(struct core *core, struct eviction_attempt *attempt, enum attempt_outcome outcome,
+	const char *why, int64_t now_ns)
+{
+	attempt_report_end(attempt, outcome, why);
+	attempt_fail(core, attempt, now_ns);
+}
+
+/* ---- planning ---- */
+
+int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, const char *node,
+	bool may_violate, struct preemption_plan *ret_plan)
+{
+	const struct preemption_question question = {.pod = &attempt->pod,
+		.budgets = &core->budgets,
+		.spared = &attempt->spared,
+		.may_violate = may_violate,
+		.ignore_deleting = attempt->ignore_deleting};
+
+	return preemption_plan_node(&core->ledger, node, &question, ret_plan);
+}
+
+static const struct gpu_ledger *gpu_find(const struct node_ledger *node, const char *uuid)
+{
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+			return &node->gpus[i];
+	return NULL;
+}
+
+/* "GPU 1 (GPU-..) of node n", "GPU 1 (GPU-..), GPU 3 (GPU-..) of node n" */
+static void describe_gpus(struct eviction_attempt *attempt, const struct preemption_plan *plan)
+{
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&plan->placement, gpus);
+	_cleanup_strbuf_ struct strbuf text;
+
+	strbuf_init(&text, sizeof(attempt->gpu) - 300); /* and a node's name of at most 253 */
+	for (size_t i = 0; i < n; i++) {
+		const struct gpu_ledger *gpu = gpu_find(plan->node, gpus[i]->uuid);
+
+		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, gpus[i]->uuid);
+	}
+	snprintf(attempt->gpu, sizeof(attempt->gpu), "%s%s of node %s", strbuf_cstr(&text),
+		text.failed ? " and others" : "", plan->node->facts.name);
+}
+
+/* Pods that a budget guards come first: only they can be refused, and then no pod has gone in vain. */
+static int take_victims(
+	struct core *core, struct eviction_attempt *attempt, const struct preemption_plan *plan)
+{
+	drop_victims(attempt);
+	attempt->victims = calloc(plan->n_victims + 1, sizeof(*attempt->victims));
+	if (!attempt->victims)
+		return -ENOMEM;
+	for (int guarded = 1; guarded >= 0; guarded--) {
+		for (size_t i = 0; i < plan->n_victims; i++) {
+			const struct pod_facts *facts = &plan->victims[i]->facts;
+			const struct budget *budget;
+
+			if ((int)budgets_matching(
+				    &core->budgets, facts->namespace_, facts->labels, &budget, 1) != guarded)
+				continue;
+			if (pod_facts_copy(facts, &attempt->victims[attempt->n_victims]) < 0)
+				return -ENOMEM;
+			attempt->n_victims++;
+		}
+	}
+	return 0;
+}
+
+/* Returns false if this node is of no use any more. */
+static bool begin_on(struct core *core, struct eviction_attempt *attempt, const char *node, int64_t now_ns)
+{
+	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
+
+	if (attempt_plan_on(core, attempt, node, false, &plan) != FITS ||
+		(plan.n_victims == 0 && !plan.waits))
+		return false;
+	describe_gpus(attempt, &plan);
+	if (take_victims(core, attempt, &plan) < 0)
+		return false;
+	attempt_report(attempt, (struct eviction_report){.kind = EVICTION_CHOSEN, .plan = &plan});
+	if (ledger_nominate(&core->ledger, &attempt->pod, node, &plan.placement, NOMINATION_LASTS) < 0)
+		return false;
+	attempt->step = attempt->n_victims ? EVICTION_EVICT : EVICTION_NOMINATE;
+	attempt->tries = 0;
+	attempt->gone_ns = 0;
+	attempt->evicted_ns = now_ns;
+	return true;
+}
+
+void attempt_begin(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
+{
+	for (; attempt->next_node < attempt->n_nodes; attempt->next_node++)
+		if (begin_on(core, attempt, attempt->nodes[attempt->next_node], now_ns))
+			return;
+	attempt_end(core, attempt, ATTEMPT_REFUSED, "given up: no node is left whose pods may go", now_ns);
+}

@@ -1,0 +1,37 @@
+/* eviction-attempt.h - one pod's attempt to have a GPU freed: its memory, its orders, the choice of victims
+ * and its end. For evicting.c, which says when. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/evictions.h"
+
+struct core;
+
+/* attempt_new() - in evictions->attempts; NULL: out of memory. attempt_free() - after it was removed there.
+ * Accepts NULL. */
+struct eviction_attempt *attempt_new(
+	struct evictions *evictions, const struct pod_facts *pod, int64_t now_ns);
+void attempt_free(struct eviction_attempt *attempt);
+
+void attempt_report(const struct eviction_attempt *attempt, struct eviction_report what);
+
+/* attempt_order() - for the caller. attempt_set_busy() - false: the answer to the last order is there. */
+void attempt_order(struct eviction_attempt *attempt, enum eviction_order order);
+void attempt_set_busy(struct eviction_attempt *attempt, bool busy);
+
+/* attempt_plan_on() - preemption_plan_node() as the attempt stands. attempt_begin() - plans anew on the best
+ * node that is left. From now on victims are asked. */
+int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, const char *node,
+	bool may_violate, struct preemption_plan *ret_plan);
+void attempt_begin(struct core *core, struct eviction_attempt *attempt, int64_t now_ns);
+
+/* attempt_fail() - it rests, and what was kept for the pod is free for others. attempt_end() - the same after
+ * victims were planned, reported with the sentence. attempt_report_end() - only reports. */
+void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t now_ns);
+void attempt_end(struct core *core, struct eviction_attempt *attempt, enum attempt_outcome outcome,
+	const char *why, int64_t now_ns);
+void attempt_report_end(
+	const struct eviction_attempt *attempt, enum attempt_outcome outcome, const char *why);
