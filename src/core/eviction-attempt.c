@@ -91,7 +91,8 @@ void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t n
 {
 	if (attempt->step > EVICTION_PLANNED)
 		ledger_drop_nomination(&core->ledger, attempt->pod.uid);
-	if (attempt->step == EVICTION_WAIT)
+	/* Another scheduler that owns the ledger by now may have nominated the pod anew. */
+	if (attempt->step == EVICTION_WAIT && ownership_may_bind(&core->ownership, now_ns, NULL) == 0)
 		attempt_order(attempt, EVICTION_ORDER_CLEAR);
 	drop_victims(attempt);
 	drop_nodes(attempt);

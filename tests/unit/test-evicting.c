@@ -435,6 +435,17 @@ static void a_free_gpu_is_kept_for_thirty_seconds(void **state)
 	ordered(EVICTION_ORDER_CLEAR);
 }
 
+/* The owner may have nominated the pod anew. */
+static void a_scheduler_that_has_lost_the_ledger_writes_nothing(void **state)
+{
+	wait_for_v0();
+	core_pod_is_gone(&core, "v0", true, now_ns);
+	core.ownership = (struct ownership){.owner = LEDGER_OWNER_OTHER, .holder = "other/one"};
+	pass(60 * NS_PER_S);
+	assert_reported("end:unused ");
+	assert_null(core_next_eviction_order(&core));
+}
+
 static void victims_have_ten_minutes_to_end(void **state)
 {
 	wait_for_v0();
@@ -581,6 +592,7 @@ int main(void)
 		T(a_search_takes_a_tenth_of_the_time_at_most),
 		T(a_gpu_that_another_pod_took_leads_to_a_new_attempt),
 		T(a_free_gpu_is_kept_for_thirty_seconds),
+		T(a_scheduler_that_has_lost_the_ledger_writes_nothing),
 		T(victims_have_ten_minutes_to_end),
 		T(a_pod_that_is_deleted_ends_its_attempt_after_the_answer),
 		T(preempt_keeps_a_gpu_for_ten_seconds_and_ends_our_own_plans),
