@@ -115,6 +115,22 @@ static void the_nominated_pod_itself_gets_its_gpu_once_it_is_free(void **state)
 	assert_int_equal(gpu_for(w, "big", 10, 1000), 0);
 }
 
+/* What would be written to the pod says in which unit it counts. */
+static void a_pod_gets_a_placement_in_the_unit_that_its_node_counts_in(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	_cleanup_placement_ struct placement placement = {0};
+
+	ledger_remove_pod(&w->ledger, "victim0");
+	w->node.unit_mib = 128;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	fixture_pod(&pod, "big", 10, "");
+	pod.priority = 1000;
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, &placement), FITS);
+	assert_int_equal(placement.unit_mib, 128);
+}
+
 static void the_nominated_gpu_comes_before_a_fuller_one(void **state)
 {
 	struct world *w = *state;
@@ -267,6 +283,8 @@ int main(void)
 			what_the_nominated_pod_leaves_is_for_everybody, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(
 			the_nominated_pod_itself_gets_its_gpu_once_it_is_free, world_setup, world_teardown),
+		cmocka_unit_test_setup_teardown(a_pod_gets_a_placement_in_the_unit_that_its_node_counts_in,
+			world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(
 			the_nominated_gpu_comes_before_a_fuller_one, world_setup, world_teardown),
 		cmocka_unit_test_setup_teardown(

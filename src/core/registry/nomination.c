@@ -153,7 +153,9 @@ int nomination_choose(const struct node_ledger *node, const struct pod_facts *po
 {
 	const struct nomination *own = known ? known->nomination : NULL;
 
-	if (own && own->node == node && placement_matches(&own->shadow.placement, &pod->request) &&
+	/* The node may count in another unit since then. */
+	if (own && own->node == node && own->shadow.placement.unit_mib == node->facts.unit_mib &&
+		placement_matches(&own->shadow.placement, &pod->request) &&
 		node_ledger_has_room(node, &pod->request, &own->shadow.placement))
 		return ret_placement ? placement_copy(&own->shadow.placement, ret_placement) : FITS;
 	return placement_choose(node, &pod->request, pod->owner ? pod->owner : "", ret_placement);
