@@ -341,16 +341,21 @@ void core_nodes_are_listed(struct core *core, int64_t now_ns)
 }
 
 /* kube-scheduler keeps a rejected pod back until something happens to it, whichever replica rejected it. Also
- * pods of which it does not say that they are unschedulable: in an outage of the API server it could not. */
+ * pods of which it does not say that they are unschedulable: in an outage of the API server it could not. The
+ * replica may have been about to evict others for the pod. */
 static size_t find_waiting(struct core *core, int64_t now_ns)
 {
 	const struct ledger_pod *pod;
 	size_t lost = 0;
 
-	table_for_each (&core->ledger.pods, cursor, pod)
-		if (pod->occupancy == OCCUPANCY_WAITING &&
-			requeue_list_found_waiting(&core->requeues, &pod->facts, now_ns) < 0)
+	table_for_each (&core->ledger.pods, cursor, pod) {
+		if (pod->occupancy != OCCUPANCY_WAITING)
+			continue;
+		if (requeue_list_found_waiting(&core->requeues, &pod->facts, now_ns) < 0)
 			lost++;
+		else if (core_may_evict_for(core, &pod->facts))
+			requeue_list_may_evict(&core->requeues, pod->facts.uid);
+	}
 	return lost;
 }
 

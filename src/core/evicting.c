@@ -74,7 +74,7 @@ static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struc
 
 /* Returns how many of the at most max best plans were found. */
 static size_t search(struct core *core, const struct eviction_attempt *attempt, const char *const *names,
-	size_t n_names, bool may_violate, size_t max, struct preemption_plan *best)
+	size_t n_names, enum eviction_scope scope, size_t max, struct preemption_plan *best)
 {
 	size_t n = 0, found = 0;
 
@@ -83,7 +83,7 @@ static size_t search(struct core *core, const struct eviction_attempt *attempt, 
 
 		if (!reject_reason_is_occupancy(
 			    ledger_choose(&core->ledger, names[i], &attempt->pod, NULL)) ||
-			attempt_plan_on(core, attempt, names[i], may_violate, &plan) != FITS)
+			attempt_plan_on(core, attempt, names[i], scope, &plan) != FITS)
 			continue;
 		keep_best(best, &n, max, &plan);
 		found++;
@@ -91,7 +91,23 @@ static size_t search(struct core *core, const struct eviction_attempt *attempt, 
 	return n;
 }
 
-/* The attempt fails, to be made again after a while, if budgets are all that is in the way. */
+/* A pod of lower priority that is about to be bound can be evicted once it is. No event that kube-scheduler
+ * waits for tells of that. */
+static bool is_worth_another_search(
+	struct core *core, const struct eviction_attempt *attempt, const char *const *names, size_t n_names)
+{
+	_cleanup_preemption_plan_ struct preemption_plan best = {0};
+	const struct ledger_pod *pod;
+	bool any = false;
+
+	table_for_each (&core->ledger.pods, cursor, pod)
+		any |= (pod->occupancy == OCCUPANCY_TENTATIVE || pod->occupancy == OCCUPANCY_RESERVED) &&
+		       pod->facts.priority < attempt->pod.priority;
+	return any && search(core, attempt, names, n_names, EVICTION_UNBOUND, 1, &best) > 0;
+}
+
+/* The attempt fails, to be made again after a while, if only budgets are in the way, or pods that are about
+ * to be bound. */
 static void search_protected(struct core *core, struct eviction_attempt *attempt, const char *const *names,
 	size_t n_names, int64_t now_ns)
 {
@@ -99,12 +115,15 @@ static void search_protected(struct core *core, struct eviction_attempt *attempt
 	const struct pod_facts *first;
 	char text[512];
 
-	if (search(core, attempt, names, n_names, true, 1, best) == 0) {
+	if (search(core, attempt, names, n_names, EVICTION_PROTECTED, 1, best) == 0) {
 		attempt_report(
 			attempt, (struct eviction_report){.kind = EVICTION_SEARCHED,
 					 .search = SEARCH_NOBODY,
 					 .n_names = n_names,
 					 .text = "no pod of lower priority whose going would free a GPU"});
+		requeue_list_may_evict(&core->requeues, attempt->pod.uid);
+		if (is_worth_another_search(core, attempt, names, n_names))
+			attempt_fail(core, attempt, now_ns);
 		return;
 	}
 	first = &best[0].victims[0]->facts;
@@ -127,7 +146,7 @@ static void search_victims(struct core *core, struct eviction_attempt *attempt, 
 
 	table_release(&attempt->spared); /* after a rest they may be let go */
 	table_init(&attempt->spared);
-	n = search(core, attempt, names, n_names, false, EVICTION_NODES_MAX, best);
+	n = search(core, attempt, names, n_names, EVICTION_ALLOWED, EVICTION_NODES_MAX, best);
 	for (size_t i = 0; i < n; i++) {
 		attempt->nodes[attempt->n_nodes] = strdup(best[i].node->facts.name);
 		attempt->n_nodes += attempt->nodes[attempt->n_nodes] != NULL;
@@ -144,15 +163,24 @@ static void search_victims(struct core *core, struct eviction_attempt *attempt, 
 	attempt->due_ns = now_ns + IN_TREE_FIRST_NS;
 }
 
-static bool may_search(const struct core *core, const struct pod_facts *pod,
-	const struct eviction_attempt *attempt, int64_t now_ns)
+bool core_may_evict_for(const struct core *core, const struct pod_facts *pod)
+{
+	return !pod->never_preempts && !pod->deleting && !preemption_is_pointless(&core->ledger, pod);
+}
+
+static bool may_search(struct core *core, const struct pod_facts *pod, const struct eviction_attempt *attempt,
+	int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
 
-	if (pod->never_preempts || pod->deleting || preemption_is_pointless(&core->ledger, pod))
+	if (!core_may_evict_for(core, pod))
 		return false;
-	if (known && known->nomination)
+	if (known && known->nomination) {
+		/* By kube-scheduler, whose victims may not be asked to go yet; or another pod has taken what
+		 * they left. */
+		requeue_list_may_evict(&core->requeues, pod->uid);
 		return false;
+	}
 	if (!attempt)
 		return core->evictions.attempts.count < ATTEMPTS_MAX;
 	return attempt->step == EVICTION_REST && !attempt->busy && now_ns >= attempt->due_ns;
@@ -178,14 +206,13 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 		evictions->due_ns = now_ns + STEP_NS;
 	if (now_ns < evictions->search_after_ns) {
 		/* Too many searches: the pod is requeued when it is its turn. */
-		attempt->due_ns = evictions->search_after_ns;
-		attempt->requeued = false;
+		attempt->due_ns = attempt->requeue_ns = evictions->search_after_ns;
 		return;
 	}
 	evictions->search_began_ns = now_ns;
 	search_victims(core, attempt, names, n_names, now_ns);
 	if (attempt->step == EVICTION_REST && attempt->due_ns <= now_ns)
-		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* no victim on any node */
+		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* no victim anywhere */
 }
 
 void core_filter_is_answered(struct core *core, int64_t now_ns)
@@ -356,9 +383,9 @@ static void rest(struct core *core, struct eviction_attempt *attempt, int64_t no
 {
 	int r;
 
-	if (attempt->due_ns > now_ns || attempt->requeued)
+	if (attempt->requeue_ns > now_ns)
 		return;
-	attempt->requeued = true;
+	attempt->requeue_ns = now_ns + attempt->backoff_ns; /* unless kube-scheduler asks before */
 	r = requeue_list_eviction_due(&core->requeues, &attempt->pod, now_ns);
 	if (r < 0)
 		attempt_report(attempt, (struct eviction_report){.kind = EVICTION_NOT_REQUEUED, .error = r});

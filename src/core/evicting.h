@@ -29,6 +29,9 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 	size_t n_names, int64_t now_ns);
 void core_filter_is_answered(struct core *core, int64_t now_ns);
 
+/* core_may_evict_for() - pods of lower priority have been seen, and the pod does not refuse that they go. */
+bool core_may_evict_for(const struct core *core, const struct pod_facts *pod);
+
 /* core_cancel_evictions() - kube-scheduler preempts for the pod. What has begun goes on.
  * core_is_evicting_for() - victims of this pod have been asked to go, or are about to be. */
 void core_cancel_evictions(struct core *core, const char *uid);

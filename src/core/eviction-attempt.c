@@ -97,8 +97,7 @@ void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t n
 	drop_victims(attempt);
 	drop_nodes(attempt);
 	attempt->step = EVICTION_REST;
-	attempt->requeued = false;
-	attempt->due_ns = now_ns + attempt->backoff_ns;
+	attempt->due_ns = attempt->requeue_ns = now_ns + attempt->backoff_ns;
 	attempt->backoff_ns *= 2;
 	if (attempt->backoff_ns > BACKOFF_LAST_NS)
 		attempt->backoff_ns = BACKOFF_LAST_NS;
@@ -120,12 +119,13 @@ void attempt_end(struct core *core, struct eviction_attempt *attempt, enum attem
 /* ---- planning ---- */
 
 int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, const char *node,
-	bool may_violate, struct preemption_plan *ret_plan)
+	enum eviction_scope scope, struct preemption_plan *ret_plan)
 {
 	const struct preemption_question question = {.pod = &attempt->pod,
 		.budgets = &core->budgets,
 		.spared = &attempt->spared,
-		.may_violate = may_violate,
+		.may_violate = scope >= EVICTION_PROTECTED,
+		.may_stop_holds = scope >= EVICTION_UNBOUND,
 		.ignore_deleting = attempt->ignore_deleting};
 
 	return preemption_plan_node(&core->ledger, node, &question, ret_plan);
@@ -185,7 +185,7 @@ static bool begin_on(struct core *core, struct eviction_attempt *attempt, const 
 {
 	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
 
-	if (attempt_plan_on(core, attempt, node, false, &plan) != FITS ||
+	if (attempt_plan_on(core, attempt, node, EVICTION_ALLOWED, &plan) != FITS ||
 		(plan.n_victims == 0 && !plan.waits))
 		return false;
 	describe_gpus(attempt, &plan);

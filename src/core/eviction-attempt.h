@@ -24,8 +24,13 @@ void attempt_set_busy(struct eviction_attempt *attempt, bool busy);
 
 /* attempt_plan_on() - preemption_plan_node() as the attempt stands. attempt_begin() - plans anew on the best
  * node that is left. From now on victims are asked. */
+enum eviction_scope {
+	EVICTION_ALLOWED,   /* pods that may go */
+	EVICTION_PROTECTED, /* also pods that PodDisruptionBudgets protect */
+	EVICTION_UNBOUND,   /* likewise, and pods that are about to be bound */
+};
 int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, const char *node,
-	bool may_violate, struct preemption_plan *ret_plan);
+	enum eviction_scope scope, struct preemption_plan *ret_plan);
 void attempt_begin(struct core *core, struct eviction_attempt *attempt, int64_t now_ns);
 
 /* attempt_fail() - it rests, and what was kept for the pod is free for others. attempt_end() - the same after

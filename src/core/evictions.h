@@ -40,7 +40,7 @@ struct eviction_attempt {
 	enum eviction_step step;
 	int64_t begun_ns; /* when filter rejected the pod first */
 	int64_t due_ns;
-	bool requeued; /* in this rest */
+	int64_t requeue_ns; /* when the pod is requeued, for an attempt after its rest */
 	int64_t backoff_ns;
 	char *nodes[EVICTION_NODES_MAX]; /* best first */
 	size_t n_nodes, next_node;

@@ -39,6 +39,7 @@ struct requeue_pod {
 	bool asked;	      /* kube-scheduler has asked about it, in vain */
 	int64_t asked_ns;     /* when it did last; else when the pod was found */
 	uint64_t rejected_at; /* room: ledger generation when filter looked last */
+	bool may_evict;	      /* room: whatever is freed, evictions may then make the rest of it */
 	uint64_t freed; /* unit: as reported when the policy was asked last, or when it was freed last */
 	bool has_place; /* gang: a place is held for it, and kube-scheduler has not asked since */
 	uint32_t requeues;

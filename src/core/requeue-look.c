@@ -185,6 +185,8 @@ static bool fits(struct look *look, const struct requeue_pod *pod)
 
 	if (!pod->waits[REQUEUE_ROOM].waits || pod->rejected_at == look->ledger->generation)
 		return false;
+	if (pod->may_evict)
+		return true;
 	if (failures_include(&look->failures, request) && !has_nomination(look->ledger, &pod->facts))
 		return false;
 	if (fits_somewhere(look->ledger, &pod->facts, &look->fitting))

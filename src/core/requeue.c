@@ -159,6 +159,7 @@ int requeue_list_rejected(
 		pod->waits[REQUEUE_ROOM].since_ns = now_ns;
 	pod->facts.request.gpus = facts->request.gpus;
 	pod->rejected_at = ledger->generation;
+	pod->may_evict = false;
 	note_asked(pod, now_ns);
 	if (!pod_waits(pod, REQUEUE_UNIT))
 		backoff_begin_anew(pod);
@@ -224,6 +225,14 @@ int requeue_list_found_without_unit(
 }
 
 /* ---- an attempt is worth it ---- */
+
+void requeue_list_may_evict(struct requeue_list *list, const char *uid)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (pod)
+		pod->may_evict = true;
+}
 
 int requeue_list_eviction_due(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
 {

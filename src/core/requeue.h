@@ -7,7 +7,7 @@
  * | waits for | since | an attempt is worth it when |
  * |---|---|---|
  * | REQUEUE_ROOM: a GPU | filter found no node in the ledger | the ledger has changed since then, and the pod
- *   fits; evictions for it may be tried again |
+ *   fits, or there are pods of lower priority; evictions for it may be tried again |
  * | REQUEUE_UNIT: a unit of its ResourcePolicy | the policy gave it none | something was freed in the
  * policies of its namespace since then; the time is over after which its policy answers differently | |
  * REQUEUE_GANG: the turn of its gang | filter named no node for a gang member, or its gang was planned before
@@ -58,11 +58,13 @@ void requeue_list_stop(struct requeue_list *list, const char *uid, enum requeue_
 /* requeue_list_rejected() - filter found no node for the pod in the ledger as it is now.
  * requeue_list_found_waiting() - an earlier process of ours may have rejected the pod, for all we know: it is
  * treated as if something had been freed since, three times at most unless kube-scheduler asks us for it: it
- * may be another scheduler's. requeue_list_eviction_due() - evictions for the pod may be tried again, which
- * filter does: an attempt is worth it now. */
+ * may be another scheduler's. requeue_list_may_evict() - after either: as far as is known no eviction
+ * helps the pod now, though there are pods of lower priority. requeue_list_eviction_due() - evictions for the
+ * pod may be tried again, which filter does: an attempt is worth it now. */
 int requeue_list_rejected(
 	struct requeue_list *list, const struct pod_facts *pod, const struct ledger *ledger, int64_t now_ns);
 int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *pod, int64_t now_ns);
+void requeue_list_may_evict(struct requeue_list *list, const char *uid);
 int requeue_list_eviction_due(struct requeue_list *list, const struct pod_facts *pod, int64_t now_ns);
 
 /* The pod needs uid, namespace, name and priority only.

@@ -194,6 +194,29 @@ static bool is_nominated(const char *uid)
 	return pod && pod->nomination;
 }
 
+/* kube-scheduler is told to try the pod again. */
+static bool is_requeued(const char *uid)
+{
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	int64_t again_ns;
+	size_t n = requeue_list_look(&core.requeues, &core.ledger, now_ns, pods, &again_ns);
+	bool found = false;
+
+	for (size_t i = 0; i < n; i++)
+		found |= strcmp(pods[i]->uid, uid) == 0;
+	return found;
+}
+
+static void show_nominated(const char *node)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, "big", 10, "");
+	facts.priority = 1000;
+	facts.nominated_node = node ? strdup(node) : NULL;
+	assert_int_equal(core_see_pod(&core, &facts, 0, now_ns), 0);
+}
+
 static void one_victim_is_evicted_marked_and_the_pod_is_nominated(void **state)
 {
 	_cleanup_filter_answer_ struct filter_answer answer = {0};
@@ -259,7 +282,6 @@ static void a_victim_that_is_refused_is_spared_and_the_next_one_asked(void **sta
 static void when_all_are_refused_the_gpu_is_free_for_others_and_the_pod_is_requeued_later(void **state)
 {
 	_cleanup_filter_answer_ struct filter_answer small = {0};
-	struct requeue_state waits;
 
 	filter_rejects("big", 10, 1000);
 	for (int i = 0; i < 4; i++)
@@ -272,7 +294,7 @@ static void when_all_are_refused_the_gpu_is_free_for_others_and_the_pod_is_reque
 	filter_rejects("big", 10, 1000);
 	assert_reported(""); /* not before two seconds are over */
 	pass(3 * NS_PER_S);
-	assert_true(requeue_list_find(&core.requeues, "big", REQUEUE_ROOM, &waits));
+	assert_true(is_requeued("big"));
 	filter_rejects("big", 10, 1000);
 	assert_reported("search:planned ");
 	evict(EVICTION_ACCEPTED);
@@ -474,6 +496,112 @@ static void a_pod_that_is_deleted_ends_its_attempt_after_the_answer(void **state
 	assert_non_null(strstr(reports, "end:gone "));
 }
 
+/* kube-scheduler was faster than the watch: what is freed later is a part of what the pod needs. */
+static void what_is_freed_after_a_search_leads_to_another_one(void **state)
+{
+	show("all", 15, 1000, NULL, false);
+	for (int i = 0; i < 4; i++) {
+		char uid[8], gpu[16];
+
+		snprintf(uid, sizeof(uid), "h%d", i);
+		snprintf(gpu, sizeof(gpu), "GPU-n-%d", i);
+		show(uid, 7, 2000, gpu, false);
+	}
+	filter_rejects("all", 15, 1000);
+	assert_reported("search:nobody ");
+	assert_false(is_requeued("all"));
+	core_pod_is_gone(&core, "h2", true, now_ns);
+	assert_true(is_requeued("all"));
+	filter_rejects("all", 15, 1000);
+	assert_reported("search:planned ");
+}
+
+/* The PATCH that requeues a pod may get lost. */
+static void a_pod_that_rests_is_requeued_until_kube_scheduler_asks(void **state)
+{
+	filter_rejects("big", 10, 1000);
+	for (int i = 0; i < 4; i++)
+		evict(EVICTION_REFUSED);
+	for (int i = 0; i < 3; i++) {
+		pass(10 * NS_PER_S);
+		assert_true(is_requeued("big"));
+		assert_false(is_requeued("big"));
+	}
+	reports[0] = 0;
+	filter_rejects("big", 10, 1000);
+	assert_reported("search:planned ");
+}
+
+/* Whatever an earlier process was about to do for it. */
+static void a_pod_that_is_found_waiting_is_requeued_where_pods_may_go(void **state)
+{
+	core.pods_listed = false;
+	show("small", 10, 0, NULL, false);
+	core_pods_are_listed(&core, now_ns);
+	now_ns += 2 * NS_PER_S;
+	assert_true(is_requeued("big"));
+	now_ns += 100 * NS_PER_S;
+	assert_false(is_requeued("small"));
+}
+
+/* The node has one GPU that is free, and a pod of priority 0 is about to get it. */
+static void a_pod_that_is_about_to_be_bound_is_evicted_once_it_is(void **state)
+{
+	_cleanup_filter_answer_ struct filter_answer answer = {0};
+
+	for (int i = 0; i < 4; i++) {
+		char uid[8], gpu[16];
+
+		snprintf(uid, sizeof(uid), "v%d", i);
+		snprintf(gpu, sizeof(gpu), "GPU-n-%d", i);
+		ledger_remove_pod(&core.ledger, uid);
+		show(i ? uid : "low", 15, i ? 2000 : 0, i ? gpu : NULL, false);
+	}
+	filter("low", 15, 0, NULL, &answer);
+	assert_int_equal(answer.outcome, FILTER_FITS);
+	filter_rejects("big", 10, 1000);
+	assert_reported("search:nobody ");
+	show("low", 15, 0, "GPU-n-0", false);
+	pass(3 * NS_PER_S);
+	assert_true(is_requeued("big"));
+	filter_rejects("big", 10, 1000);
+	assert_reported("search:planned ");
+}
+
+/* A nomination that was made by another program and that is good for nothing any more. */
+static void a_pod_that_is_nominated_in_vain_is_requeued(void **state)
+{
+	show("above", 15, 2000, "GPU-n-0", false);
+	ledger_remove_pod(&core.ledger, "v0");
+	show_nominated("n");
+	filter_rejects("big", 10, 1000);
+	assert_reported("");
+	show_nominated(NULL);
+	assert_false(is_requeued("big"));
+	now_ns += 11 * NS_PER_S;
+	core_tick(&core, now_ns);
+	assert_false(is_nominated("big"));
+	assert_true(is_requeued("big"));
+	filter_rejects("big", 10, 1000);
+	assert_reported("search:planned ");
+}
+
+static void while_victims_of_a_nomination_are_going_nothing_else_is_tried(void **state)
+{
+	_cleanup_filter_answer_ struct filter_answer answer = {0};
+	_cleanup_pod_facts_ struct pod_facts victim;
+
+	fixture_pod(&victim, "v0", 8, "");
+	fixture_bind(&victim, "n", "GPU-n-0");
+	victim.deleting = true;
+	assert_int_equal(core_see_pod(&core, &victim, 0, now_ns), 0);
+	show_nominated("n");
+	filter("big", 10, 1000, "n", &answer);
+	assert_int_equal(answer.outcome, FILTER_NO_NODE);
+	assert_ptr_equal(answer.waits_for, ledger_node(&core.ledger, "n"));
+	assert_int_equal(core.evictions.attempts.count, 0);
+}
+
 /* ---- the verb preempt ---- */
 
 static const char *const v1[] = {"v1"};
@@ -541,16 +669,6 @@ static void preempt_names_no_node_while_pods_are_evicted_for_the_pod(void **stat
 
 /* ---- nominations as the API server shows them ---- */
 
-static void show_nominated(const char *node)
-{
-	_cleanup_pod_facts_ struct pod_facts facts;
-
-	fixture_pod(&facts, "big", 10, "");
-	facts.priority = 1000;
-	facts.nominated_node = node ? strdup(node) : NULL;
-	assert_int_equal(core_see_pod(&core, &facts, 0, now_ns), 0);
-}
-
 static void a_nomination_in_the_status_lasts_and_outlives_its_end_by_ten_seconds(void **state)
 {
 	show_nominated("n");
@@ -595,6 +713,12 @@ int main(void)
 		T(a_scheduler_that_has_lost_the_ledger_writes_nothing),
 		T(victims_have_ten_minutes_to_end),
 		T(a_pod_that_is_deleted_ends_its_attempt_after_the_answer),
+		T(what_is_freed_after_a_search_leads_to_another_one),
+		T(a_pod_that_is_found_waiting_is_requeued_where_pods_may_go),
+		T(a_pod_that_rests_is_requeued_until_kube_scheduler_asks),
+		T(a_pod_that_is_about_to_be_bound_is_evicted_once_it_is),
+		T(a_pod_that_is_nominated_in_vain_is_requeued),
+		T(while_victims_of_a_nomination_are_going_nothing_else_is_tried),
 		T(preempt_keeps_a_gpu_for_ten_seconds_and_ends_our_own_plans),
 		T(preempt_names_no_node_while_pods_are_evicted_for_the_pod),
 		T(a_nomination_in_the_status_lasts_and_outlives_its_end_by_ten_seconds),

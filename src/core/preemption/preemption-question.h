@@ -15,5 +15,6 @@ struct preemption_question {
 	const struct table *spared; /* likewise: uids of pods that must not go; NULL: none */
 	bool may_violate;	    /* victims that budgets protect are allowed when there is no other way */
 	bool may_stop_bindings;	    /* pods whose Binding is on its way may be victims too */
+	bool may_stop_holds;	    /* likewise, and pods for which filter has held a GPU */
 	bool ignore_deleting;	    /* pods that are being deleted are not believed to go */
 };

@@ -41,7 +41,9 @@ void candidates_return(struct plan_work *work, struct candidate *const *candidat
 
 static bool may_be_victim(const struct plan_work *work, const struct ledger_pod *pod)
 {
-	enum occupancy least = work->question->may_stop_bindings ? OCCUPANCY_RESERVED : OCCUPANCY_BOUND;
+	enum occupancy least = work->question->may_stop_holds	   ? OCCUPANCY_TENTATIVE
+			       : work->question->may_stop_bindings ? OCCUPANCY_RESERVED
+								   : OCCUPANCY_BOUND;
 
 	if (work->question->spared && table_get(work->question->spared, pod->facts.uid))
 		return false;
