@@ -10,8 +10,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build"))
-KINDS = {"plain": [], "leaders": ["--leaders"], "gangs": ["--gangs"], "cards": ["--cards"], "cards-of-gangs": ["--cards", "--gangs"]}
-HISTORIES = {"plain": 500, "leaders": 200, "gangs": 40, "cards": 300, "cards-of-gangs": 40}
+KINDS = {"plain": [], "leaders": ["--leaders"], "gangs": ["--gangs"], "cards": ["--cards"], "cards-of-gangs": ["--cards", "--gangs"],
+         "priorities": ["--priorities"]}
+HISTORIES = {"plain": 500, "leaders": 200, "gangs": 40, "cards": 300, "cards-of-gangs": 40, "priorities": 200}
 
 
 def digest(program, kind, histories, seed=1):

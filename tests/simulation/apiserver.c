@@ -36,6 +36,7 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.gang = (char *)gang_names[gang];
 	facts.gang_min = gang && !sim->plan->gangs[gang].group ? sim->plan->gangs[gang].min : 0;
 	facts.resize = (char *)(state->wanted ? sizes[state->wanted] : NULL);
+	facts.nominated_node = state->nominated ? (char *)sim->nodes[state->nominated - 1].name : NULL;
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;

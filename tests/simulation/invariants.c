@@ -357,6 +357,7 @@ void invariants_at_end(struct sim *sim)
 	for (int i = 0; i < sim->n_pairs; i++)
 		compare_ledger(sim, i, &truth);
 	check_waiting(sim, &truth);
+	evictions_check_at_end(sim);
 	check_bound(sim);
 	for (int n = 0; n < sim->n_nodes; n++)
 		check_agent(sim, n);

@@ -220,6 +220,23 @@ static void verdict(struct sim *sim, int pair, int pod, uint8_t text)
 	sim_after(sim, sim_delay(&sim->pods[pod].random, 1500, 50000), EVENT_VERDICT, 0, pod, 0, 0);
 }
 
+/* The pod fits on no node, and its preemption finds no pods that could go: the nomination ends, unless a pod
+ * of lower priority is about to leave that node (PodEligibleToPreemptOthers, 1.36). */
+static void preempts_nobody(struct sim *sim, int pair, int pod, bool resolvable)
+{
+	const struct kube_scheduler *ks = &sim->kube_schedulers[pair];
+	int node = ks->seen[pod].nominated - 1;
+
+	if (node < 0)
+		return;
+	for_each_bit (i, resolvable ? ks->known : 0)
+		if (ks->seen[i].deleting && ks->seen[i].node == node &&
+			sim->pods[i].facts.priority < sim->pods[pod].facts.priority)
+			return;
+	sim_after(
+		sim, sim_delay(&sim->pods[pod].random, 1500, 50000), EVENT_NOMINATION_ENDS, 0, pair, pod, 0);
+}
+
 static void cycle_ends(struct sim *sim, int pair, int pod)
 {
 	struct kube_scheduler *ks = &sim->kube_schedulers[pair];
@@ -249,6 +266,7 @@ static void cycle(struct sim *sim, int pair)
 		if (sums_fit(sim, ks, n, &sim->pods[pod].facts.request))
 			names |= 1 << n;
 	if (!names) {
+		preempts_nobody(sim, pair, pod, true);
 		verdict(sim, pair, pod, 1);
 		park(sim, pair, pod);
 		cycle_ends(sim, pair, pod);
@@ -269,6 +287,7 @@ static void filtered(struct sim *sim, int pair, int pod, int nodes)
 	if (nodes < 0) {
 		back_off(sim, pair, pod, true);
 	} else if (node == 15) {
+		preempts_nobody(sim, pair, pod, nodes == FILTER_WAITS);
 		verdict(sim, pair, pod, 2);
 		park(sim, pair, pod);
 	} else {

@@ -10,8 +10,8 @@
 #include "sim.h"
 
 static const char help[] =
-	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--cards] [--break RULE]\n"
-	"                  [--steps | --digest]\n"
+	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--cards] [--priorities]\n"
+	"                  [--break RULE] [--steps | --digest]\n"
 	"       simulation --case NAME | --cases | --list\n"
 	"\n"
 	"Deterministic simulation of ration around its real decisions: ledger, placement, wake-up, matching. Each\n"
@@ -23,6 +23,7 @@ static const char help[] =
 	"  --leaders      two pairs of schedulers, whose leader changes often\n"
 	"  --gangs        pods that are placed all or none, on a cluster that holds a part of them\n"
 	"  --cards        nodes that give whole cards, with their links, and pods that ask for them\n"
+	"  --priorities   pods of different priority: the less important ones are evicted for the others\n"
 	"  --case NAME    one history that was written by hand; --cases: all of them, as TAP; --list: their names\n"
 	"  --break RULE   replace a rule by a wrong one, to see that it is caught; \"list\" lists the rules\n"
 	"  --must-violate succeed if an invariant is violated, and only then\n"
@@ -171,7 +172,8 @@ int main(int argc, char **argv)
 		{"digest", no_argument, NULL, 'd'}, {"table", no_argument, NULL, 't'},
 		{"must-violate", no_argument, NULL, 'm'}, {"full", required_argument, NULL, 'f'},
 		{"leaders", no_argument, NULL, 'L'}, {"gangs", no_argument, NULL, 'g'},
-		{"cards", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"cards", no_argument, NULL, 'w'}, {"priorities", no_argument, NULL, 'p'},
+		{"help", no_argument, NULL, 'h'}, {0}};
 	const char *day = getenv("RATION_SEED");
 	uint64_t digest = 0xcbf29ce484222325ULL;
 	uint64_t histories = 1000, seed = day ? strtoull(day, NULL, 10) * 1000000 : 1;
@@ -227,6 +229,9 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			what |= DRAW_GPUS;
+			break;
+		case 'p':
+			what |= DRAW_PRIORITIES;
 			break;
 		case 'h':
 			fputs(help, stdout);

@@ -341,6 +341,35 @@ static void draw_leaders(struct plan *plan)
 	}
 }
 
+/* Again: pods that stay, and later more important ones that need a larger part of one GPU. */
+static void draw_priorities(struct plan *plan, int64_t span_ms)
+{
+	struct random random;
+
+	random_seed(&random, plan->seed, 11);
+	plan->priorities = true;
+	for (uint16_t i = 0; i < plan->n_inputs; i++) {
+		struct shape *shape = &plan->inputs[i].shape;
+
+		if (plan->inputs[i].kind != INPUT_POD || shape->gang)
+			continue;
+		shape->priority = (int8_t)(random_one_in(&random, 3) ? random_below(&random, 3) : 0);
+		if (random_one_in(&random, 2))
+			shape->end = END_NEVER;
+		/* The end of an orphan may make an eviction useful, and no event tells kube-scheduler of it:
+		 * then the pod waits until kube-scheduler asks by itself, after 5 minutes. */
+		if (shape->end == END_FORCED)
+			shape->end = END_DELETED;
+	}
+	for (uint32_t i = 1 + random_below(&random, 4); i && plan->n_inputs < INPUTS_MAX; i--) {
+		struct shape *shape = &plan_add_pod(plan, random_between(&random, 0, span_ms + 20000),
+			(uint8_t)(3 + random_below(&random, 6)))
+					       ->shape;
+
+		shape->priority = (int8_t)(1 + random_below(&random, 3));
+	}
+}
+
 void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
@@ -381,6 +410,8 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 		plan_draw_gpus(plan, span_ms);
 	draw_cuts(plan, span_ms);
 	draw_held(plan, span_ms);
+	if (what & DRAW_PRIORITIES)
+		draw_priorities(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)

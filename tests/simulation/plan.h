@@ -116,6 +116,7 @@ struct plan {
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
 	bool changes;		 /* of units or modes */
 	bool whole_gpus;	 /* somewhere, at some time */
+	bool priorities;	 /* pods are evicted for others of higher priority */
 	uint8_t n_gangs;
 	struct plan_gang gangs[GANGS_MAX + 1];
 	uint16_t n_inputs;
@@ -124,8 +125,8 @@ struct plan {
 
 /* DRAW_LEADERS: two pairs, whose leader changes often while watches lag. DRAW_GANGS: gangs beside the pods,
  * on a cluster that holds a part of them (gang-plan.c). DRAW_GPUS: nodes that give whole GPUs, and pods
- * that ask for them (gpus-plan.c). */
-enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_GPUS = 4 };
+ * that ask for them (gpus-plan.c). DRAW_PRIORITIES: pods of different priority. */
+enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_GPUS = 4, DRAW_PRIORITIES = 8 };
 void plan_draw(struct plan *plan, uint64_t seed, unsigned int what);
 void plan_draw_gangs(struct plan *plan, int64_t span_ms);
 void plan_draw_gpus(struct plan *plan, int64_t span_ms);

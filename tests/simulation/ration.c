@@ -40,6 +40,7 @@ void ration_start(struct sim *sim, int pair)
 	ration->core.asked = look_before_choice;
 	ration->core.asked_data = ration;
 	ration->core.resizings.ops = size_ops(ration);
+	evictions_start(ration);
 	memset(ration->held, -1, sizeof(ration->held));
 	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
@@ -367,6 +368,13 @@ static void check_hold(struct sim *sim, int pair, int pod, const struct filter_a
 		ledger_drop_hold(&ration->core.ledger, uid);
 }
 
+static char *nominated_node(const struct sim *sim, int pair, int pod)
+{
+	uint8_t nominated = sim->kube_schedulers[pair].seen[pod].nominated;
+
+	return nominated ? (char *)sim->nodes[nominated - 1].name : NULL;
+}
+
 static int filter(struct sim *sim, int pair, int pod, int names)
 {
 	struct core *core = ration_core(sim, pair);
@@ -381,6 +389,8 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	for (int i = 0; i < sim->n_nodes; i++)
 		if (names & (1 << i))
 			asked[question.n++] = sim->nodes[i].name;
+	facts.nominated_node = nominated_node(sim, pair, pod);
+	facts.priority += sim->broken == BREAK_EVICT_EQUALS;
 	note_call(sim, pair);
 	gpus_look(sim, pair, &before);
 	core_filter(core, &question, sim->now_ns, &answer);
@@ -397,7 +407,7 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, answer.n_fitting);
 	sim->rations[pair].held[pod] = -1;
 	if (answer.outcome == FILTER_NO_NODE)
-		return 15;
+		return answer.waits_for ? FILTER_WAITS : 15;
 	check_hold(sim, pair, pod, &answer);
 	return answer_of(sim, pair, pod, answer.nodes, answer.n_nodes);
 }
@@ -590,6 +600,7 @@ void ration_carry_out(struct sim *sim, int pair)
 	while ((bind = core_next_bind_order(&ration->core)))
 		carry_out(sim, pair, bind);
 	size_carry_out(sim, pair);
+	evictions_carry_out(sim, pair);
 	ration->changed = true;
 	core_gangs_may_look(&ration->core, sim->now_ns);
 	controller_carry_out(sim, pair);

@@ -57,6 +57,8 @@ const char *const broken_names[BREAK_MAX] = {
 	"held-not-restored",
 	"gang-labels-count",
 	"gang-ignore-changes",
+	"evict-equals",
+	"evict-nobody",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -109,6 +111,10 @@ const char *const counter_names[COUNT_MAX] = {
 	"changes of a pod's gang by its label",
 	"changes of PodGroups",
 	"gangs whose PodGroup changed while some were bound, not judged until they are gone",
+	"pods evicted for more important ones",
+	"evictions that the API server refused or did not answer",
+	"pods nominated for the node where others were evicted",
+	"pods bound after others were evicted for them",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -493,6 +499,12 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_GANG_RECALL:
 	case EVENT_GANG_GROUP:
 		controller_on_event(sim, event);
+		break;
+	case EVENT_EVICTIONS:
+	case EVENT_EVICTION:
+	case EVENT_EVICTION_ANSWER:
+	case EVENT_NOMINATION_ENDS:
+		evictions_on_event(sim, event);
 		break;
 	case EVENT_SET_BEGIN:
 	case EVENT_SET_LISTED:

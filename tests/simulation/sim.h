@@ -8,8 +8,9 @@
  * ration.c ration-scheduler: the requests around src/core   agent.c ration-agent   kubelet.c pods and
  * containers   devices.c its device manager sizes.c other sizes for pods that run   terms.c changes of unit
  * and mode   gang-controller.c the scheduler's part for pods that are placed all or none   gang-checks.c what
- * must hold for these gpus-checks.c which whole GPUs it has to be   fitting.c whether there is room
- * invariants.c what must hold after every step and in the end
+ * must hold for these   evictions.c pods that are evicted for more important ones   gpus-checks.c which whole
+ * GPUs it has to be   fitting.c whether there is room invariants.c what must hold after every step and in the
+ * end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, GPUs and device ids: those of units first, those of
  * whole GPUs from FIRST_GPU_ID on.
@@ -29,6 +30,7 @@
 #include "core/bind.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/evicting.h"
 #include "core/filter.h"
 #include "core/policies.h"
 #include "core/resizing.h"
@@ -94,6 +96,8 @@ enum broken {
 	BREAK_HELD_NOT_RESTORED,
 	BREAK_GANG_LABELS_COUNT,
 	BREAK_GANG_IGNORE_CHANGES,
+	BREAK_EVICT_EQUALS,
+	BREAK_EVICT_NOBODY,
 	BREAK_MAX
 };
 
@@ -107,10 +111,11 @@ struct state {
 	int8_t node;
 	uint8_t phase;
 	uint8_t verdict, requeue;
-	uint8_t gang;	  /* by its label; 0: none */
-	uint8_t size;	  /* how often it got another one */
-	uint8_t wanted;	  /* what somebody asks for: units per GPU of its last container; 0: nobody does */
-	uint16_t version; /* resourceVersion */
+	uint8_t gang;	   /* by its label; 0: none */
+	uint8_t size;	   /* how often it got another one */
+	uint8_t wanted;	   /* what somebody asks for: units per GPU of its last container; 0: nobody does */
+	uint8_t nominated; /* status.nominatedNodeName: node + 1; 0: none */
+	uint16_t version;  /* resourceVersion */
 };
 
 /* Why the kubelet rejected a pod. */
@@ -268,6 +273,7 @@ struct ration {
 	struct gpus_seen before;	       /* the ledger before the reservation that is being made */
 	uint64_t was_bound;	/* of pods whose end the watch has told: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
+	int64_t evictions_ns;	/* when EVENT_EVICTIONS comes; 0: none does */
 	/* gang-controller.c */
 	int64_t gang_look_ns; /* when EVENT_GANG_LOOK comes; 0: none does */
 	uint16_t gang_look_serial;
@@ -440,6 +446,10 @@ enum counter {
 	COUNT_LABELLED,
 	COUNT_GROUP_CHANGES,
 	COUNT_GANGS_UNCLEAR,
+	COUNT_EVICTIONS,
+	COUNT_EVICTIONS_REFUSED,
+	COUNT_NOMINATED,
+	COUNT_MADE_ROOM,
 	COUNT_MAX
 };
 
@@ -511,6 +521,10 @@ enum event_kind {
 	EVENT_GANG_UNMARK,
 	EVENT_GANG_RECALL,
 	EVENT_GANG_GROUP,
+	EVENT_EVICTIONS,
+	EVENT_EVICTION,
+	EVENT_EVICTION_ANSWER,
+	EVENT_NOMINATION_ENDS,
 	EVENT_MAX
 };
 
@@ -626,6 +640,7 @@ void ks_node_changed(struct sim *sim); /* it may have room for others now */
 void ks_on_event(struct sim *sim, const struct event *event);
 
 /* ration.c */
+#define FILTER_WAITS 0x100f /* no node fits, and the one that the pod is nominated for may soon */
 void ration_start(struct sim *sim, int pair);
 void ration_kill(struct sim *sim, int pair);
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted);
@@ -704,6 +719,12 @@ void terms_start(struct sim *sim, int node); /* its agent */
 void terms_bound(struct sim *sim, int pod, int node);
 void terms_set(const struct sim *sim, int node, struct node_facts *facts, bool whole, bool other);
 void terms_on_event(struct sim *sim, const struct event *event);
+
+/* evictions.c */
+void evictions_start(struct ration *ration);
+void evictions_carry_out(struct sim *sim, int pair);
+void evictions_check_at_end(struct sim *sim);
+void evictions_on_event(struct sim *sim, const struct event *event);
 
 /* sizes.c */
 void size_input(struct sim *sim, const struct input *input);
