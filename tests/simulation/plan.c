@@ -356,15 +356,11 @@ static void draw_priorities(struct plan *plan, int64_t span_ms)
 		shape->priority = (int8_t)(random_one_in(&random, 3) ? random_below(&random, 3) : 0);
 		if (random_one_in(&random, 2))
 			shape->end = END_NEVER;
-		/* The end of an orphan may make an eviction useful, and no event tells kube-scheduler of it:
-		 * then the pod waits until kube-scheduler asks by itself, after 5 minutes. */
-		if (shape->end == END_FORCED)
-			shape->end = END_DELETED;
 	}
 	for (uint32_t i = 1 + random_below(&random, 4); i && plan->n_inputs < INPUTS_MAX; i--) {
-		struct shape *shape = &plan_add_pod(plan, random_between(&random, 0, span_ms + 20000),
-			(uint8_t)(3 + random_below(&random, 6)))
-					       ->shape;
+		uint8_t units = (uint8_t)(3 + random_below(&random, 6));
+		int64_t at_ms = random_between(&random, 0, span_ms + 20000);
+		struct shape *shape = &plan_add_pod(plan, at_ms, units)->shape;
 
 		shape->priority = (int8_t)(1 + random_below(&random, 3));
 	}
