@@ -168,13 +168,12 @@ bool core_may_evict_for(const struct core *core, const struct pod_facts *pod)
 	return !pod->never_preempts && !pod->deleting && !preemption_is_pointless(&core->ledger, pod);
 }
 
+/* If not, the pod is requeued when it may be. */
 static bool may_search(struct core *core, const struct pod_facts *pod, const struct eviction_attempt *attempt,
 	int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
 
-	if (!core_may_evict_for(core, pod))
-		return false;
 	if (known && known->nomination) {
 		/* By kube-scheduler, whose victims may not be asked to go yet; or another pod has taken what
 		 * they left. */

@@ -129,9 +129,12 @@ static int tell_asked(
 static int consider_evictions(struct core *core, const struct filter_question *question, int64_t now_ns,
 	const struct policy_decision *decision)
 {
-	_cleanup_free_ const char **names = calloc(question->n + 1, sizeof(*names));
+	_cleanup_free_ const char **names = NULL;
 	size_t n = 0;
 
+	if (!core_may_evict_for(core, question->pod))
+		return 0;
+	names = calloc(question->n + 1, sizeof(*names));
 	if (!names)
 		return -ENOMEM;
 	for (size_t i = 0; i < question->n; i++)
