@@ -1,3 +1,4 @@
+/* GPUs that are kept for a gang that has waited too long. */
 #include "core/gang/gang.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
-#include "core/gang/gang-room.h"
 #include "core/placement/choose.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
@@ -17,6 +17,140 @@
 #define KEPT_NS (5 * NS_PER_S)
 #define FIT_CHECK_EVERY_NS NS_PER_S
 #define HOPELESS_NS (600 * NS_PER_S)
+
+/* ---- room beside what is kept for others ---- */
+
+/* What a GPU has for one member beside what is kept there for others; negative where more is kept. */
+struct gpu_room {
+	const struct gpu_ledger *gpu;
+	int64_t units, core, instances;
+};
+
+static bool is_kept_for_other(const struct nomination *nomination, const struct gang_member *member)
+{
+	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
+	       strcmp(nomination->shadow.facts.uid, member->facts.uid) != 0;
+}
+
+/* now: beside those who are there, too; otherwise as if they had gone. */
+static struct gpu_room gpu_room(const struct node_ledger *node, const struct gpu_ledger *gpu,
+	const struct gang_member *member, bool now)
+{
+	struct gpu_room room = {.gpu = gpu,
+		.units = (int64_t)gpu->units_total - (now ? gpu->units_used : 0),
+		.core = (int64_t)CORE_PER_GPU - (now ? gpu->core_used : 0),
+		.instances = gpu->instances_max ? (int64_t)gpu->instances_max - (now ? gpu->instances : 0)
+						: INT64_MAX};
+
+	list_for_each (item, &node->nominations) {
+		const struct nomination *nomination = list_entry(item, struct nomination, item);
+		const struct ledger_pod *kept = &nomination->shadow;
+		uint32_t units = placement_units_on(&kept->placement, &kept->facts.request, gpu->uuid);
+
+		if (!units || !is_kept_for_other(nomination, member))
+			continue;
+		room.units -= units;
+		room.core -= placement_core_on(&kept->placement, &kept->facts.request, gpu->uuid);
+		if (gpu->instances_max)
+			room.instances -= kept->facts.request.instances;
+	}
+	return room;
+}
+
+static bool room_suits(const struct gpu_room *room, const struct request *request)
+{
+	return room->gpu->healthy && room->units >= (int64_t)request_units_per_gpu(request) &&
+	       room->core >= (int64_t)request->core && room->instances >= (int64_t)request->instances;
+}
+
+/* Pods with and without a percentage may not meet there, and what is kept is for the other kind. */
+static bool kept_mixes(const struct node_ledger *node, const struct gang_member *member)
+{
+	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
+		return false;
+	list_for_each (item, &node->nominations) {
+		const struct nomination *nomination = list_entry(item, struct nomination, item);
+
+		if (is_kept_for_other(nomination, member) &&
+			!nomination->shadow.facts.request.core != !member->facts.request.core)
+			return true;
+	}
+	return false;
+}
+
+static bool node_suits(const struct node_ledger *node, const struct gang_member *member)
+{
+	return node_ledger_serves(node, &member->facts.request) == FITS && !kept_mixes(node, member);
+}
+
+/* Could the member be there beside all that is kept for others: at once (now), or when those who are there
+ * have gone? So what is kept for a gang is always room for all of it. */
+static bool place_suits(const struct node_ledger *node, const struct placement *placement,
+	const struct gang_member *member, bool now)
+{
+	const struct request *request = &member->facts.request;
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(placement, gpus);
+
+	if (!node_suits(node, member) || (now && !node_ledger_has_room(node, request, placement)))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct gpu_ledger *gpu = node_ledger_gpu(node, gpus[i]->uuid);
+		struct gpu_room room;
+
+		if (!gpu)
+			return false;
+		room = gpu_room(node, gpu, member, now);
+		if (!room_suits(&room, request))
+			return false;
+	}
+	return true;
+}
+
+static int compare_room(const void *pa, const void *pb)
+{
+	const struct gpu_room *a = pa, *b = pb;
+
+	if (a->units != b->units)
+		return a->units > b->units ? -1 : 1;
+	return a->gpu->index < b->gpu->index ? -1 : a->gpu->index > b->gpu->index;
+}
+
+/* A GPU where the member has waited long enough: perhaps it never becomes free. */
+static bool is_avoided(const struct nomination *avoid, const struct node_ledger *node,
+	const struct gpu_ledger *gpu, const struct gang_member *member)
+{
+	struct gpu_room room;
+
+	if (!avoid || avoid->node != node ||
+		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->uuid))
+		return false;
+	room = gpu_room(node, gpu, member, true);
+	return !room_suits(&room, &member->facts.request);
+}
+
+/* Those that could serve the member when who is there has gone, the emptiest first, with what they have now;
+ * without the GPUs of `avoid` that are not free (NULL: none), where it has waited long enough. Returns how
+ * many there are. */
+static size_t emptiest_gpus(const struct node_ledger *node, const struct gang_member *member,
+	const struct nomination *avoid, struct gpu_room rooms[NODE_GPUS_MAX])
+{
+	size_t n = 0;
+
+	if (!node_suits(node, member))
+		return 0;
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		struct gpu_room room = gpu_room(node, &node->gpus[i], member, false);
+
+		if (room_suits(&room, &member->facts.request) &&
+			!is_avoided(avoid, node, &node->gpus[i], member))
+			rooms[n++] = gpu_room(node, &node->gpus[i], member, true);
+	}
+	qsort(rooms, n, sizeof(*rooms), compare_room);
+	return n;
+}
+
+/* ---- one look for one gang ---- */
 
 /* Of a node: the units free on the fullest of the GPUs that would have to become free for one member. */
 struct node_most {
@@ -48,7 +182,7 @@ static int64_t node_most(
 	struct gpu_room rooms[NODE_GPUS_MAX];
 	uint32_t wanted = request_gpus(&member->facts.request);
 
-	return gang_emptiest_gpus(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
+	return emptiest_gpus(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
 }
 
 static int compare_name(const void *pa, const void *pb)
@@ -159,7 +293,7 @@ static int keep_on(struct keeping *keeping, struct gang_member *member, struct n
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	struct gpu_room rooms[NODE_GPUS_MAX];
 	_cleanup_placement_ struct placement placement;
-	size_t n = gang_emptiest_gpus(node, member, avoid, rooms);
+	size_t n = emptiest_gpus(node, member, avoid, rooms);
 	int r;
 
 	placement_init(&placement);
@@ -196,9 +330,9 @@ static int keep_emptiest(struct keeping *keeping, struct gang_member *member, co
 static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_slot *slot)
 {
 	const struct nomination *kept = kept_for(keeping->ledger, member);
-	bool is_free = kept && gang_place_suits(kept->node, &kept->shadow.placement, member, true);
+	bool is_free = kept && place_suits(kept->node, &kept->shadow.placement, member, true);
 
-	if (!is_free && slot->node && gang_place_suits(slot->node, &slot->placement, member, true))
+	if (!is_free && slot->node && place_suits(slot->node, &slot->placement, member, true))
 		return keep(keeping, member, slot->node, &slot->placement) == 0;
 	if (is_free)
 		member->kept_ns = keeping->now_ns;
@@ -228,15 +362,9 @@ static int compare_need(const void *pa, const void *pb)
 {
 	const struct gang_member *a = *(struct gang_member *const *)pa;
 	const struct gang_member *b = *(struct gang_member *const *)pb;
-	const struct request *x = &a->facts.request, *y = &b->facts.request;
+	int r = gang_compare_size(&a->facts.request, &b->facts.request);
 
-	if (request_gpus(x) != request_gpus(y))
-		return request_gpus(x) < request_gpus(y) ? -1 : 1;
-	if (x->units != y->units)
-		return x->units < y->units ? -1 : 1;
-	if (x->core != y->core)
-		return x->core < y->core ? -1 : 1;
-	return strcmp(a->facts.uid, b->facts.uid);
+	return r ? r : strcmp(a->facts.uid, b->facts.uid);
 }
 
 /* Those for whom something is kept already, or who have a slot, before the others. Returns how many they are.
@@ -279,7 +407,7 @@ static bool keep_for_all(
 	for (size_t i = n; i-- > 0;) {
 		const struct nomination *kept = kept_for(ledger, members[i]);
 
-		if (kept && !gang_place_suits(kept->node, &kept->shadow.placement, members[i], false))
+		if (kept && !place_suits(kept->node, &kept->shadow.placement, members[i], false))
 			ledger_drop_nomination(ledger, members[i]->facts.uid);
 	}
 	if (gang_plan_most(ledger, slots, n) < 0)

@@ -5,10 +5,31 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "core/gang/gang-work.h"
 #include "core/placement/choose.h"
 #include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
+#include "core/registry/nomination.h"
+
+/* Choices that a search tries for one member, and nodes that it looks at in all: some milliseconds. */
+#define CHOICES_MAX 24
+#define LOOKS_MAX 100000
+
+/* PLAN_MOST: as many as find room; PLAN_EMPTY: as if nobody else were there. */
+enum plan_kind { PLAN_ALL, PLAN_MOST, PLAN_EMPTY };
+
+/* Placements are tried in the ledger's own sums, so that what fits is asked of the same functions as for a
+ * single pod. */
+struct gang_work {
+	struct ledger *ledger;
+	struct gang_slot *slots;   /* of the caller */
+	struct ledger_pod *placed; /* by slot: what lies in node->pods; its facts are borrowed */
+	size_t *order;		   /* slots, the hardest to place first */
+	size_t n;
+	struct node_ledger **nodes; /* that may serve anybody, by name */
+	size_t n_nodes;
+	int32_t lowest_priority; /* of the slots' pods */
+	size_t looks;		 /* at nodes, that the search may still make */
+};
 
 void gang_slots_release(struct gang_slot *slots, size_t n)
 {
@@ -18,7 +39,7 @@ void gang_slots_release(struct gang_slot *slots, size_t n)
 	}
 }
 
-void gang_work_place(
+static void work_place(
 	struct gang_work *work, size_t slot, struct node_ledger *node, struct placement *placement)
 {
 	struct ledger_pod *placed = &work->placed[slot];
@@ -31,7 +52,7 @@ void gang_work_place(
 	node_ledger_add(node, placed);
 }
 
-void gang_work_unplace(struct gang_work *work, size_t slot)
+static void work_unplace(struct gang_work *work, size_t slot)
 {
 	if (!work->slots[slot].node)
 		return;
@@ -40,13 +61,14 @@ void gang_work_unplace(struct gang_work *work, size_t slot)
 	work->slots[slot].node = NULL;
 }
 
-static void gang_work_clear(struct gang_work *work)
+/* Nobody is placed. */
+static void work_clear(struct gang_work *work)
 {
 	for (size_t i = 0; i < work->n; i++)
-		gang_work_unplace(work, i);
+		work_unplace(work, i);
 }
 
-bool gang_work_fits(const struct gang_work *work, size_t slot, const struct node_ledger *node)
+static bool work_fits(const struct gang_work *work, size_t slot, const struct node_ledger *node)
 {
 	const struct gang_slot *s = &work->slots[slot];
 
@@ -56,20 +78,23 @@ bool gang_work_fits(const struct gang_work *work, size_t slot, const struct node
 	       (!s->nodes || table_get(s->nodes, node->facts.name));
 }
 
-/* The hardest to place: on most GPUs, then with most units, then with most computing power. */
+int gang_compare_size(const struct request *a, const struct request *b)
+{
+	if (request_gpus(a) != request_gpus(b))
+		return request_gpus(a) < request_gpus(b) ? -1 : 1;
+	if (a->units != b->units)
+		return a->units < b->units ? -1 : 1;
+	return a->core < b->core ? -1 : a->core > b->core;
+}
+
+/* The hardest to place comes first. */
 static int compare_hardness(const void *pa, const void *pb, void *userdata)
 {
 	const struct gang_work *work = userdata;
 	size_t i = *(const size_t *)pa, k = *(const size_t *)pb;
-	const struct request *a = &work->slots[i].pod->request, *b = &work->slots[k].pod->request;
+	int r = gang_compare_size(&work->slots[k].pod->request, &work->slots[i].pod->request);
 
-	if (request_gpus(a) != request_gpus(b))
-		return request_gpus(a) > request_gpus(b) ? -1 : 1;
-	if (a->units != b->units)
-		return a->units > b->units ? -1 : 1;
-	if (a->core != b->core)
-		return a->core > b->core ? -1 : 1;
-	return i < k ? -1 : 1;
+	return r ? r : i < k ? -1 : 1;
 }
 
 static int compare_name(const void *pa, const void *pb)
@@ -79,71 +104,67 @@ static int compare_name(const void *pa, const void *pb)
 	return strcmp(a->facts.name, b->facts.name);
 }
 
-static bool is_placed(const struct gang_work *work, const char *uid)
-{
-	for (size_t i = 0; i < work->n; i++)
-		if (strcmp(work->slots[i].pod->uid, uid) == 0)
-			return true;
-	return false;
-}
-
 /* Kept for others of their priority or above, as nominations_lay() has it for one pod. */
 static bool nomination_is_in_the_way(const struct gang_work *work, const struct nomination *nomination)
 {
-	int32_t lowest = INT32_MAX;
+	const struct pod_facts *pod = &nomination->shadow.facts;
 
+	if (nomination->pod->occupancy != OCCUPANCY_WAITING || pod->priority < work->lowest_priority)
+		return false;
 	for (size_t i = 0; i < work->n; i++)
-		if (work->slots[i].pod->priority < lowest)
-			lowest = work->slots[i].pod->priority;
-	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
-	       nomination->shadow.facts.priority >= lowest && !is_placed(work, nomination->shadow.facts.uid);
+		if (strcmp(work->slots[i].pod->uid, pod->uid) == 0)
+			return false;
+	return true;
 }
 
-/* What the members hold is taken out of the sums, what is kept for others is put in; and back again. */
-static void ledger_open(struct gang_work *work)
+/* As if nobody were there: all pods leave the sums, and come back. */
+static void ledger_empty(struct ledger *ledger, bool back)
 {
-	for (size_t i = 0; i < work->n; i++) {
-		struct ledger_pod *known = table_get(&work->ledger->pods, work->slots[i].pod->uid);
+	struct ledger_pod *pod;
 
-		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
-			node_ledger_remove(table_get(&work->ledger->nodes, known->node), known);
-	}
-	list_for_each (item, &work->ledger->nominations) {
-		struct nomination *nomination = list_entry(item, struct nomination, all);
+	table_for_each (&ledger->pods, cursor, pod) {
+		struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
 
-		if (nomination_is_in_the_way(work, nomination))
-			node_ledger_add(nomination->node, &nomination->shadow);
+		if (node)
+			(back ? node_ledger_add : node_ledger_remove)(node, pod);
 	}
 }
 
-static void ledger_close(struct gang_work *work)
+/* Turns the sums into those that a plan starts from: without what the members hold, and with what is kept
+ * for others. back: as they were. */
+static void ledger_open(struct gang_work *work, enum plan_kind kind, bool back)
 {
-	list_for_each (item, &work->ledger->nominations) {
-		struct nomination *nomination = list_entry(item, struct nomination, all);
-
-		if (nomination_is_in_the_way(work, nomination))
-			node_ledger_remove(nomination->node, &nomination->shadow);
+	if (kind == PLAN_EMPTY) {
+		ledger_empty(work->ledger, back);
+		return;
 	}
 	for (size_t i = 0; i < work->n; i++) {
 		struct ledger_pod *known = table_get(&work->ledger->pods, work->slots[i].pod->uid);
 
 		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
-			node_ledger_add(table_get(&work->ledger->nodes, known->node), known);
+			(back ? node_ledger_add : node_ledger_remove)(
+				table_get(&work->ledger->nodes, known->node), known);
+	}
+	list_for_each (item, &work->ledger->nominations) {
+		struct nomination *nomination = list_entry(item, struct nomination, all);
+
+		if (nomination_is_in_the_way(work, nomination))
+			(back ? node_ledger_remove : node_ledger_add)(nomination->node, &nomination->shadow);
 	}
 }
 
-static void gang_work_release(struct gang_work *work)
+static void work_release(struct gang_work *work)
 {
 	free(work->placed);
 	free(work->order);
 	free(work->nodes);
 }
 
-static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct gang_slot *slots, size_t n)
+static int work_init(struct gang_work *work, struct ledger *ledger, struct gang_slot *slots, size_t n)
 {
 	struct node_ledger *node;
 
-	*work = (struct gang_work){.ledger = ledger, .slots = slots, .n = n};
+	*work = (struct gang_work){.ledger = ledger, .slots = slots, .n = n, .lowest_priority = INT32_MAX};
 	work->placed = calloc(n + 1, sizeof(*work->placed));
 	work->order = calloc(n + 1, sizeof(*work->order));
 	work->nodes = calloc(ledger->nodes.count + 1, sizeof(*work->nodes));
@@ -151,6 +172,8 @@ static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct 
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		work->order[i] = i;
+		if (slots[i].pod->priority < work->lowest_priority)
+			work->lowest_priority = slots[i].pod->priority;
 		placement_init(&slots[i].placement);
 		slots[i].node = NULL;
 	}
@@ -168,7 +191,8 @@ bool gang_same_request(const struct request *a, const struct request *b)
 	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
 }
 
-size_t gang_work_count_alike(const struct gang_work *work, size_t first)
+/* Of the slots in work->order from `first` on, how many ask for the same and may go to the same nodes. */
+static size_t work_count_alike(const struct gang_work *work, size_t first)
 {
 	const struct gang_slot *a = &work->slots[work->order[first]];
 	size_t end = first + 1;
@@ -199,7 +223,7 @@ static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_sl
 		if (r < 0)
 			return r;
 		if (r == FITS)
-			gang_work_place(work, slots[n_placed++], node, &placement);
+			work_place(work, slots[n_placed++], node, &placement);
 		else if (node) {
 			nodes[at] = NULL;
 			left--;
@@ -219,7 +243,7 @@ static int slot_alike(struct gang_work *work, size_t first, size_t n)
 	if (!nodes)
 		return -ENOMEM;
 	for (size_t i = 0; i < work->n_nodes; i++)
-		if (gang_work_fits(work, work->order[first], work->nodes[i]))
+		if (work_fits(work, work->order[first], work->nodes[i]))
 			nodes[n_nodes++] = work->nodes[i];
 	if (rank_nodes(work->ledger, nodes, n_nodes, n, any->pod) < 0)
 		return -ENOMEM;
@@ -234,13 +258,233 @@ static int slot_in_rank(struct gang_work *work)
 	for (size_t first = 0, n; first < work->n; first += n) {
 		int r;
 
-		n = gang_work_count_alike(work, first);
+		n = work_count_alike(work, first);
 		r = slot_alike(work, first, n);
 		if (r < 0)
 			return r;
 		n_placed += r;
 	}
 	return n_placed;
+}
+
+/* One place for one member. */
+struct choice {
+	struct node_ledger *node;
+	const struct gpu_ledger *gpu; /* the fullest of the GPUs that it would take */
+	uint32_t left;		      /* units that would be left free on them together */
+};
+
+static int compare_fullest(const void *pa, const void *pb)
+{
+	const struct gpu_ledger *a = *(const struct gpu_ledger *const *)pa;
+	const struct gpu_ledger *b = *(const struct gpu_ledger *const *)pb;
+	uint32_t a_free = gpu_free_units(a), b_free = gpu_free_units(b);
+
+	if (a_free != b_free)
+		return a_free < b_free ? -1 : 1;
+	if (gpu_free_core(a) != gpu_free_core(b))
+		return gpu_free_core(a) < gpu_free_core(b) ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* The GPUs that fit, fullest first. Returns how many. */
+static size_t fullest_gpus(
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (gpu_reject_reason(&node->gpus[i], request) == GPU_FITS)
+			ret_gpus[n++] = &node->gpus[i];
+	qsort(ret_gpus, n, sizeof(*ret_gpus), compare_fullest);
+	return n;
+}
+
+static struct choice choice_on(
+	struct node_ledger *node, const struct gpu_ledger *const *gpus, const struct request *request)
+{
+	struct choice choice = {.node = node, .gpu = gpus[0]};
+
+	/* Of whole GPUs nothing is ever left; what counts is how many others stay free beside them. */
+	if (request->whole)
+		choice.left = (uint32_t)(node_free_units(node) - request->units);
+	for (uint32_t k = 0; k < request_gpus(request); k++)
+		choice.left += gpu_free_units(gpus[k]) - request_units_per_gpu(request);
+	return choice;
+}
+
+static int choice_take(struct gang_work *work, size_t slot, const struct choice *choice)
+{
+	const struct request *request = &work->slots[slot].pod->request;
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	struct placement placement;
+	size_t n = fullest_gpus(choice->node, request, gpus), from = 0;
+	int r;
+
+	while (from + request_gpus(request) < n && gpus[from] != choice->gpu)
+		from++;
+	r = placement_on_gpus(choice->node, gpus + from, request, &placement);
+	if (r < 0)
+		return r;
+	work_place(work, slot, choice->node, &placement);
+	return 0;
+}
+
+/* The GPUs that fit the member, fullest first; 0 where the node has too few, or is not one of its nodes. */
+static size_t gpus_for(const struct gang_work *work, size_t slot, const struct node_ledger *node,
+	const struct gpu_ledger **ret_gpus)
+{
+	const struct request *request = &work->slots[slot].pod->request;
+	size_t n = work_fits(work, slot, node) ? fullest_gpus(node, request, ret_gpus) : 0;
+
+	return n < request_gpus(request) ? 0 : n;
+}
+
+/* Where the member leaves least; wide: on the emptiest GPUs of the first node that has room, since of several
+ * GPUs each, most members find room so. */
+static bool find_choice(const struct gang_work *work, size_t slot, bool wide, struct choice *ret_choice)
+{
+	const struct request *request = &work->slots[slot].pod->request;
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	bool found = false;
+
+	for (size_t i = 0; i < work->n_nodes; i++) {
+		size_t n = gpus_for(work, slot, work->nodes[i], gpus);
+		struct choice choice;
+
+		if (!n)
+			continue;
+		choice = choice_on(work->nodes[i], wide ? gpus + n - request_gpus(request) : gpus, request);
+		if (found && choice.left >= ret_choice->left)
+			continue;
+		*ret_choice = choice;
+		found = true;
+		if (wide || !choice.left)
+			break;
+	}
+	return found;
+}
+
+/* One member after the other, of those in work->order from `first` on; the others get none. Returns how many
+ * are placed, or -ENOMEM. */
+static int pack_each(struct gang_work *work, size_t first, bool wide)
+{
+	struct choice choice;
+	int n_placed = 0;
+
+	work_clear(work);
+	for (size_t i = first; i < work->n; i++) {
+		if (!find_choice(work, work->order[i], wide, &choice))
+			continue;
+		if (choice_take(work, work->order[i], &choice) < 0)
+			return -ENOMEM;
+		n_placed++;
+	}
+	return n_placed;
+}
+
+static uint32_t instances_left(const struct gpu_ledger *gpu)
+{
+	if (!gpu->instances_max)
+		return UINT32_MAX;
+	return gpu->instances < gpu->instances_max ? gpu->instances_max - gpu->instances : 0;
+}
+
+/* GPUs that look the same are one choice: of a full cluster's thousands few are different. */
+static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
+{
+	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
+	const struct node_ledger *m = a->node, *n = b->node;
+
+	if (request->whole)
+		return a->left == b->left;
+	if (request_gpus(request) > 1)
+		return false;
+	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
+	       instances_left(x) == instances_left(y) && m->facts.mode == n->facts.mode &&
+	       m->facts.mixing == n->facts.mixing && !m->with_core == !n->with_core &&
+	       !m->without_core == !n->without_core;
+}
+
+/* Sorted by what is left; the worst goes when there are too many. */
+static void choices_add(
+	struct choice *choices, size_t *n, struct choice choice, const struct request *request)
+{
+	size_t at;
+
+	for (size_t i = 0; i < *n; i++)
+		if (is_alike(&choices[i], &choice, request))
+			return;
+	if (*n == CHOICES_MAX && choice.left >= choices[*n - 1].left)
+		return;
+	if (*n < CHOICES_MAX)
+		++*n;
+	for (at = *n - 1; at > 0 && choices[at - 1].left > choice.left; at--)
+		choices[at] = choices[at - 1];
+	choices[at] = choice;
+}
+
+static size_t find_choices(const struct gang_work *work, size_t slot, struct choice choices[CHOICES_MAX])
+{
+	const struct request *request = &work->slots[slot].pod->request;
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < work->n_nodes; i++) {
+		size_t n_gpus = gpus_for(work, slot, work->nodes[i], gpus);
+
+		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++)
+			choices_add(choices, &n, choice_on(work->nodes[i], gpus + k, request), request);
+	}
+	return n;
+}
+
+/* skips: so many may be left out; of those who are alike, the last ones. */
+static int search(struct gang_work *work, size_t at, size_t skips)
+{
+	struct choice choices[CHOICES_MAX];
+	size_t n;
+
+	if (at + skips >= work->n)
+		return 1;
+	if (work->looks < work->n_nodes)
+		return 0;
+	work->looks -= work->n_nodes;
+	n = find_choices(work, work->order[at], choices);
+	for (size_t i = 0; i < n; i++) {
+		int r = choice_take(work, work->order[at], &choices[i]);
+
+		if (r == 0)
+			r = search(work, at + 1, skips);
+		if (r)
+			return r;
+		work_unplace(work, work->order[at]);
+	}
+	n = skips ? work_count_alike(work, at) : 0;
+	return n && n <= skips ? search(work, at + n, skips - n) : 0;
+}
+
+/* Not even the sums suffice, or all are alike and on one GPU each: then the order does not matter. */
+static bool is_hopeless(const struct gang_work *work, size_t first, size_t needed)
+{
+	uint64_t free = 0, wanted = 0;
+
+	if (request_gpus(&work->slots[work->order[first]].pod->request) == 1 &&
+		work_count_alike(work, first) == work->n - first)
+		return true;
+	for (size_t i = 0; i < work->n_nodes; i++)
+		free += node_free_units(work->nodes[i]);
+	for (size_t i = work->n - needed; i < work->n; i++)
+		wanted += work->slots[work->order[i]].pod->request.units;
+	return wanted > free;
+}
+
+/* `needed` of those in work->order from `first` on, or none: 1, 0 or -ENOMEM. */
+static int pack_search(struct gang_work *work, size_t first, size_t needed)
+{
+	work_clear(work);
+	work->looks = LOOKS_MAX;
+	return is_hopeless(work, first, needed) ? 0 : search(work, first, work->n - first - needed);
 }
 
 /* Packing counts whole GPUs, it does not choose them: each node's members choose again, one after the other,
@@ -255,7 +499,7 @@ static int choose_whole_gpus(struct gang_work *work)
 		if (!work->slots[i].node || !work->slots[i].pod->request.whole)
 			continue;
 		nodes[i] = work->slots[i].node;
-		gang_work_unplace(work, i);
+		work_unplace(work, i);
 	}
 	for (size_t i = 0; i < work->n; i++) {
 		size_t slot = work->order[i];
@@ -267,47 +511,37 @@ static int choose_whole_gpus(struct gang_work *work)
 		r = placement_choose(nodes[slot], &work->slots[slot].pod->request, "", &placement);
 		if (r != FITS)
 			return r < 0 ? r : -ENOSPC;
-		gang_work_place(work, slot, nodes[slot], &placement);
+		work_place(work, slot, nodes[slot], &placement);
 	}
 	return 0;
 }
 
-/* Who needs least, as many as must be: the end of the order. */
-static int pack_somehow(struct gang_work *work, size_t needed)
+static bool is_done(int r, size_t needed)
 {
-	size_t first = work->n - needed;
-	int r;
-
-	if (request_gpus(&work->slots[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
-		return 0; /* then no order is better than another */
-	gang_work_clear(work);
-	r = gang_pack_best(work, 0);
-	if (r < 0 || (size_t)r >= needed)
-		return r;
-	gang_work_clear(work);
-	if (first) {
-		r = gang_pack_best(work, first);
-		if (r < 0 || (size_t)r >= needed)
-			return r;
-		gang_work_clear(work);
-	}
-	if (request_gpus(&work->slots[work->order[first]].pod->request) > 1) {
-		r = gang_pack_wide(work, first);
-		if (r < 0 || (size_t)r >= needed)
-			return r;
-		gang_work_clear(work);
-	}
-	r = gang_pack_search(work, first, needed);
-	/* Perhaps those who need least are not those who fit: some may go where others may not. */
-	if (r == 0 && first)
-		r = gang_pack_search(work, 0, needed);
-	return r > 0 ? (int)needed : r;
+	return r < 0 || (size_t)r >= needed;
 }
 
+/* The members that need least, as many as must be placed, are the end of the order. */
 static int pack(struct gang_work *work, size_t needed)
 {
-	int r = pack_somehow(work, needed), chosen = r > 0 ? choose_whole_gpus(work) : 0;
+	size_t first = work->n - needed;
+	int r, chosen;
 
+	if (request_gpus(&work->slots[0].pod->request) == 1 && work_count_alike(work, 0) == work->n)
+		return 0; /* then no order is better than another */
+	r = pack_each(work, 0, false);
+	if (!is_done(r, needed) && first)
+		r = pack_each(work, first, false);
+	if (!is_done(r, needed) && request_gpus(&work->slots[work->order[first]].pod->request) > 1)
+		r = pack_each(work, first, true);
+	if (!is_done(r, needed)) {
+		r = pack_search(work, first, needed);
+		/* Those that need least are perhaps not those that fit: some may go where others may not. */
+		if (r == 0 && first)
+			r = pack_search(work, 0, needed);
+		r = r > 0 ? (int)needed : r;
+	}
+	chosen = r > 0 ? choose_whole_gpus(work) : 0;
 	return chosen < 0 ? chosen : r;
 }
 
@@ -320,7 +554,7 @@ static void finish(struct gang_work *work, bool keep)
 		if (!node)
 			continue;
 		if (!keep) {
-			gang_work_unplace(work, i);
+			work_unplace(work, i);
 			continue;
 		}
 		node_ledger_remove(node, &work->placed[i]);
@@ -328,69 +562,39 @@ static void finish(struct gang_work *work, bool keep)
 	}
 }
 
-static int plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed, bool most)
+static int plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed, enum plan_kind kind)
 {
-	_cleanup_(gang_work_release) struct gang_work work = {0};
+	_cleanup_(work_release) struct gang_work work = {0};
 	int r;
 
 	if (n > GANG_SLOTS_MAX)
 		return -E2BIG;
-	if (gang_work_init(&work, ledger, slots, n) < 0)
+	if (work_init(&work, ledger, slots, n) < 0)
 		return -ENOMEM;
 	if (needed > n)
 		return 0;
-	ledger_open(&work);
+	ledger_open(&work, kind, false);
 	r = slot_in_rank(&work);
-	if (r >= 0 && (size_t)r < needed && most) {
-		gang_work_clear(&work);
-		r = gang_pack_best(&work, 0);
-	} else if (r >= 0 && (size_t)r < needed) {
-		r = pack(&work, needed);
-	}
-	if (r >= 0 && (size_t)r < needed && !most)
+	if (!is_done(r, needed))
+		r = kind == PLAN_MOST ? pack_each(&work, 0, false) : pack(&work, needed);
+	if (!is_done(r, needed) && kind != PLAN_MOST)
 		r = 0;
 	finish(&work, r > 0);
-	ledger_close(&work);
+	ledger_open(&work, kind, true);
 	return r;
 }
 
 int gang_plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed)
 {
-	return plan(ledger, slots, n, needed, false);
+	return plan(ledger, slots, n, needed, PLAN_ALL);
 }
 
 int gang_plan_most(struct ledger *ledger, struct gang_slot *slots, size_t n)
 {
-	return plan(ledger, slots, n, n, true);
-}
-
-/* Everybody leaves the sums, and comes back. */
-static void ledger_empty(struct ledger *ledger, bool empty)
-{
-	struct ledger_pod *pod;
-
-	table_for_each (&ledger->pods, cursor, pod) {
-		struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
-
-		if (node && empty)
-			node_ledger_remove(node, pod);
-		else if (node)
-			node_ledger_add(node, pod);
-	}
+	return plan(ledger, slots, n, n, PLAN_MOST);
 }
 
 bool gang_fits_empty(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed)
 {
-	_cleanup_(gang_work_release) struct gang_work work = {0};
-	int r = 0;
-
-	if (n > GANG_SLOTS_MAX || needed > n || gang_work_init(&work, ledger, slots, n) < 0)
-		return false;
-	ledger_empty(ledger, true);
-	r = slot_in_rank(&work);
-	if (r >= 0 && (size_t)r < needed)
-		r = pack(&work, needed);
-	finish(&work, r > 0 && (size_t)r >= needed);
-	ledger_empty(ledger, false);
-	return r > 0 && (size_t)r >= needed;
+	return plan(ledger, slots, n, needed, PLAN_EMPTY) > 0;
 }

@@ -37,8 +37,10 @@ int gang_plan_most(struct ledger *ledger, struct gang_slot *slots, size_t n);
  * who and where. */
 bool gang_fits_empty(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed);
 
-/* gang_same_request() - whoever has room for the one has room for the other. */
+/* gang_same_request() - whoever has room for the one has room for the other. gang_compare_size() - the harder
+ * to place is the greater: on more GPUs, then with more units, then with more computing power. */
 bool gang_same_request(const struct request *a, const struct request *b);
+int gang_compare_size(const struct request *a, const struct request *b);
 
 /* gang_slots_release() - the placements, not the array. */
 void gang_slots_release(struct gang_slot *slots, size_t n);
