@@ -14,13 +14,19 @@
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
 
-static const char not_read[] = "the cluster's PodGroups are not read yet";
-static const char no_min[] = "its gang has no PodGroup and no min-available";
-static const char bad_group[] = "its PodGroup's minMember is no number from 1 to 1000";
-static const char too_few[] = "waits for the other pods of its gang";
-const char gang_no_room[] = "no room for its whole gang";
-static const char not_yet[] = "its gang is tried again in a moment";
-static const char not_needed[] = "no room beside the others of its gang";
+const char *gang_reason_text(enum gang_reason reason)
+{
+	static const char *const texts[] = {[GANG_NOTHING] = NULL,
+		[GANG_NOT_READ] = "the cluster's PodGroups are not read yet",
+		[GANG_NO_MIN] = "its gang has no PodGroup and no min-available",
+		[GANG_BAD_GROUP] = "its PodGroup's minMember is no number from 1 to 1000",
+		[GANG_TOO_FEW] = "waits for the other pods of its gang",
+		[GANG_NO_ROOM] = "no room for its whole gang",
+		[GANG_NOT_YET] = "its gang is tried again in a moment",
+		[GANG_NOT_NEEDED] = "no room beside the others of its gang"};
+
+	return texts[reason];
+}
 
 void gang_member_wait(struct gangs *gangs, struct gang_member *member)
 {
@@ -234,7 +240,7 @@ bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
 	return gang->started || (min && count.placed + count.sent >= min);
 }
 
-const char *gang_waits_for(
+enum gang_reason gang_waits_for(
 	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
@@ -242,24 +248,19 @@ const char *gang_waits_for(
 	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
 
 	if (!gangs->groups_known)
-		return not_read;
+		return GANG_NOT_READ;
 	if (!min)
-		return gang->has_group ? bad_group : no_min;
+		return gang->has_group ? GANG_BAD_GROUP : GANG_NO_MIN;
 	if (placed + planned + count.waiting < min)
-		return too_few;
+		return GANG_TOO_FEW;
 	if (gang->trying)
-		return NULL;
+		return GANG_NOTHING;
 	if (now_ns < gang->not_before_ns)
-		return not_yet;
+		return GANG_NOT_YET;
 	if (gang->looked_at && gang->looked_generation == ledger->generation &&
 		now_ns < gang->looked_until_ns)
-		return gang_no_room;
-	return NULL;
-}
-
-bool gang_reason_lasts(const char *text)
-{
-	return text == too_few || text == gang_no_room || text == no_min || text == bad_group;
+		return GANG_NO_ROOM;
+	return GANG_NOTHING;
 }
 
 /* Does the member hold a place that it may go to? */
@@ -282,7 +283,7 @@ static const char *answer_node(
 	if (!node)
 		return NULL;
 	member->stage = GANG_ANSWERED;
-	member->told = NULL;
+	member->told = GANG_NOTHING;
 	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
 	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
 	return node;
@@ -320,35 +321,35 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 	if (!gang->trying || fixed >= gang_min(gang))
 		return;
 	if (fixed) {
-		gang_give_up(gangs, gang, ledger, gang_no_room, now_ns);
+		gang_give_up(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM), now_ns);
 		return;
 	}
-	disperse(gangs, gang, ledger, gang_no_room);
+	disperse(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM));
 	note_no_room(gang, ledger, now_ns);
 }
 
 static const char *find_node(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
-	int64_t now_ns, const char **ret_text)
+	int64_t now_ns, enum gang_reason *ret_reason)
 {
 	struct gang *gang = member->gang;
 	const char *node = gang->trying ? answer_node(gangs, member, ledger, now_ns) : NULL;
 
 	if (node)
 		return node;
-	*ret_text = gang_waits_for(gangs, gang, ledger, now_ns);
-	if (*ret_text)
+	*ret_reason = gang_waits_for(gangs, gang, ledger, now_ns);
+	if (*ret_reason)
 		return NULL;
-	*ret_text = not_yet;
+	*ret_reason = GANG_NOT_YET;
 	if (!gang->trying && gangs_keep_out(gangs, gang))
 		return NULL;
 	if (!gang->trying)
 		gangs_try_before(gangs, gang, ledger, now_ns);
-	*ret_text = gang_no_room;
+	*ret_reason = GANG_NO_ROOM;
 	if (!gang_try(gangs, gang, ledger, now_ns)) {
 		leave_without_room(gangs, gang, ledger, now_ns);
 		return NULL;
 	}
-	*ret_text = not_needed;
+	*ret_reason = GANG_NOT_NEEDED;
 	return answer_node(gangs, member, ledger, now_ns);
 }
 
@@ -358,7 +359,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	struct gang_member *member;
 	const char *node;
 
-	*ret_text = not_yet;
+	*ret_text = gang_reason_text(GANG_NOT_YET);
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!pod->gang && !member)
 		return GANG_NONE;
@@ -373,18 +374,18 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	if (gang_goes_singly(gangs, member->gang)) {
 		if (member->stage != GANG_SENT)
 			gang_member_wait(gangs, member);
-		member->told = NULL;
+		member->told = GANG_NOTHING;
 		requeue_list_stop(gangs->requeues, pod->uid, REQUEUE_GANG);
 		return GANG_NONE;
 	}
 	gangs->asking = true;
-	node = find_node(gangs, member, ledger, now_ns, ret_text);
+	node = find_node(gangs, member, ledger, now_ns, &member->told);
 	gangs->asking = false;
 	if (node) {
 		*ret_node = node;
 		return GANG_NODE;
 	}
-	member->told = *ret_text;
+	*ret_text = gang_reason_text(member->told);
 	(void)requeue_list_waits_for_gang(gangs->requeues, pod, now_ns);
 	return GANG_WAIT;
 }

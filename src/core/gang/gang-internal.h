@@ -51,10 +51,11 @@ void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledge
 /* gangs_keep_out() - the gang is not to be tried now, for the sake of another one. */
 bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang);
 
-/* gang_waits_for() - why its members get no node, as filter says it; NULL: they do, or only a plan can tell.
- */
-const char *gang_waits_for(
+/* gang_waits_for() - why its members get no node; GANG_NOTHING: they do, or only a plan can tell.
+ * gang_reason_text() - as filter says it to people. */
+enum gang_reason gang_waits_for(
 	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
+const char *gang_reason_text(enum gang_reason reason);
 
 /* gang_goes_singly() - it is whole, or as good as: its other pods go one by one. */
 bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang);
@@ -82,12 +83,6 @@ void gang_nodes_remember(
 	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns);
 const struct table *gang_nodes_names(const struct gang_member *member);
 struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns);
-
-/* gang_reason_lasts() - it is not over in a moment by itself. */
-bool gang_reason_lasts(const char *text);
-
-/* What gang_waits_for() says of one that no plan was found for. */
-extern const char gang_no_room[];
 
 /* gang_set_missing() - NULL: nobody is. */
 void gang_set_missing(struct gang *gang, const struct gang_member *member);

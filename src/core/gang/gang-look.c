@@ -404,7 +404,7 @@ static void look_at_turned_away(struct gangs *gangs, struct gang *gang, int64_t 
 		if (!gang->started || member->stage != GANG_WAITING || !member->told)
 			continue;
 		if (requeue_list_found_waiting(gangs->requeues, &member->facts, now_ns) == 0)
-			member->told = NULL;
+			member->told = GANG_NOTHING;
 	}
 }
 
@@ -438,16 +438,20 @@ static void look_at_gang(
 static void look_at_reasons(
 	struct gangs *gangs, struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
-	const char *text = gang->started || gang->trying ? NULL : gang_waits_for(gangs, gang, ledger, now_ns);
+	enum gang_reason reason;
 
-	if (!text || !gang_reason_lasts(text))
+	if (gang->started || gang->trying)
 		return;
+	reason = gang_waits_for(gangs, gang, ledger, now_ns);
+	if (reason != GANG_TOO_FEW && reason != GANG_NO_ROOM && reason != GANG_NO_MIN &&
+		reason != GANG_BAD_GROUP)
+		return; /* it is over in a moment by itself */
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (member->stage != GANG_WAITING || !member->told || strcmp(member->told, text) == 0)
+		if (member->stage != GANG_WAITING || !member->told || member->told == reason)
 			continue;
-		member->told = text;
+		member->told = reason;
 		requeue_list_gang_tells(gangs->requeues, member->facts.uid);
 	}
 }

@@ -31,7 +31,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	size_t *ret_needed, const char **ret_mate)
 {
 	struct gang_member *member;
-	const char *waits_for;
+	enum gang_reason waits_for;
 
 	if (!pod->gang || gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return false;
@@ -40,7 +40,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 		return false;
 	gang_refresh(gangs, member->gang, ledger);
 	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
-	if (gang_goes_singly(gangs, member->gang) || (waits_for && waits_for != gang_no_room))
+	if (gang_goes_singly(gangs, member->gang) || (waits_for && waits_for != GANG_NO_ROOM))
 		return false;
 	*ret_needed = needed_with(member, ret_mate);
 	return true;

@@ -44,13 +44,15 @@ bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *ui
 	struct gang_view *ret_view)
 {
 	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+	enum gang_reason reason = GANG_NOTHING;
 
 	if (!member)
 		return false;
 	*ret_view = view_of(member->gang);
 	if (!ret_view->started)
-		ret_view->text = gang_waits_for(gangs, member->gang, ledger, now_ns);
-	if (ret_view->text == gang_no_room)
+		reason = gang_waits_for(gangs, member->gang, ledger, now_ns);
+	ret_view->text = gang_reason_text(reason);
+	if (reason == GANG_NO_ROOM)
 		ret_view->n_room = count_room(member->gang, ledger, now_ns);
 	return true;
 }

@@ -39,6 +39,18 @@ enum gang_stage {
 	GANG_PLACED,   /* the API server has it bound */
 };
 
+/* Why filter names no node for a member. */
+enum gang_reason {
+	GANG_NOTHING,	 /* filter named a node, or nobody has asked */
+	GANG_NOT_READ,	 /* the PodGroups are not known yet */
+	GANG_NO_MIN,	 /* nothing says how many members are needed */
+	GANG_BAD_GROUP,	 /* the PodGroup says no number */
+	GANG_TOO_FEW,	 /* others have to come */
+	GANG_NO_ROOM,	 /* for as many as are needed */
+	GANG_NOT_YET,	 /* its next turn comes by itself */
+	GANG_NOT_NEEDED, /* the others have room, and it has none beside them */
+};
+
 /* Names of nodes, shared by members that were offered the same. Of thousands of nodes each set takes half a
  * megabyte, and every question may bring another one: few are kept. */
 #define GANG_NODE_SETS_MAX 32
@@ -56,7 +68,7 @@ struct gang_member {
 	enum gang_stage stage;
 	bool listed;		  /* the watch has shown it */
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
-	const char *told;	  /* ... the constant reason why it got no node; NULL: it got one */
+	enum gang_reason told;	  /* ... what filter said then, which people see */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
 	int64_t nodes_ns;	  /* when that was, ... */
 	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
