@@ -140,7 +140,7 @@ int core_see_gang_pod(struct core *core, const struct pod_facts *facts, bool lis
 
 static void forget_gang_pod(struct core *core, const char *uid, bool ended, int64_t now_ns)
 {
-	if (!gangs_facts(&core->gangs, uid) && !table_get(&core->gangs.done, uid))
+	if (!table_get(&core->gangs.by_uid, uid))
 		return;
 	if (ended)
 		gangs_forget_pod(&core->gangs, uid);

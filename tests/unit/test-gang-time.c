@@ -183,7 +183,7 @@ static void nothing_is_left_of_a_gang_whose_pods_have_succeeded_and_gone(void **
 	assert_int_equal(scene->gangs.by_key.count, 1);
 	gangs_delete_pod(&scene->gangs, "u0");
 	gangs_delete_pod(&scene->gangs, "u0");
-	assert_int_equal(scene->gangs.done.count, 0);
+	assert_int_equal(scene->gangs.by_uid.count, 0);
 	assert_int_equal(scene->gangs.by_key.count, 0);
 }
 

@@ -226,7 +226,7 @@ void gang_give_up(
 void gangs_give_up(
 	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *why, int64_t now_ns)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (member)
 		gang_give_up(gangs, member->gang, ledger, why, now_ns);
@@ -360,14 +360,14 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	const char *node;
 
 	*ret_text = gang_reason_text(GANG_NOT_YET);
-	member = table_get(&gangs->by_uid, pod->uid);
+	member = gang_member_find(gangs, pod->uid);
 	if (!pod->gang && !member)
 		return GANG_NONE;
 	if (member) /* a pod whose Binding was refused may leave its gang */
 		gang_refresh(gangs, member->gang, ledger);
 	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return GANG_WAIT;
-	member = table_get(&gangs->by_uid, pod->uid);
+	member = gang_member_find(gangs, pod->uid);
 	if (!pod->gang || !member || member->stage == GANG_PLACED)
 		return GANG_NONE;
 	ask_anew(gangs, member, ledger, names, n, now_ns);
@@ -392,7 +392,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 
 bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang_member *member = gang_member_find(gangs, uid);
 	struct gang *gang = member ? member->gang : NULL;
 	struct gang_count count;
 
@@ -420,7 +420,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 
 void gangs_sent(struct gangs *gangs, const char *uid)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (member && member->stage != GANG_PLACED)
 		member->stage = GANG_SENT;
@@ -428,21 +428,21 @@ void gangs_sent(struct gangs *gangs, const char *uid)
 
 bool gangs_are_mates(const struct gangs *gangs, const char *uid, const char *other)
 {
-	const struct gang_member *a = table_get(&gangs->by_uid, uid), *b = table_get(&gangs->by_uid, other);
+	const struct gang_member *a = gang_member_find(gangs, uid), *b = gang_member_find(gangs, other);
 
 	return a && b && a->gang == b->gang;
 }
 
 const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid)
 {
-	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	return member ? &member->facts : NULL;
 }
 
 bool gangs_is_forming(const struct gangs *gangs, const char *uid)
 {
-	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	/* What is left over of one that has run is no part of another one. */
 	return member && !(member->gang->started && !gang_count(member->gang).shown);
@@ -450,14 +450,14 @@ bool gangs_is_forming(const struct gangs *gangs, const char *uid)
 
 bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
 {
-	const struct gang_member *member = pod->gang ? table_get(&gangs->by_uid, pod->uid) : NULL;
+	const struct gang_member *member = pod->gang ? gang_member_find(gangs, pod->uid) : NULL;
 
 	return member && !gang_goes_singly(gangs, member->gang);
 }
 
 bool gangs_holds(const struct gangs *gangs, const char *uid)
 {
-	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	return member && member->stage == GANG_PLANNED;
 }

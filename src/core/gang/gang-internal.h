@@ -3,7 +3,7 @@
 
 #include "core/gang/gang.h"
 
-#define member_of(item) list_entry(item, struct gang_member, item)
+#define member_of(in_list) list_entry(in_list, struct gang_member, item)
 
 /* How many members are where. */
 struct gang_count {
@@ -89,6 +89,9 @@ void gang_set_missing(struct gang *gang, const struct gang_member *member);
 
 /* gang_is_successor() - made by a controller whose pods have been placed here together. */
 bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts);
+
+/* gang_member_find() - NULL: it is none, or not any more. */
+struct gang_member *gang_member_find(const struct gangs *gangs, const char *uid);
 
 void gang_drop_if_unused(struct gangs *gangs, struct gang *gang);
 void gang_nodes_drop(struct gang_member *member);

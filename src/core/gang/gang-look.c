@@ -237,7 +237,7 @@ static void follow_few(struct gang *gang, const struct gang_count *count, int64_
 {
 	if (count->members >= gang_asked_min(gang, NULL))
 		gang->few_ns = 0;
-	else if (!gang->few_ns && (!count->shown || gang->n_done) && have_controllers(gang))
+	else if (!gang->few_ns && (!count->shown || !list_empty(&gang->done)) && have_controllers(gang))
 		gang->few_ns = now_ns;
 	gang->few = are_few(gang, now_ns);
 }

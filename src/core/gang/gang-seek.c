@@ -35,7 +35,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 
 	if (!pod->gang || gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return false;
-	member = table_get(&gangs->by_uid, pod->uid);
+	member = gang_member_find(gangs, pod->uid);
 	if (!member || member->stage == GANG_PLACED)
 		return false;
 	gang_refresh(gangs, member->gang, ledger);
@@ -49,7 +49,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,
 	const struct table *nodes, size_t needed)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid), *members[GANG_SLOTS_MAX + 1];
+	struct gang_member *member = gang_member_find(gangs, uid), *members[GANG_SLOTS_MAX + 1];
 	_cleanup_free_ struct gang_slot *slots = calloc(GANG_SLOTS_MAX + 1, sizeof(*slots));
 	size_t fixed, n;
 	int r;
@@ -69,7 +69,7 @@ bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *
 void gangs_for_waiting(const struct gangs *gangs, const char *uid,
 	void (*call)(void *userdata, const char *uid), void *userdata)
 {
-	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (!member)
 		return;
@@ -80,7 +80,7 @@ void gangs_for_waiting(const struct gangs *gangs, const char *uid,
 
 bool gangs_has_none(const struct gangs *gangs, const char *uid)
 {
-	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	return member && member->stage == GANG_WAITING && !member->gang->trying &&
 	       !gang_goes_singly(gangs, member->gang);

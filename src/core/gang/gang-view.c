@@ -43,7 +43,7 @@ static struct gang_view view_of(const struct gang *gang)
 bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns,
 	struct gang_view *ret_view)
 {
-	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+	const struct gang_member *member = gang_member_find(gangs, uid);
 	enum gang_reason reason = GANG_NOTHING;
 
 	if (!member)

@@ -15,7 +15,6 @@ void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requ
 		.rules = *rules, .requeues = requeues, .groups_known = true, .following = true};
 	table_init(&gangs->by_key);
 	table_init(&gangs->by_uid);
-	table_init(&gangs->done);
 	list_init(&gangs->orders);
 	list_init(&gangs->node_sets);
 	gangs->round = 1;
@@ -68,8 +67,9 @@ static void gang_free(struct gang *gang)
 {
 	list_for_each_safe (item, after, &gang->members)
 		member_free(member_of(item));
+	list_for_each_safe (item, after, &gang->done)
+		member_free(member_of(item));
 	table_release(&gang->owners);
-	free(gang->done_owner);
 	free(gang->missing);
 	free(gang->key);
 	free(gang);
@@ -86,7 +86,6 @@ void gangs_release(struct gangs *gangs)
 		gang_free(gang);
 	table_release(&gangs->by_key);
 	table_release(&gangs->by_uid);
-	table_release(&gangs->done);
 }
 
 void gang_tell(const struct gangs *gangs, const struct gang_event *event)
@@ -117,6 +116,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 	if (!gang)
 		return NULL;
 	list_init(&gang->members);
+	list_init(&gang->done);
 	table_init(&gang->owners);
 	gang->key = strdup(key);
 	if (!gang->key || table_set(&gangs->by_key, key, gang) < 0) {
@@ -128,7 +128,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 
 void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 {
-	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || gang->n_done)
+	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || !list_empty(&gang->done))
 		return;
 	table_remove(&gangs->by_key, gang->key);
 	gang_free(gang);
@@ -164,7 +164,8 @@ static void end_if_nobody_is_left(struct gang *gang)
 	gang->started = false;
 }
 
-void gang_member_leave(struct gangs *gangs, struct gang_member *member)
+/* It is none of those that are placed together any more. */
+static void member_end(struct gangs *gangs, struct gang_member *member)
 {
 	struct gang *gang = member->gang;
 
@@ -172,12 +173,25 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 	if (gang->missing && strcmp(gang->missing, member->facts.name) == 0)
 		gang_set_missing(gang, NULL);
-	table_remove(&gangs->by_uid, member->facts.uid);
 	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
-	member_free(member);
+	list_remove(&member->item);
+}
+
+static void has_lost_a_member(struct gangs *gangs, struct gang *gang)
+{
 	end_if_nobody_is_left(gang);
 	gang_is_another(gang);
 	gang_drop_if_unused(gangs, gang);
+}
+
+void gang_member_leave(struct gangs *gangs, struct gang_member *member)
+{
+	struct gang *gang = member->gang;
+
+	member_end(gangs, member);
+	table_remove(&gangs->by_uid, member->facts.uid);
+	member_free(member);
+	has_lost_a_member(gangs, gang);
 }
 
 void gang_set_missing(struct gang *gang, const struct gang_member *member)
@@ -192,9 +206,16 @@ bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts)
 	return facts->owner && *facts->owner && table_get(&gang->owners, facts->owner);
 }
 
+struct gang_member *gang_member_find(const struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+
+	return member && member->stage != GANG_DONE ? member : NULL;
+}
+
 void gangs_forget_pod(struct gangs *gangs, const char *uid)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (member)
 		gang_member_leave(gangs, member);
@@ -202,76 +223,85 @@ void gangs_forget_pod(struct gangs *gangs, const char *uid)
 
 void gangs_delete_pod(struct gangs *gangs, const char *uid)
 {
-	struct gang *gang = gangs->done.count ? table_remove(&gangs->done, uid) : NULL;
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
 
-	gangs_forget_pod(gangs, uid);
-	if (!gang)
-		return;
-	gang_is_another(gang);
-	if (--gang->n_done == 0)
-		gang_forget_done(gangs, gang);
-	gang_drop_if_unused(gangs, gang);
+	if (member)
+		gang_member_leave(gangs, member);
 }
 
 void gang_forget_done(struct gangs *gangs, struct gang *gang)
 {
-	const char *uid;
-	void *of;
+	list_for_each_safe (item, after, &gang->done) {
+		table_remove(&gangs->by_uid, member_of(item)->facts.uid);
+		member_free(member_of(item));
+	}
+}
 
-	for (size_t cursor = 0; gang->n_done && table_next(&gangs->done, &cursor, &uid, &of);)
-		if (of == gang)
-			table_remove(&gangs->done, uid);
-	gang->n_done = 0;
-	free(gang->done_owner);
-	gang->done_owner = NULL;
+/* NULL: out of memory. */
+static struct gang_member *member_new(
+	struct gangs *gangs, struct gang *gang, const struct pod_facts *facts, struct list *where)
+{
+	struct gang_member *member = calloc(1, sizeof(*member));
+
+	if (!member)
+		return NULL;
+	list_init(&member->item);
+	if (pod_facts_copy(facts, &member->facts) < 0 || table_set(&gangs->by_uid, facts->uid, member) < 0) {
+		member_free(member);
+		return NULL;
+	}
+	member->gang = gang;
+	list_append(where, &member->item);
+	gang_is_another(gang);
+	return member;
 }
 
 /* Whoever waits for it would wait for ever: its controller makes no other one in its place. That happens
  * where a Binding was thought lost, and the pod was there and gone before the others came. */
-static int remember_done(struct gangs *gangs, struct gang *gang, const struct pod_facts *pod)
+static bool counts_when_done(const struct gang *gang, const struct pod_facts *pod)
 {
-	if (gang->started || !pod->succeeded || !*pod->node || !pod->owner || !*pod->owner)
-		return 0;
-	if (gang->done_owner && strcmp(gang->done_owner, pod->owner) != 0)
+	return !gang->started && pod->succeeded && *pod->node && pod->owner && *pod->owner;
+}
+
+static void forget_done_of_others(struct gangs *gangs, struct gang *gang, const char *owner)
+{
+	if (!list_empty(&gang->done) && strcmp(member_of(gang->done.next)->facts.owner, owner) != 0)
 		gang_forget_done(gangs, gang);
-	if (!gang->done_owner)
-		gang->done_owner = strdup(pod->owner);
-	if (table_get(&gangs->done, pod->uid))
-		return 0;
-	if (!gang->done_owner || table_set(&gangs->done, pod->uid, gang) < 0)
-		return -ENOMEM;
-	gang->n_done++;
-	gang_is_another(gang);
-	return 0;
+}
+
+static void member_is_done(struct gangs *gangs, struct gang_member *member)
+{
+	struct gang *gang = member->gang;
+
+	member_end(gangs, member);
+	gang_nodes_drop(member);
+	forget_done_of_others(gangs, gang, member->facts.owner);
+	member->stage = GANG_DONE;
+	member->listed = true;
+	list_append(&gang->done, &member->item);
+	has_lost_a_member(gangs, gang);
 }
 
 static struct gang_member *member_add(
 	struct gangs *gangs, const char *key, const struct pod_facts *facts, int64_t now_ns)
 {
 	struct gang *gang = gang_get_or_add(gangs, key);
-	struct gang_member *member = gang ? calloc(1, sizeof(*member)) : NULL;
+	struct gang_member *member = gang ? member_new(gangs, gang, facts, &gang->members) : NULL;
 
-	if (!member || pod_facts_copy(facts, &member->facts) < 0 ||
-		table_set(&gangs->by_uid, facts->uid, member) < 0) {
-		if (member)
-			pod_facts_release(&member->facts);
-		free(member);
+	if (!member) {
 		if (gang)
 			gang_drop_if_unused(gangs, gang);
 		return NULL;
 	}
 	/* Perhaps it is in the place of one that has succeeded, and gone since: a LIST will tell. */
-	if (gang->n_done) {
+	if (!list_empty(&gang->done)) {
 		gang_forget_done(gangs, gang);
 		gang->recalled = gang->few = false;
 		gang->few_ns = 0;
 	}
 	gang->empty_ns = 0;
 	end_if_nobody_is_left(gang);
-	member->gang = gang;
 	member->seen_ns = now_ns;
-	list_append(&gang->members, &member->item);
-	gang_is_another(gang);
 	return member;
 }
 
@@ -334,25 +364,27 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 	struct pod_facts as_it_counts = *shown, *facts = &as_it_counts;
 	struct gang_member *member;
 	char key[520];
-	int r = 0;
 
 	if (!facts->gang && !gangs->by_uid.count)
 		return 0;
 	member = table_get(&gangs->by_uid, facts->uid);
+	if (member && member->stage == GANG_DONE)
+		return 0;
 	believe(gangs, member, facts);
 	if (belongs_to(facts))
 		snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
 	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
-		if (facts->finished)
-			r = remember_done(gangs, member->gang, facts);
 		/* While nothing is planned for it, what it holds is not its gang's. */
 		if (member->stage > GANG_WAITING && member->stage < GANG_SENT)
 			ledger_drop_hold(ledger, facts->uid);
-		gang_member_leave(gangs, member);
+		if (facts->finished && counts_when_done(member->gang, facts))
+			member_is_done(gangs, member);
+		else
+			gang_member_leave(gangs, member);
 		member = NULL;
 	}
 	if (!belongs_to(facts))
-		return r;
+		return 0;
 	if (!member)
 		member = member_add(gangs, key, facts, now_ns);
 	if (!member)
@@ -363,6 +395,7 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 
 int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 {
+	struct gang_member *done;
 	struct gang *gang;
 	char key[520];
 
@@ -373,14 +406,24 @@ int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 	gang = table_get(&gangs->by_key, key);
 	if (!gang || gang_is_successor(gang, finished))
 		return 0;
-	if (finished->gang_forming)
-		return remember_done(gangs, gang, finished);
-	return table_set(&gang->owners, finished->owner, gang);
+	if (!finished->gang_forming)
+		return table_set(&gang->owners, finished->owner, gang);
+	if (!counts_when_done(gang, finished))
+		return 0;
+	forget_done_of_others(gangs, gang, finished->owner);
+	if (table_get(&gangs->by_uid, finished->uid))
+		return 0;
+	done = member_new(gangs, gang, finished, &gang->done);
+	if (!done)
+		return -ENOMEM;
+	done->stage = GANG_DONE;
+	done->listed = true;
+	return 0;
 }
 
 void gangs_recalled(struct gangs *gangs, const char *uid)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (member)
 		member->gang->recalled = true;
@@ -471,7 +514,10 @@ uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
 uint32_t gang_min(const struct gang *gang)
 {
 	uint32_t min = gang_asked_min(gang, NULL);
-	size_t done = gang->few ? gang->n_done : 0;
+	uint32_t done = 0;
 
-	return min > done ? min - (uint32_t)done : min > 0;
+	if (gang->few)
+		list_for_each (item, &gang->done)
+			done++;
+	return min > done ? min - done : min > 0;
 }

@@ -37,6 +37,7 @@ enum gang_stage {
 	GANG_AT_BIND,  /* at the barrier */
 	GANG_SENT,     /* its Binding is on its way, or in doubt */
 	GANG_PLACED,   /* the API server has it bound */
+	GANG_DONE,     /* it succeeded before its gang had started, and is there still */
 };
 
 /* Why filter names no node for a member. */
@@ -62,7 +63,7 @@ struct gang_nodes {
 };
 
 struct gang_member {
-	struct list item; /* gang->members */
+	struct list item; /* gang->members, or gang->done */
 	struct gang *gang;
 	struct pod_facts facts;
 	enum gang_stage stage;
@@ -84,15 +85,14 @@ struct gang_group {
 };
 
 struct gang {
-	char *key; /* namespace/name */
-	struct list members;
+	char *key;	     /* namespace/name */
+	struct list members; /* struct gang_member; all stages but GANG_DONE */
+	struct list done;    /* GANG_DONE; all of one controller, which waits for the others only */
 	bool has_group;
 	struct gang_group group;
 	bool started;		     /* min of them were placed, and since then there was always one */
 	struct table owners;	     /* controllers (uid) of those that were placed when it had started */
-	size_t n_done;		     /* pods that succeeded before it started, and are there still: ... */
-	char *done_owner;	     /* ... its controller waits for the others only */
-	bool few;		     /* no others are made in their place */
+	bool few;		     /* no others are made in place of those that are done */
 	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
 	int64_t few_ns;		     /* since when pods of controllers are there, and too few; 0: not so */
 	int64_t recall_ns;	     /* when GANG_RECALL was ordered last; 0: never */
@@ -144,7 +144,6 @@ struct gangs {
 	bool following;		       /* gangs_set_following() */
 	struct table by_key;	       /* struct gang */
 	struct table by_uid;	       /* struct gang_member */
-	struct table done;	       /* uids of pods that have succeeded, to their struct gang */
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
