@@ -169,10 +169,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 		note_no_room(gang, ledger, now_ns);
 		return false;
 	}
-	if (!gang->trying)
-		gang->barrier_ns = 0;
-	gang->trying = true;
-	gang->idle_ns = now_ns + GANG_IDLE_NS;
+	gang->plan_ns = now_ns;
 	gang_let_go(gang, ledger);
 	return true;
 }
@@ -192,8 +189,7 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 		ledger_drop_hold(ledger, member->facts.uid);
 		gang_member_wait(gangs, member);
 	}
-	gang->trying = false;
-	gang->barrier_ns = 0;
+	gang->plan_ns = 0;
 	gang_changed(gang);
 }
 
@@ -253,7 +249,7 @@ enum gang_reason gang_waits_for(
 		return gang->has_group ? GANG_BAD_GROUP : GANG_NO_MIN;
 	if (placed + planned + count.waiting < min)
 		return GANG_TOO_FEW;
-	if (gang->trying)
+	if (gang_has_plan(gang))
 		return GANG_NOTHING;
 	if (now_ns < gang->not_before_ns)
 		return GANG_NOT_YET;
@@ -285,7 +281,7 @@ static const char *answer_node(
 	member->stage = GANG_ANSWERED;
 	member->told = GANG_NOTHING;
 	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
-	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
+	member->gang->plan_ns = now_ns;
 	return node;
 }
 
@@ -318,7 +314,7 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 {
 	size_t fixed = count_fixed(gang);
 
-	if (!gang->trying || fixed >= gang_min(gang))
+	if (!gang_has_plan(gang) || fixed >= gang_min(gang))
 		return;
 	if (fixed) {
 		gang_give_up(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM), now_ns);
@@ -332,7 +328,7 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 	int64_t now_ns, enum gang_reason *ret_reason)
 {
 	struct gang *gang = member->gang;
-	const char *node = gang->trying ? answer_node(gangs, member, ledger, now_ns) : NULL;
+	const char *node = gang_has_plan(gang) ? answer_node(gangs, member, ledger, now_ns) : NULL;
 
 	if (node)
 		return node;
@@ -340,9 +336,9 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 	if (*ret_reason)
 		return NULL;
 	*ret_reason = GANG_NOT_YET;
-	if (!gang->trying && gangs_keep_out(gangs, gang))
+	if (!gang_has_plan(gang) && gangs_keep_out(gangs, gang))
 		return NULL;
-	if (!gang->trying)
+	if (!gang_has_plan(gang))
 		gangs_try_before(gangs, gang, ledger, now_ns);
 	*ret_reason = GANG_NO_ROOM;
 	if (!gang_try(gangs, gang, ledger, now_ns)) {
@@ -408,10 +404,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	}
 	member->stage = GANG_AT_BIND;
 	member->asked_ns = now_ns;
-	gang->trying = true;
-	gang->idle_ns = now_ns + GANG_IDLE_NS;
-	if (!gang->barrier_ns)
-		gang->barrier_ns = now_ns + GANG_BARRIER_NS;
+	gang->plan_ns = now_ns;
 	count = gang_count(gang);
 	if (count.placed + count.sent + count.at_bind >= gang_min(gang))
 		gangs_order(gangs, GANG_GO, member);

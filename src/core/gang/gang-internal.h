@@ -23,6 +23,9 @@ void gang_forget_done(struct gangs *gangs, struct gang *gang);
  * memory. */
 struct gang **gangs_in_turn(const struct gangs *gangs);
 
+/* gang_has_plan() - its members hold places, or are at bind. */
+bool gang_has_plan(const struct gang *gang);
+
 /* gang_is_asked_for() - kube-scheduler asks us for its pods. */
 bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
 

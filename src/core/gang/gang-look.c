@@ -91,7 +91,7 @@ static bool gang_may_try(const struct gang *gang, const struct ledger *ledger, i
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gang_min(gang);
 
-	return !gang->started && !gang->trying && count.waiting && count.placed + count.sent < min &&
+	return !gang->started && !gang_has_plan(gang) && count.waiting && count.placed + count.sent < min &&
 	       count.placed + count.sent + count.waiting >= min && gang_is_asked_for(gang, now_ns) &&
 	       now_ns >= gang->not_before_ns &&
 	       !(gang->looked_at && gang->looked_generation == ledger->generation &&
@@ -107,7 +107,7 @@ bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang)
 	if (!gang->failures)
 		return false;
 	table_for_each (&gangs->by_key, cursor, other)
-		if (other != gang && other->trying && other->failures)
+		if (other != gang && gang_has_plan(other) && other->failures)
 			return true;
 	return false;
 }
@@ -348,7 +348,7 @@ static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
  * vain. Not after an outage of the API server, in which no requeue arrives. */
 static void give_up_idle(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
-	if (gangs->following && !was_asked_for_since(gang, gang->idle_ns - GANG_IDLE_NS))
+	if (gangs->following && !was_asked_for_since(gang, gang->plan_ns))
 		list_for_each (item, &gang->members)
 			member_of(item)->asked_ns = 0;
 	gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
@@ -364,6 +364,17 @@ static void go_at_bind(struct gangs *gangs, const struct gang *gang)
 		}
 }
 
+/* Whoever stands at bind waits no longer; INT64_MAX: nobody is there. */
+static int64_t barrier_ns(const struct gang *gang)
+{
+	int64_t first_ns = INT64_MAX;
+
+	list_for_each (item, &gang->members)
+		if (member_of(item)->stage == GANG_AT_BIND && member_of(item)->asked_ns < first_ns)
+			first_ns = member_of(item)->asked_ns;
+	return first_ns == INT64_MAX ? INT64_MAX : first_ns + GANG_BARRIER_NS;
+}
+
 /* A plan that holds: is it still one, and in time? */
 static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
@@ -371,17 +382,13 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 	size_t fixed = count.placed + count.sent, coming = count.planned + count.answered;
 	uint32_t min = gang_min(gang);
 
-	if (gang->started || (min && fixed >= min)) {
-		if (!coming && !count.at_bind)
-			gang->trying = false;
-		if (!count.at_bind)
-			gang->barrier_ns = 0;
-	}
-	if (!gang->trying)
+	if ((gang->started || (min && fixed >= min)) && !coming && !count.at_bind)
+		gang->plan_ns = 0;
+	if (!gang_has_plan(gang))
 		return;
-	if (gang->barrier_ns && now_ns >= gang->barrier_ns)
+	if (now_ns >= barrier_ns(gang))
 		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
-	else if (now_ns >= gang->idle_ns)
+	else if (now_ns >= gang->plan_ns + GANG_IDLE_NS)
 		give_up_idle(gangs, gang, ledger, now_ns);
 	else if (!gang->started && !min)
 		gang_give_up(
@@ -420,16 +427,15 @@ static void look_at_gang(
 		look_at_few(gangs, gang, now_ns, again_ns);
 	if (gangs->leads)
 		look_at_placed(gangs, gang, now_ns, again_ns);
-	if (gang->trying)
+	if (gang_has_plan(gang))
 		look_at_plan(gangs, gang, ledger, now_ns);
 	if (gangs->leads)
 		look_at_turned_away(gangs, gang, now_ns);
-	if (gang->trying)
-		soonest(again_ns,
-			gang->barrier_ns && gang->barrier_ns < gang->idle_ns ? gang->barrier_ns
-									     : gang->idle_ns,
-			now_ns);
-	if (gang->not_before_ns > now_ns && !gang->trying && !gang->started)
+	if (gang_has_plan(gang)) {
+		soonest(again_ns, gang->plan_ns + GANG_IDLE_NS, now_ns);
+		soonest(again_ns, barrier_ns(gang), now_ns);
+	}
+	if (gang->not_before_ns > now_ns && !gang_has_plan(gang) && !gang->started)
 		soonest(again_ns, gang->not_before_ns, now_ns);
 }
 
@@ -440,7 +446,7 @@ static void look_at_reasons(
 {
 	enum gang_reason reason;
 
-	if (gang->started || gang->trying)
+	if (gang->started || gang_has_plan(gang))
 		return;
 	reason = gang_waits_for(gangs, gang, ledger, now_ns);
 	if (reason != GANG_TOO_FEW && reason != GANG_NO_ROOM && reason != GANG_NO_MIN &&
@@ -458,7 +464,7 @@ static void look_at_reasons(
 
 static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
 {
-	return gang->waiting_ns && !gang->trying && gang_is_asked_for(gang, now_ns) &&
+	return gang->waiting_ns && !gang_has_plan(gang) && gang_is_asked_for(gang, now_ns) &&
 	       now_ns - gang->waiting_ns >= gangs->rules.keep_after_ns;
 }
 

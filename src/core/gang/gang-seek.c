@@ -82,6 +82,6 @@ bool gangs_has_none(const struct gangs *gangs, const char *uid)
 {
 	const struct gang_member *member = gang_member_find(gangs, uid);
 
-	return member && member->stage == GANG_WAITING && !member->gang->trying &&
+	return member && member->stage == GANG_WAITING && !gang_has_plan(member->gang) &&
 	       !gang_goes_singly(gangs, member->gang);
 }

@@ -153,8 +153,8 @@ static void end_if_nobody_is_left(struct gang *gang)
 	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
 	 * comes next has the same time for others to come as whoever came first. */
 	if (list_empty(&gang->members)) {
-		gang->trying = gang->few = false;
-		gang->barrier_ns = gang->few_ns = 0;
+		gang->few = false;
+		gang->plan_ns = gang->few_ns = 0;
 	}
 	if (!gang->started)
 		return;
@@ -473,6 +473,11 @@ void gangs_remove_group(struct gangs *gangs, const char *key)
 	gang->has_group = false;
 	gang_is_another(gang);
 	gang_drop_if_unused(gangs, gang);
+}
+
+bool gang_has_plan(const struct gang *gang)
+{
+	return gang->plan_ns != 0;
 }
 
 struct gang_count gang_count(const struct gang *gang)

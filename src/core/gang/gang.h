@@ -90,27 +90,27 @@ struct gang {
 	struct list done;    /* GANG_DONE; all of one controller, which waits for the others only */
 	bool has_group;
 	struct gang_group group;
-	bool started;		     /* min of them were placed, and since then there was always one */
-	struct table owners;	     /* controllers (uid) of those that were placed when it had started */
-	bool few;		     /* no others are made in place of those that are done */
-	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
-	int64_t few_ns;		     /* since when pods of controllers are there, and too few; 0: not so */
-	int64_t recall_ns;	     /* when GANG_RECALL was ordered last; 0: never */
-	bool recalled;		     /* ... and answered */
-	bool trying;		     /* a plan holds */
-	int64_t idle_ns, barrier_ns; /* when the plan is given up; barrier_ns: 0 while nobody is at bind */
-	uint32_t failures;	     /* plans given up, one after the other */
-	char *missing;		     /* name of a member that the last one of them waited for, or NULL */
-	int64_t not_before_ns;	     /* no plan before */
-	bool looked_at;		     /* there was no room ... */
-	uint64_t looked_generation;  /* ... in the ledger of this generation, and for these members */
-	int64_t looked_until_ns;     /* what kube-scheduler said about nodes is too old by then */
-	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
-	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
-	bool keeping;		     /* GPUs are kept for it (gang-keep.c) */
-	int64_t hopeless_until_ns;   /* it would not even fit if nobody else were there ... */
-	uint64_t hopeless_capacity;  /* ... on the nodes as they were: ledger->capacity */
-	uint64_t round;		     /* gangs->round, in which a look has planned it */
+	bool started;	     /* min of them were placed, and since then there was always one */
+	struct table owners; /* controllers (uid) of those that were placed when it had started */
+	bool few;	     /* no others are made in place of those that are done */
+	int64_t empty_ns;    /* since when it has no members; 0: it has, or nobody has looked */
+	int64_t few_ns;	     /* since when pods of controllers are there, and too few; 0: not so */
+	int64_t recall_ns;   /* when GANG_RECALL was ordered last; 0: never */
+	bool recalled;	     /* ... and answered */
+	int64_t plan_ns; /* when its plan was made, or one of its members came for its place; 0: no plan holds
+			  */
+	uint32_t failures;	    /* plans given up, one after the other */
+	char *missing;		    /* name of a member that the last one of them waited for, or NULL */
+	int64_t not_before_ns;	    /* no plan before */
+	bool looked_at;		    /* there was no room ... */
+	uint64_t looked_generation; /* ... in the ledger of this generation, and for these members */
+	int64_t looked_until_ns;    /* what kube-scheduler said about nodes is too old by then */
+	int64_t waiting_ns;	    /* since when enough of them wait; 0: they do not */
+	int64_t partly_ns;	    /* since when some of them are placed and too few; 0: not so */
+	bool keeping;		    /* GPUs are kept for it (gang-keep.c) */
+	int64_t hopeless_until_ns;  /* it would not even fit if nobody else were there ... */
+	uint64_t hopeless_capacity; /* ... on the nodes as they were: ledger->capacity */
+	uint64_t round;		    /* gangs->round, in which a look has planned it */
 };
 
 /* What is decided, told as it is decided to those who keep a record. Valid during the call. */
