@@ -151,9 +151,8 @@ static void forget_plan(struct gangs *gangs, struct ledger *ledger, struct gang_
 
 static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
-	gang->looked_at = true;
-	gang->looked_generation = ledger->generation;
-	gang->looked_until_ns = now_ns + GANG_NODES_VALID_NS;
+	gang->no_room = (struct gang_no_room){
+		.generation = ledger->generation, .until_ns = now_ns + GANG_NODES_VALID_NS};
 }
 
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
@@ -170,7 +169,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 		return false;
 	}
 	gang->plan_ns = now_ns;
-	gang_let_go(gang, ledger);
+	gang_let_go(gangs, gang, ledger);
 	return true;
 }
 
@@ -253,10 +252,7 @@ enum gang_reason gang_waits_for(
 		return GANG_NOTHING;
 	if (now_ns < gang->not_before_ns)
 		return GANG_NOT_YET;
-	if (gang->looked_at && gang->looked_generation == ledger->generation &&
-		now_ns < gang->looked_until_ns)
-		return GANG_NO_ROOM;
-	return GANG_NOTHING;
+	return gang_found_no_room(gang, ledger, now_ns) ? GANG_NO_ROOM : GANG_NOTHING;
 }
 
 /* Does the member hold a place that it may go to? */

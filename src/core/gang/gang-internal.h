@@ -35,8 +35,10 @@ bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *le
 /* gangs_order() - out of memory loses the order, and the time-outs do the rest. */
 void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct gang_member *member);
 
-/* gang_changed() - there may be room now, or other members: look again. */
+/* gang_changed() - there may be room now, or other members: look again. gang_found_no_room() - and nothing
+ * has changed since. */
 void gang_changed(struct gang *gang);
+bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
 
 /* gang_try() - plan the members that nothing is fixed for yet, and hold their places; false if there is no
  * room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
@@ -68,9 +70,10 @@ bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang);
 void gang_refresh(struct gangs *gangs, struct gang *gang, const struct ledger *ledger);
 void gang_member_wait(struct gangs *gangs, struct gang_member *member);
 
-/* gang_keep() - keep what is free, and what becomes free next, for its members; gang_let_go() - no more. */
-void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
-void gang_let_go(struct gang *gang, struct ledger *ledger);
+/* gang_keep() - keep what is free, and what becomes free next, for its members; false: that would never do.
+ * gang_let_go() - no more, if it was for this one. */
+bool gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger);
 
 /* gang_free_members() - those that a plan may move, at most GANG_SLOTS_MAX; *ret_fixed: the others that
  * count. */

@@ -16,7 +16,6 @@
 /* Renewed while we look; if we do not look any more, nothing is kept for long. */
 #define KEPT_NS (5 * NS_PER_S)
 #define FIT_CHECK_EVERY_NS NS_PER_S
-#define HOPELESS_NS (600 * NS_PER_S)
 
 /* ---- room beside what is kept for others ---- */
 
@@ -434,16 +433,14 @@ static bool fits_at_all(struct keeping *keeping, struct gang_slot *slots, size_t
 	struct gang *gang = keeping->gang;
 	int64_t now_ns = keeping->now_ns;
 
-	if (gang->hopeless_capacity == keeping->ledger->capacity && now_ns < gang->hopeless_until_ns)
+	if (gang->hopeless_capacity == keeping->ledger->capacity)
 		return false;
 	if (gangs->fit_check_ns && now_ns - gangs->fit_check_ns < FIT_CHECK_EVERY_NS)
 		return false;
-	gangs->fit_checks++;
 	if (gang_fits_empty(keeping->ledger, slots, n, needed))
 		return true;
 	gangs->fit_check_ns = now_ns;
 	gang->hopeless_capacity = keeping->ledger->capacity;
-	gang->hopeless_until_ns = now_ns + HOPELESS_NS;
 	return false;
 }
 
@@ -464,7 +461,14 @@ static bool choose_members(struct keeping *keeping, struct gang_member **members
 	return fits;
 }
 
-void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+static void drop_nominations(const struct gang *gang, struct ledger *ledger)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->stage != GANG_PLACED)
+			ledger_drop_nomination(ledger, member_of(item)->facts.uid);
+}
+
+bool gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	_cleanup_(keeping_release) struct keeping keeping = {
 		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
@@ -473,29 +477,29 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 	uint32_t min = gang_min(gang);
 	size_t needed = min > placed ? min - placed : 0;
 	_cleanup_free_ struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
+	bool kept;
 
 	if (!slots || !needed)
-		return;
+		return gangs->kept == gang;
 	if (!choose_members(&keeping, members, slots, n, needed)) {
-		gang_let_go(gang, ledger);
-		return;
+		gang_let_go(gangs, gang, ledger);
+		return false;
 	}
-	gang->keeping = true;
 	for (size_t i = needed; i < n; i++)
 		ledger_drop_nomination(ledger, members[i]->facts.uid);
 	qsort(members, needed, sizeof(struct gang_member *), compare_need);
 	n = slots_for(slots, members, n, needed);
-	if (!keep_for_all(&keeping, members, slots, n))
-		gang_let_go(gang, ledger);
+	kept = keep_for_all(&keeping, members, slots, n);
 	gang_slots_release(slots, n);
+	if (!kept)
+		drop_nominations(gang, ledger);
+	return kept;
 }
 
-void gang_let_go(struct gang *gang, struct ledger *ledger)
+void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger)
 {
-	if (!gang->keeping)
+	if (gangs->kept != gang)
 		return;
-	gang->keeping = false;
-	list_for_each (item, &gang->members)
-		if (member_of(item)->stage != GANG_PLACED)
-			ledger_drop_nomination(ledger, member_of(item)->facts.uid);
+	gangs->kept = NULL;
+	drop_nominations(gang, ledger);
 }

@@ -93,9 +93,7 @@ static bool gang_may_try(const struct gang *gang, const struct ledger *ledger, i
 
 	return !gang->started && !gang_has_plan(gang) && count.waiting && count.placed + count.sent < min &&
 	       count.placed + count.sent + count.waiting >= min && gang_is_asked_for(gang, now_ns) &&
-	       now_ns >= gang->not_before_ns &&
-	       !(gang->looked_at && gang->looked_generation == ledger->generation &&
-		       now_ns < gang->looked_until_ns);
+	       now_ns >= gang->not_before_ns && !gang_found_no_room(gang, ledger, now_ns);
 }
 
 /* A gang whose last plan was given up has perhaps met another such one, over something that the ledger does
@@ -132,27 +130,31 @@ void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledge
 	}
 }
 
-/* Each gang once a round: while the ledger changes all the time, what the first ones were told does not hold
- * until the next look, and the last ones would never be tried. */
+/* While the ledger changes all the time, what the first ones were told does not hold until the next look: it
+ * goes on where this one stops, or the last ones would never be tried. */
 bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns)
 {
-	size_t plans = 0, most = plans_per_look(ledger);
+	size_t plans = 0, most = plans_per_look(ledger), first = 0;
 	bool left = false;
 
+	for (size_t i = 0; all[i]; i++)
+		if (all[i] == gangs->next_turn)
+			first = i;
+	gangs->next_turn = NULL;
 	for (size_t i = 0; all[i]; i++) {
 		if (!gang_may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
 			continue;
-		if (all[i]->round == gangs->round) {
+		if (i < first) {
 			left = true;
 			continue;
 		}
-		if (plans == most)
+		if (plans == most) {
+			gangs->next_turn = all[i];
 			return true;
+		}
 		plans++;
-		all[i]->round = gangs->round;
 		gang_try(gangs, all[i], ledger, now_ns);
 	}
-	gangs->round++;
 	return left;
 }
 
@@ -478,16 +480,15 @@ static void look_at_patience(
 
 	for (size_t i = 0; all[i]; i++) {
 		waits |= has_waited_long(gangs, all[i], now_ns);
-		if (!patient && has_waited_long(gangs, all[i], now_ns)) {
-			gang_keep(gangs, all[i], ledger, now_ns);
-			if (all[i]->keeping)
-				patient = all[i];
-		} else if (all[i]->keeping) {
-			gang_let_go(all[i], ledger);
-		}
+		if (!patient && has_waited_long(gangs, all[i], now_ns) &&
+			gang_keep(gangs, all[i], ledger, now_ns))
+			patient = all[i];
+		else
+			gang_let_go(gangs, all[i], ledger);
 		if (all[i]->waiting_ns && now_ns - all[i]->waiting_ns < gangs->rules.keep_after_ns)
 			soonest(again_ns, all[i]->waiting_ns + gangs->rules.keep_after_ns, now_ns);
 	}
+	gangs->kept = patient;
 	if (waits)
 		soonest(again_ns, now_ns + NS_PER_S, now_ns);
 }

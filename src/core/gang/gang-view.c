@@ -19,7 +19,7 @@ static int count_room(const struct gang *gang, struct ledger *ledger, int64_t no
 	return (int)fixed + (r > 0 ? r : 0);
 }
 
-static struct gang_view view_of(const struct gang *gang)
+static struct gang_view view_of(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
 	struct gang_view view = {.key = gang->key,
@@ -28,7 +28,7 @@ static struct gang_view view_of(const struct gang *gang)
 		.n_planned = count.planned + count.answered + count.at_bind + count.sent,
 		.n_at_bind = count.at_bind,
 		.started = gang->started,
-		.keeping = gang->keeping,
+		.keeping = gangs->kept == gang,
 		.failures = gang->failures,
 		.not_before_ns = gang->not_before_ns,
 		.waiting_ns = gang->waiting_ns,
@@ -48,7 +48,7 @@ bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *ui
 
 	if (!member)
 		return false;
-	*ret_view = view_of(member->gang);
+	*ret_view = view_of(gangs, member->gang);
 	if (!ret_view->started)
 		reason = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	ret_view->text = gang_reason_text(reason);

@@ -17,7 +17,6 @@ void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requ
 	table_init(&gangs->by_uid);
 	list_init(&gangs->orders);
 	list_init(&gangs->node_sets);
-	gangs->round = 1;
 }
 
 void gang_order_free(struct gang_order *order)
@@ -96,13 +95,18 @@ void gang_tell(const struct gangs *gangs, const struct gang_event *event)
 
 void gang_changed(struct gang *gang)
 {
-	gang->looked_at = false;
+	gang->no_room.until_ns = 0;
+}
+
+bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	return now_ns < gang->no_room.until_ns && gang->no_room.generation == ledger->generation;
 }
 
 /* What never fitted may fit now. */
 static void gang_is_another(struct gang *gang)
 {
-	gang->hopeless_until_ns = 0;
+	gang->hopeless_capacity = 0;
 	gang_changed(gang);
 }
 
@@ -131,6 +135,10 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || !list_empty(&gang->done))
 		return;
 	table_remove(&gangs->by_key, gang->key);
+	if (gangs->kept == gang)
+		gangs->kept = NULL;
+	if (gangs->next_turn == gang)
+		gangs->next_turn = NULL;
 	gang_free(gang);
 }
 

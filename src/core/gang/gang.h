@@ -84,6 +84,12 @@ struct gang_group {
 	int64_t timeout_ns; /* 0: not said */
 };
 
+/* The last plan found no room for its members. */
+struct gang_no_room {
+	uint64_t generation; /* of the ledger then */
+	int64_t until_ns; /* what kube-scheduler said about nodes is too old by then; 0: others may fit now */
+};
+
 struct gang {
 	char *key;	     /* namespace/name */
 	struct list members; /* struct gang_member; all stages but GANG_DONE */
@@ -99,18 +105,14 @@ struct gang {
 	bool recalled;	     /* ... and answered */
 	int64_t plan_ns; /* when its plan was made, or one of its members came for its place; 0: no plan holds
 			  */
-	uint32_t failures;	    /* plans given up, one after the other */
-	char *missing;		    /* name of a member that the last one of them waited for, or NULL */
-	int64_t not_before_ns;	    /* no plan before */
-	bool looked_at;		    /* there was no room ... */
-	uint64_t looked_generation; /* ... in the ledger of this generation, and for these members */
-	int64_t looked_until_ns;    /* what kube-scheduler said about nodes is too old by then */
+	uint32_t failures;     /* plans given up, one after the other */
+	char *missing;	       /* name of a member that the last one of them waited for, or NULL */
+	int64_t not_before_ns; /* no plan before */
+	struct gang_no_room no_room;
 	int64_t waiting_ns;	    /* since when enough of them wait; 0: they do not */
 	int64_t partly_ns;	    /* since when some of them are placed and too few; 0: not so */
-	bool keeping;		    /* GPUs are kept for it (gang-keep.c) */
-	int64_t hopeless_until_ns;  /* it would not even fit if nobody else were there ... */
-	uint64_t hopeless_capacity; /* ... on the nodes as they were: ledger->capacity */
-	uint64_t round;		    /* gangs->round, in which a look has planned it */
+	uint64_t hopeless_capacity; /* it would not even fit if nobody else were on the nodes as they were
+				       then: ledger->capacity; 0: not known */
 };
 
 /* What is decided, told as it is decided to those who keep a record. Valid during the call. */
@@ -147,10 +149,11 @@ struct gangs {
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
-	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
-	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
-	int64_t fit_check_ns; /* when in vain last */
-	bool asking;	      /* a question of kube-scheduler is being answered */
+	struct gang *next_turn; /* the last look planned those before it, and had no time for more; NULL: for
+				   all */
+	struct gang *kept;	/* GPUs are kept for it (gang-keep.c), and for no other; NULL: for none */
+	int64_t fit_check_ns;	/* when it was asked in vain last whether a gang fits at all */
+	bool asking;		/* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
