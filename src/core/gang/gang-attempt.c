@@ -192,17 +192,17 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 	gang_changed(gang);
 }
 
-/* Whom those at bind wait for. */
+/* Whom those at bind wait for: the first one is enough to tell people. */
 static void look_who_is_missing(struct gang *gang)
 {
-	const struct gang_member *missing = NULL;
+	bool waits = gang_count(gang).at_bind;
 
-	if (gang_count(gang).at_bind)
-		list_for_each (item, &gang->members)
-			if (!missing && (member_of(item)->stage == GANG_PLANNED ||
-						member_of(item)->stage == GANG_ANSWERED))
-				missing = member_of(item);
-	gang_set_missing(gang, missing);
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		member->missed = waits && (member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED);
+		waits &= !member->missed;
+	}
 }
 
 void gang_give_up(
@@ -262,7 +262,7 @@ static const char *planned_node(const struct gang_member *member, const struct l
 
 	if ((member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED) || !known || !known->node)
 		return NULL;
-	if (gang_nodes_names(member) && !table_get(gang_nodes_names(member), known->node))
+	if (member->nodes && !table_get(&member->nodes->names, known->node))
 		return NULL;
 	return known->node;
 }
@@ -289,7 +289,6 @@ static void ask_anew(struct gangs *gangs, struct gang_member *member, struct led
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 		member->stage = GANG_ANSWERED;
 	}
-	member->asked_ns = now_ns;
 	gang_nodes_remember(gangs, member, names, n, now_ns);
 	gang_refresh(gangs, member->gang, ledger);
 	/* The place cannot be kept: a new plan may move the member. */

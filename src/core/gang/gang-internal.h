@@ -82,16 +82,12 @@ size_t gang_free_members(const struct gang *gang, struct gang_member **members, 
 /* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. */
 #define GANG_NODES_VALID_NS (10 * INT64_C(1000000000))
 
-/* gang_nodes_remember() - kube-scheduler would let it go there; without memory for the names the member may
- * go anywhere, and kube-scheduler says no. gang_nodes_names() - the same; NULL: unknown. gang_slots_new() -
- * each with the names that one like it was offered last; NULL when out of memory. */
+/* gang_nodes_remember() - kube-scheduler asks for it, and would let it go there; without memory for the names
+ * the member may go anywhere, and kube-scheduler says no.  gang_slots_new() - each with the names that one
+ * like it was offered last; NULL when out of memory. */
 void gang_nodes_remember(
 	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns);
-const struct table *gang_nodes_names(const struct gang_member *member);
 struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns);
-
-/* gang_set_missing() - NULL: nobody is. */
-void gang_set_missing(struct gang *gang, const struct gang_member *member);
 
 /* gang_is_successor() - made by a controller whose pods have been placed here together. */
 bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts);
@@ -100,7 +96,7 @@ bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts);
 struct gang_member *gang_member_find(const struct gangs *gangs, const char *uid);
 
 void gang_drop_if_unused(struct gangs *gangs, struct gang *gang);
-void gang_nodes_drop(struct gang_member *member);
+void gang_nodes_drop(struct gangs *gangs, struct gang_member *member);
 
 /* gang_member_is_shown() - the watch has shown it placed. gang_member_leave() - its end in any stage; its
  * call of bind is still open in one of them. */

@@ -182,7 +182,7 @@ static void forget_unseen(struct gangs *gangs, int64_t now_ns)
 	struct gang_member *member;
 
 	table_for_each (&gangs->by_uid, cursor, member)
-		if (!member->listed && now_ns - member->seen_ns > WATCH_LAG_MAX_NS)
+		if (!member->listed && now_ns - member->asked_ns > WATCH_LAG_MAX_NS)
 			gang_member_leave(gangs, member);
 }
 
@@ -207,7 +207,9 @@ static bool was_whole(const struct gang *gang, const struct gang_count *count, u
 static void remember_owners(struct gang *gang)
 {
 	list_for_each (item, &gang->members) {
-		const struct gang_member *member = member_of(item);
+		struct gang_member *member = member_of(item);
+
+		member->missed = false;
 
 		if (member->stage == GANG_PLACED && member->facts.owner && *member->facts.owner &&
 			!gang_is_successor(gang, &member->facts))
@@ -259,7 +261,6 @@ static void follow_coming_about(
 		remember_owners(gang);
 		gang_forget_done(gangs, gang);
 		gang->failures = 0;
-		gang_set_missing(gang, NULL);
 		gang->waiting_ns = 0;
 	} else if (!min || count->members < min) {
 		gang->waiting_ns = 0;
@@ -308,9 +309,9 @@ static void tell_placed(struct gangs *gangs, struct gang *gang, enum gang_order_
 		struct gang_member *member = member_of(item);
 
 		if (member->stage != GANG_PLACED || !member->facts.gang_forming ||
-			(member->told_ns && now_ns - member->told_ns < TELL_AGAIN_NS))
+			(member->ordered_ns && now_ns - member->ordered_ns < TELL_AGAIN_NS))
 			continue;
-		member->told_ns = now_ns;
+		member->ordered_ns = now_ns;
 		gangs_order(gangs, kind, member);
 	}
 }
@@ -331,7 +332,7 @@ static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_n
 	else if (gang->partly_ns)
 		soonest(again_ns, gang->partly_ns + timeout_of(gangs, gang), now_ns);
 	list_for_each (item, &gang->members)
-		marked |= member_of(item)->stage == GANG_PLACED && member_of(item)->told_ns &&
+		marked |= member_of(item)->stage == GANG_PLACED && member_of(item)->ordered_ns &&
 			  member_of(item)->facts.gang_forming;
 	if (marked)
 		soonest(again_ns, now_ns + TELL_AGAIN_NS, now_ns);

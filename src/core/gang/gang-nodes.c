@@ -10,29 +10,32 @@
  * believed twice as long. */
 #define NODES_VALID_MAX_NS (320 * NS_PER_S)
 
-static void set_drop(struct gang_nodes *nodes)
+static void set_free(struct gangs *gangs, struct gang_nodes *nodes)
 {
 	list_remove(&nodes->item);
 	table_release(&nodes->names);
-	nodes->gangs->n_node_sets--;
-	nodes->gangs = NULL;
+	free(nodes);
+	gangs->n_node_sets--;
 }
 
-void gang_nodes_drop(struct gang_member *member)
+void gang_nodes_drop(struct gangs *gangs, struct gang_member *member)
 {
 	struct gang_nodes *nodes = member->nodes;
 
 	member->nodes = NULL;
-	if (!nodes || --nodes->users)
-		return;
-	if (nodes->gangs)
-		set_drop(nodes);
-	free(nodes);
+	if (nodes && --nodes->users == 0)
+		set_free(gangs, nodes);
 }
 
-const struct table *gang_nodes_names(const struct gang_member *member)
+static void drop_oldest(struct gangs *gangs)
 {
-	return member->nodes && member->nodes->gangs ? &member->nodes->names : NULL;
+	struct gang_nodes *oldest = list_entry(gangs->node_sets.next, struct gang_nodes, item);
+	struct gang_member *member;
+
+	table_for_each (&gangs->by_uid, cursor, member)
+		if (member->nodes == oldest)
+			member->nodes = NULL;
+	set_free(gangs, oldest);
 }
 
 static bool same_names(const struct gang_nodes *nodes, const char *const *names, size_t n)
@@ -58,10 +61,9 @@ static struct gang_nodes *set_new(struct gangs *gangs, const char *const *names,
 			free(nodes);
 			return NULL;
 		}
-	nodes->gangs = gangs;
 	list_append(&gangs->node_sets, &nodes->item);
 	if (++gangs->n_node_sets > GANG_NODE_SETS_MAX)
-		set_drop(list_entry(gangs->node_sets.next, struct gang_nodes, item));
+		drop_oldest(gangs);
 	return nodes;
 }
 
@@ -85,11 +87,11 @@ static void use(struct gangs *gangs, struct gang_nodes *nodes)
 void gang_nodes_remember(
 	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns)
 {
-	bool is_old = now_ns - asking->nodes_ns >= asking->nodes_valid_ns;
+	bool is_old = now_ns - asking->asked_ns >= asking->nodes_valid_ns;
 	struct gang_nodes *nodes;
 
-	asking->nodes_ns = now_ns;
-	if (gang_nodes_names(asking) && same_names(asking->nodes, names, n)) {
+	asking->asked_ns = now_ns;
+	if (asking->nodes && same_names(asking->nodes, names, n)) {
 		if (is_old && asking->nodes_valid_ns < NODES_VALID_MAX_NS)
 			asking->nodes_valid_ns *= 2;
 		use(gangs, asking->nodes);
@@ -104,7 +106,7 @@ void gang_nodes_remember(
 		nodes->users++;
 		use(gangs, nodes);
 	}
-	gang_nodes_drop(asking);
+	gang_nodes_drop(gangs, asking);
 	asking->nodes = nodes;
 }
 
@@ -118,7 +120,7 @@ static bool is_alike(const struct gang_member *a, const struct gang_member *b)
 
 static bool is_valid(const struct gang_member *member, int64_t now_ns)
 {
-	return gang_nodes_names(member) && now_ns - member->nodes_ns < member->nodes_valid_ns;
+	return member->nodes && now_ns - member->asked_ns < member->nodes_valid_ns;
 }
 
 /* Of those that are made alike, who asked last. */
@@ -129,7 +131,7 @@ static const struct gang_member *last_alike(const struct gang_member *member, in
 	list_for_each (item, &member->gang->members) {
 		const struct gang_member *other = member_of(item);
 
-		if (is_valid(other, now_ns) && (!last || other->nodes_ns > last->nodes_ns) &&
+		if (is_valid(other, now_ns) && (!last || other->asked_ns > last->asked_ns) &&
 			is_alike(member, other))
 			last = other;
 	}
@@ -147,11 +149,11 @@ struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t
 
 		if (!i || !is_alike(members[i], members[i - 1]))
 			last = last_alike(members[i], now_ns);
-		from = last && is_valid(members[i], now_ns) && members[i]->nodes_ns == last->nodes_ns
+		from = last && is_valid(members[i], now_ns) && members[i]->asked_ns == last->asked_ns
 			       ? members[i]
 			       : last;
 		slots[i] = (struct gang_slot){
-			.pod = &members[i]->facts, .nodes = from ? gang_nodes_names(from) : NULL};
+			.pod = &members[i]->facts, .nodes = from ? &from->nodes->names : NULL};
 	}
 	return slots;
 }

@@ -22,7 +22,8 @@ static int count_room(const struct gang *gang, struct ledger *ledger, int64_t no
 static struct gang_view view_of(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
-	struct gang_view view = {.key = gang->key,
+	struct gang_view view = {
+		.key = gang->key,
 		.n_members = count.members,
 		.n_placed = count.placed,
 		.n_planned = count.planned + count.answered + count.at_bind + count.sent,
@@ -33,10 +34,13 @@ static struct gang_view view_of(const struct gangs *gangs, const struct gang *ga
 		.not_before_ns = gang->not_before_ns,
 		.waiting_ns = gang->waiting_ns,
 		.n_room = -1,
-		.missing = gang->missing};
+	};
 
 	gang_asked_min(gang, &view.mins_differ);
 	view.min = gang_min(gang);
+	list_for_each (item, &gang->members)
+		if (member_of(item)->missed)
+			view.missing = member_of(item)->facts.name;
 	return view;
 }
 

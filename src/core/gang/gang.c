@@ -54,22 +54,21 @@ void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct ga
 	list_append(&gangs->orders, &order->item);
 }
 
-static void member_free(struct gang_member *member)
+static void member_free(struct gangs *gangs, struct gang_member *member)
 {
 	list_remove(&member->item);
-	gang_nodes_drop(member);
+	gang_nodes_drop(gangs, member);
 	pod_facts_release(&member->facts);
 	free(member);
 }
 
-static void gang_free(struct gang *gang)
+static void gang_free(struct gangs *gangs, struct gang *gang)
 {
 	list_for_each_safe (item, after, &gang->members)
-		member_free(member_of(item));
+		member_free(gangs, member_of(item));
 	list_for_each_safe (item, after, &gang->done)
-		member_free(member_of(item));
+		member_free(gangs, member_of(item));
 	table_release(&gang->owners);
-	free(gang->missing);
 	free(gang->key);
 	free(gang);
 }
@@ -82,7 +81,7 @@ void gangs_release(struct gangs *gangs)
 	while ((order = gangs_next_order(gangs)))
 		gang_order_free(order);
 	table_for_each (&gangs->by_key, cursor, gang)
-		gang_free(gang);
+		gang_free(gangs, gang);
 	table_release(&gangs->by_key);
 	table_release(&gangs->by_uid);
 }
@@ -124,7 +123,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 	table_init(&gang->owners);
 	gang->key = strdup(key);
 	if (!gang->key || table_set(&gangs->by_key, key, gang) < 0) {
-		gang_free(gang);
+		gang_free(gangs, gang);
 		return NULL;
 	}
 	return gang;
@@ -139,7 +138,7 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 		gangs->kept = NULL;
 	if (gangs->next_turn == gang)
 		gangs->next_turn = NULL;
-	gang_free(gang);
+	gang_free(gangs, gang);
 }
 
 bool gang_member_is_shown(const struct gang_member *member)
@@ -175,12 +174,8 @@ static void end_if_nobody_is_left(struct gang *gang)
 /* It is none of those that are placed together any more. */
 static void member_end(struct gangs *gangs, struct gang_member *member)
 {
-	struct gang *gang = member->gang;
-
 	if (member->stage == GANG_AT_BIND)
 		gangs_order(gangs, GANG_TURN_AWAY, member);
-	if (gang->missing && strcmp(gang->missing, member->facts.name) == 0)
-		gang_set_missing(gang, NULL);
 	requeue_list_stop(gangs->requeues, member->facts.uid, REQUEUE_GANG);
 	list_remove(&member->item);
 }
@@ -198,14 +193,8 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 
 	member_end(gangs, member);
 	table_remove(&gangs->by_uid, member->facts.uid);
-	member_free(member);
+	member_free(gangs, member);
 	has_lost_a_member(gangs, gang);
-}
-
-void gang_set_missing(struct gang *gang, const struct gang_member *member)
-{
-	free(gang->missing);
-	gang->missing = member ? strdup(member->facts.name) : NULL;
 }
 
 /* Made by a controller whose pods have been placed here together. */
@@ -241,7 +230,7 @@ void gang_forget_done(struct gangs *gangs, struct gang *gang)
 {
 	list_for_each_safe (item, after, &gang->done) {
 		table_remove(&gangs->by_uid, member_of(item)->facts.uid);
-		member_free(member_of(item));
+		member_free(gangs, member_of(item));
 	}
 }
 
@@ -255,7 +244,7 @@ static struct gang_member *member_new(
 		return NULL;
 	list_init(&member->item);
 	if (pod_facts_copy(facts, &member->facts) < 0 || table_set(&gangs->by_uid, facts->uid, member) < 0) {
-		member_free(member);
+		member_free(gangs, member);
 		return NULL;
 	}
 	member->gang = gang;
@@ -282,7 +271,7 @@ static void member_is_done(struct gangs *gangs, struct gang_member *member)
 	struct gang *gang = member->gang;
 
 	member_end(gangs, member);
-	gang_nodes_drop(member);
+	gang_nodes_drop(gangs, member);
 	forget_done_of_others(gangs, gang, member->facts.owner);
 	member->stage = GANG_DONE;
 	member->listed = true;
@@ -291,7 +280,7 @@ static void member_is_done(struct gangs *gangs, struct gang_member *member)
 }
 
 static struct gang_member *member_add(
-	struct gangs *gangs, const char *key, const struct pod_facts *facts, int64_t now_ns)
+	struct gangs *gangs, const char *key, const struct pod_facts *facts, bool listed, int64_t now_ns)
 {
 	struct gang *gang = gang_get_or_add(gangs, key);
 	struct gang_member *member = gang ? member_new(gangs, gang, facts, &gang->members) : NULL;
@@ -309,7 +298,8 @@ static struct gang_member *member_add(
 	}
 	gang->empty_ns = 0;
 	end_if_nobody_is_left(gang);
-	member->seen_ns = now_ns;
+	if (!listed)
+		member->asked_ns = now_ns;
 	return member;
 }
 
@@ -394,7 +384,7 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 	if (!belongs_to(facts))
 		return 0;
 	if (!member)
-		member = member_add(gangs, key, facts, now_ns);
+		member = member_add(gangs, key, facts, listed, now_ns);
 	if (!member)
 		return -ENOMEM;
 	member->listed |= listed;

@@ -56,9 +56,8 @@ enum gang_reason {
  * megabyte, and every question may bring another one: few are kept. */
 #define GANG_NODE_SETS_MAX 32
 struct gang_nodes {
-	struct list item;    /* gangs->node_sets, the one that was used longest ago first */
-	struct gangs *gangs; /* NULL: dropped, the names are gone */
-	unsigned users;
+	struct list item; /* gangs->node_sets, the one that was used longest ago first */
+	unsigned users;	  /* members */
 	struct table names;
 };
 
@@ -67,15 +66,14 @@ struct gang_member {
 	struct gang *gang;
 	struct pod_facts facts;
 	enum gang_stage stage;
-	bool listed;		  /* the watch has shown it */
+	bool listed; /* the watch has shown it; if not, it is forgotten unless kube-scheduler asks again */
+	bool missed; /* the others waited at bind for it in vain, when their last plan was given up */
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
 	enum gang_reason told;	  /* ... what filter said then, which people see */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
-	int64_t nodes_ns;	  /* when that was, ... */
-	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
-	int64_t seen_ns;	  /* first */
+	int64_t nodes_valid_ns;	  /* how long that is believed */
 	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
-	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
+	int64_t ordered_ns;	  /* when its eviction or the end of its mark was ordered last */
 };
 
 /* scheduler-plugins' PodGroup, as far as it matters. */
@@ -106,7 +104,6 @@ struct gang {
 	int64_t plan_ns; /* when its plan was made, or one of its members came for its place; 0: no plan holds
 			  */
 	uint32_t failures;     /* plans given up, one after the other */
-	char *missing;	       /* name of a member that the last one of them waited for, or NULL */
 	int64_t not_before_ns; /* no plan before */
 	struct gang_no_room no_room;
 	int64_t waiting_ns;	    /* since when enough of them wait; 0: they do not */
