@@ -116,31 +116,6 @@ static void mark_planned(struct gangs *gangs, struct gang_member **members, cons
 	}
 }
 
-static int plan_members(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
-	struct gang_member **members, size_t n, size_t needed, int64_t now_ns)
-{
-	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
-	int r;
-
-	if (!slots)
-		return -ENOMEM;
-	r = gang_plan(ledger, slots, n, needed);
-	if (r >= 0)
-		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_PLAN,
-					 .gang = gang,
-					 .asked = gangs->asking,
-					 .slots = slots,
-					 .n_slots = n,
-					 .needed = needed,
-					 .placed = (size_t)r});
-	if (r > 0 && hold_all(ledger, slots, n, now_ns) < 0)
-		r = -ENOMEM;
-	if (r > 0)
-		mark_planned(gangs, members, slots, n, now_ns);
-	gang_slots_release(slots, n);
-	return r;
-}
-
 static void forget_plan(struct gangs *gangs, struct ledger *ledger, struct gang_member **members, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -155,14 +130,29 @@ static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t
 		.generation = ledger->generation, .until_ns = now_ns + GANG_NODES_VALID_NS};
 }
 
-bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns, bool asked)
 {
 	struct gang_member *members[GANG_SLOTS_MAX];
-	uint32_t min = gang_min(gang);
+	uint32_t min = gang_min(gangs, gang);
 	size_t fixed, n = gang_free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
-	int r = plan_members(gangs, gang, ledger, members, n, needed, now_ns);
+	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
+	int r = slots ? gang_plan(ledger, slots, n, needed) : -ENOMEM;
 
+	if (r >= 0)
+		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_PLAN,
+					 .gang = gang,
+					 .asked = asked,
+					 .slots = slots,
+					 .n_slots = n,
+					 .needed = needed,
+					 .placed = (size_t)r});
+	if (r > 0 && hold_all(ledger, slots, n, now_ns) < 0)
+		r = -ENOMEM;
+	if (r > 0)
+		mark_planned(gangs, members, slots, n, now_ns);
+	if (slots)
+		gang_slots_release(slots, n);
 	if (r <= 0) {
 		forget_plan(gangs, ledger, members, n);
 		note_no_room(gang, ledger, now_ns);
@@ -208,14 +198,15 @@ static void look_who_is_missing(struct gang *gang)
 void gang_give_up(
 	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
 {
-	uint32_t doublings = gang->failures < BACKOFF_DOUBLINGS ? gang->failures : BACKOFF_DOUBLINGS;
+	uint32_t doublings = gang->backoff.failures < BACKOFF_DOUBLINGS ? gang->backoff.failures
+									: BACKOFF_DOUBLINGS;
 
 	look_who_is_missing(gang);
 	disperse(gangs, gang, ledger, why);
 	if (gang->started)
 		return;
-	gang->not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
-	gang->failures++;
+	gang->backoff.not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
+	gang->backoff.failures++;
 }
 
 void gangs_give_up(
@@ -230,7 +221,7 @@ void gangs_give_up(
 bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gangs->groups_known ? gang_min(gang) : 0;
+	uint32_t min = gangs->groups_known ? gang_min(gangs, gang) : 0;
 
 	return gang->started || (min && count.placed + count.sent >= min);
 }
@@ -239,7 +230,7 @@ enum gang_reason gang_waits_for(
 	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gang_min(gang);
+	uint32_t min = gang_min(gangs, gang);
 	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
 
 	if (!gangs->groups_known)
@@ -250,7 +241,7 @@ enum gang_reason gang_waits_for(
 		return GANG_TOO_FEW;
 	if (gang_has_plan(gang))
 		return GANG_NOTHING;
-	if (now_ns < gang->not_before_ns)
+	if (now_ns < gang->backoff.not_before_ns)
 		return GANG_NOT_YET;
 	return gang_found_no_room(gang, ledger, now_ns) ? GANG_NO_ROOM : GANG_NOTHING;
 }
@@ -309,7 +300,7 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 {
 	size_t fixed = count_fixed(gang);
 
-	if (!gang_has_plan(gang) || fixed >= gang_min(gang))
+	if (!gang_has_plan(gang) || fixed >= gang_min(gangs, gang))
 		return;
 	if (fixed) {
 		gang_give_up(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM), now_ns);
@@ -336,7 +327,7 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 	if (!gang_has_plan(gang))
 		gangs_try_before(gangs, gang, ledger, now_ns);
 	*ret_reason = GANG_NO_ROOM;
-	if (!gang_try(gangs, gang, ledger, now_ns)) {
+	if (!gang_try(gangs, gang, ledger, now_ns, true)) {
 		leave_without_room(gangs, gang, ledger, now_ns);
 		return NULL;
 	}
@@ -369,9 +360,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 		requeue_list_stop(gangs->requeues, pod->uid, REQUEUE_GANG);
 		return GANG_NONE;
 	}
-	gangs->asking = true;
 	node = find_node(gangs, member, ledger, now_ns, &member->told);
-	gangs->asking = false;
 	if (node) {
 		*ret_node = node;
 		return GANG_NODE;
@@ -393,7 +382,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
 		return false;
 	/* Filter was another process's, which knew how many they have to be. */
-	if (!gangs->groups_known || !gang_min(gang)) {
+	if (!gangs->groups_known || !gang_min(gangs, gang)) {
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 		return true;
 	}
@@ -401,7 +390,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	member->asked_ns = now_ns;
 	gang->plan_ns = now_ns;
 	count = gang_count(gang);
-	if (count.placed + count.sent + count.at_bind >= gang_min(gang))
+	if (count.placed + count.sent + count.at_bind >= gang_min(gangs, gang))
 		gangs_order(gangs, GANG_GO, member);
 	return true;
 }

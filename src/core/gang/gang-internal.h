@@ -12,25 +12,18 @@ struct gang_count {
 };
 struct gang_count gang_count(const struct gang *gang);
 
-/* gang_asked_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts.
+/* gang_is_short() - its controllers had the time to make all members, and there are too few.
+ *
+ * gang_asked_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts.
  * gang_min() - less those that have succeeded already, where nobody is made in their place;
  * gang_forget_done() - these are none. */
+bool gang_is_short(const struct gangs *gangs, const struct gang *gang);
 uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ);
-uint32_t gang_min(const struct gang *gang);
+uint32_t gang_min(const struct gangs *gangs, const struct gang *gang);
 void gang_forget_done(struct gangs *gangs, struct gang *gang);
-
-/* gangs_in_turn() - those that have members, the first in turn first; NULL-terminated, NULL when out of
- * memory. */
-struct gang **gangs_in_turn(const struct gangs *gangs);
 
 /* gang_has_plan() - its members hold places, or are at bind. */
 bool gang_has_plan(const struct gang *gang);
-
-/* gang_is_asked_for() - kube-scheduler asks us for its pods. */
-bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
-
-/* gangs_try_in_turn() - plans those of `all` that wait; whether some are left for the next look. */
-bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 
 /* gangs_order() - out of memory loses the order, and the time-outs do the rest. */
 void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct gang_member *member);
@@ -41,8 +34,9 @@ void gang_changed(struct gang *gang);
 bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
 
 /* gang_try() - plan the members that nothing is fixed for yet, and hold their places; false if there is no
- * room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
-bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+ * room: then nothing is held for them. asked: kube-scheduler waits for the answer. gang_give_up() - everybody
+ * waits again, for a while. */
+bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns, bool asked);
 void gang_give_up(
 	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns);
 

@@ -474,7 +474,7 @@ bool gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
 	struct gang_member *members[GANG_SLOTS_MAX];
 	size_t n = waiting_members(gang, members), placed = gang_count(gang).members - n;
-	uint32_t min = gang_min(gang);
+	uint32_t min = gang_min(gangs, gang);
 	size_t needed = min > placed ? min - placed : 0;
 	_cleanup_free_ struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
 	bool kept;

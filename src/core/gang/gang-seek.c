@@ -13,9 +13,9 @@ static bool has_place(const struct gang_member *member, const struct gang_member
 	return member != asking && member->stage >= GANG_ANSWERED;
 }
 
-static size_t needed_with(const struct gang_member *asking, const char **ret_mate)
+static size_t needed_with(const struct gangs *gangs, const struct gang_member *asking, const char **ret_mate)
 {
-	uint32_t min = gang_min(asking->gang);
+	uint32_t min = gang_min(gangs, asking->gang);
 	size_t placed = 0;
 
 	*ret_mate = NULL;
@@ -42,7 +42,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (gang_goes_singly(gangs, member->gang) || (waits_for && waits_for != GANG_NO_ROOM))
 		return false;
-	*ret_needed = needed_with(member, ret_mate);
+	*ret_needed = needed_with(gangs, member, ret_mate);
 	return true;
 }
 

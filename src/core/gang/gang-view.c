@@ -30,14 +30,14 @@ static struct gang_view view_of(const struct gangs *gangs, const struct gang *ga
 		.n_at_bind = count.at_bind,
 		.started = gang->started,
 		.keeping = gangs->kept == gang,
-		.failures = gang->failures,
-		.not_before_ns = gang->not_before_ns,
+		.failures = gang->backoff.failures,
+		.not_before_ns = gang->backoff.not_before_ns,
 		.waiting_ns = gang->waiting_ns,
 		.n_room = -1,
 	};
 
 	gang_asked_min(gang, &view.mins_differ);
-	view.min = gang_min(gang);
+	view.min = gang_min(gangs, gang);
 	list_for_each (item, &gang->members)
 		if (member_of(item)->missed)
 			view.missing = member_of(item)->facts.name;

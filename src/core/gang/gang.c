@@ -66,9 +66,9 @@ static void gang_free(struct gangs *gangs, struct gang *gang)
 {
 	list_for_each_safe (item, after, &gang->members)
 		member_free(gangs, member_of(item));
-	list_for_each_safe (item, after, &gang->done)
+	list_for_each_safe (item, after, &gang->past.done)
 		member_free(gangs, member_of(item));
-	table_release(&gang->owners);
+	table_release(&gang->past.owners);
 	free(gang->key);
 	free(gang);
 }
@@ -119,8 +119,8 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 	if (!gang)
 		return NULL;
 	list_init(&gang->members);
-	list_init(&gang->done);
-	table_init(&gang->owners);
+	list_init(&gang->past.done);
+	table_init(&gang->past.owners);
 	gang->key = strdup(key);
 	if (!gang->key || table_set(&gangs->by_key, key, gang) < 0) {
 		gang_free(gangs, gang);
@@ -131,7 +131,8 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 
 void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 {
-	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || !list_empty(&gang->done))
+	if (!list_empty(&gang->members) || gang->has_group || gang->past.owners.count ||
+		!list_empty(&gang->past.done))
 		return;
 	table_remove(&gangs->by_key, gang->key);
 	if (gangs->kept == gang)
@@ -160,8 +161,7 @@ static void end_if_nobody_is_left(struct gang *gang)
 	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
 	 * comes next has the same time for others to come as whoever came first. */
 	if (list_empty(&gang->members)) {
-		gang->few = false;
-		gang->plan_ns = gang->few_ns = 0;
+		gang->plan_ns = gang->past.short_ns = 0;
 	}
 	if (!gang->started)
 		return;
@@ -200,7 +200,7 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 /* Made by a controller whose pods have been placed here together. */
 bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts)
 {
-	return facts->owner && *facts->owner && table_get(&gang->owners, facts->owner);
+	return facts->owner && *facts->owner && table_get(&gang->past.owners, facts->owner);
 }
 
 struct gang_member *gang_member_find(const struct gangs *gangs, const char *uid)
@@ -228,7 +228,7 @@ void gangs_delete_pod(struct gangs *gangs, const char *uid)
 
 void gang_forget_done(struct gangs *gangs, struct gang *gang)
 {
-	list_for_each_safe (item, after, &gang->done) {
+	list_for_each_safe (item, after, &gang->past.done) {
 		table_remove(&gangs->by_uid, member_of(item)->facts.uid);
 		member_free(gangs, member_of(item));
 	}
@@ -262,7 +262,7 @@ static bool counts_when_done(const struct gang *gang, const struct pod_facts *po
 
 static void forget_done_of_others(struct gangs *gangs, struct gang *gang, const char *owner)
 {
-	if (!list_empty(&gang->done) && strcmp(member_of(gang->done.next)->facts.owner, owner) != 0)
+	if (!list_empty(&gang->past.done) && strcmp(member_of(gang->past.done.next)->facts.owner, owner) != 0)
 		gang_forget_done(gangs, gang);
 }
 
@@ -275,7 +275,7 @@ static void member_is_done(struct gangs *gangs, struct gang_member *member)
 	forget_done_of_others(gangs, gang, member->facts.owner);
 	member->stage = GANG_DONE;
 	member->listed = true;
-	list_append(&gang->done, &member->item);
+	list_append(&gang->past.done, &member->item);
 	has_lost_a_member(gangs, gang);
 }
 
@@ -283,6 +283,7 @@ static struct gang_member *member_add(
 	struct gangs *gangs, const char *key, const struct pod_facts *facts, bool listed, int64_t now_ns)
 {
 	struct gang *gang = gang_get_or_add(gangs, key);
+	bool is_first = gang && list_empty(&gang->members);
 	struct gang_member *member = gang ? member_new(gangs, gang, facts, &gang->members) : NULL;
 
 	if (!member) {
@@ -291,12 +292,12 @@ static struct gang_member *member_add(
 		return NULL;
 	}
 	/* Perhaps it is in the place of one that has succeeded, and gone since: a LIST will tell. */
-	if (!list_empty(&gang->done)) {
+	if (!list_empty(&gang->past.done)) {
 		gang_forget_done(gangs, gang);
-		gang->recalled = gang->few = false;
-		gang->few_ns = 0;
+		gang->past.short_ns = gang->past.recall_ns = 0;
 	}
-	gang->empty_ns = 0;
+	if (is_first)
+		gang->past.short_ns = 0;
 	end_if_nobody_is_left(gang);
 	if (!listed)
 		member->asked_ns = now_ns;
@@ -405,13 +406,13 @@ int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 	if (!gang || gang_is_successor(gang, finished))
 		return 0;
 	if (!finished->gang_forming)
-		return table_set(&gang->owners, finished->owner, gang);
+		return table_set(&gang->past.owners, finished->owner, gang);
 	if (!counts_when_done(gang, finished))
 		return 0;
 	forget_done_of_others(gangs, gang, finished->owner);
 	if (table_get(&gangs->by_uid, finished->uid))
 		return 0;
-	done = member_new(gangs, gang, finished, &gang->done);
+	done = member_new(gangs, gang, finished, &gang->past.done);
 	if (!done)
 		return -ENOMEM;
 	done->stage = GANG_DONE;
@@ -424,7 +425,7 @@ void gangs_recalled(struct gangs *gangs, const char *uid)
 	struct gang_member *member = gang_member_find(gangs, uid);
 
 	if (member)
-		member->gang->recalled = true;
+		member->gang->past.recall_ns = INT64_MAX;
 }
 
 int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group)
@@ -457,7 +458,7 @@ void gangs_set_following(struct gangs *gangs, bool following)
 	if (following && !gangs->following)
 		table_for_each (&gangs->by_key, cursor, gang) {
 			gang_forget_done(gangs, gang);
-			gang->recalled = false;
+			gang->past.recall_ns = 0;
 		}
 	gangs->following = following;
 }
@@ -514,13 +515,18 @@ uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
 	return gang->has_group ? gang->group.min : min;
 }
 
-uint32_t gang_min(const struct gang *gang)
+bool gang_is_short(const struct gangs *gangs, const struct gang *gang)
 {
-	uint32_t min = gang_asked_min(gang, NULL);
-	uint32_t done = 0;
+	return gang->past.short_ns && gangs->looked_ns - gang->past.short_ns >= GANG_ALL_MADE_NS;
+}
 
-	if (gang->few)
-		list_for_each (item, &gang->done)
+/* Where nobody is made in place of those that have succeeded, the others need only each other. */
+uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
+{
+	uint32_t min = gang_asked_min(gang, NULL), done = 0;
+
+	if (gang_is_short(gangs, gang))
+		list_for_each (item, &gang->past.done)
 			done++;
 	return min > done ? min - done : min > 0;
 }

@@ -30,6 +30,9 @@
  * kube-scheduler (10 s by default). */
 #define GANG_IDLE_NS (15 * INT64_C(1000000000))
 
+/* A controller makes all of its pods within this time. */
+#define GANG_ALL_MADE_NS (10 * INT64_C(1000000000))
+
 enum gang_stage {
 	GANG_WAITING,  /* nothing is planned for it */
 	GANG_PLANNED,  /* holds its place, kube-scheduler has not asked for it since */
@@ -82,32 +85,38 @@ struct gang_group {
 	int64_t timeout_ns; /* 0: not said */
 };
 
-/* The last plan found no room for its members. */
+/* A gang whose plans are given up is tried more and more rarely. */
+struct gang_backoff {
+	uint32_t failures; /* plans given up since it started last, or ever */
+	int64_t not_before_ns;
+};
+
+/* The last plan found no room for its members: no other one until something changes. */
 struct gang_no_room {
 	uint64_t generation; /* of the ledger then */
 	int64_t until_ns; /* what kube-scheduler said about nodes is too old by then; 0: others may fit now */
 };
 
+/* Whether it needs as many members as it says: not if others of their controller have run. */
+struct gang_past {
+	struct table owners; /* controllers (uid) of those that were placed when it had started */
+	struct list done;    /* GANG_DONE: they succeeded before it started; all of one controller */
+	int64_t short_ns;    /* since when it has no members, or too few, whose controllers may make more */
+	int64_t recall_ns;   /* when the finished pods are to be asked for; INT64_MAX: they have been shown */
+};
+
 struct gang {
 	char *key;	     /* namespace/name */
 	struct list members; /* struct gang_member; all stages but GANG_DONE */
-	struct list done;    /* GANG_DONE; all of one controller, which waits for the others only */
 	bool has_group;
 	struct gang_group group;
-	bool started;	     /* min of them were placed, and since then there was always one */
-	struct table owners; /* controllers (uid) of those that were placed when it had started */
-	bool few;	     /* no others are made in place of those that are done */
-	int64_t empty_ns;    /* since when it has no members; 0: it has, or nobody has looked */
-	int64_t few_ns;	     /* since when pods of controllers are there, and too few; 0: not so */
-	int64_t recall_ns;   /* when GANG_RECALL was ordered last; 0: never */
-	bool recalled;	     /* ... and answered */
-	int64_t plan_ns; /* when its plan was made, or one of its members came for its place; 0: no plan holds
-			  */
-	uint32_t failures;     /* plans given up, one after the other */
-	int64_t not_before_ns; /* no plan before */
+	struct gang_past past;
+	bool started;	    /* min of them were placed, and since then there was always one */
+	int64_t waiting_ns; /* since when enough of them wait; 0: they do not. The oldest has GPUs kept */
+	int64_t partly_ns;  /* since when some of them are placed and too few; 0: not so. The time-out */
+	int64_t plan_ns;    /* when its plan was made, or a member came for its place; 0: no plan holds */
+	struct gang_backoff backoff;
 	struct gang_no_room no_room;
-	int64_t waiting_ns;	    /* since when enough of them wait; 0: they do not */
-	int64_t partly_ns;	    /* since when some of them are placed and too few; 0: not so */
 	uint64_t hopeless_capacity; /* it would not even fit if nobody else were on the nodes as they were
 				       then: ledger->capacity; 0: not known */
 };
@@ -138,7 +147,7 @@ struct gang_rules {
 struct gangs {
 	struct gang_rules rules;
 	struct requeue_list *requeues; /* the members that wait are reported to it */
-	bool leads;		       /* at the last look */
+	int64_t looked_ns;	       /* the last look */
 	bool groups_known;	       /* gangs_set_groups_known() */
 	bool following;		       /* gangs_set_following() */
 	struct table by_key;	       /* struct gang */
@@ -150,7 +159,6 @@ struct gangs {
 				   all */
 	struct gang *kept;	/* GPUs are kept for it (gang-keep.c), and for no other; NULL: for none */
 	int64_t fit_check_ns;	/* when it was asked in vain last whether a gang fits at all */
-	bool asking;		/* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
