@@ -10,7 +10,7 @@
 /* After all who were there before are gone: plan, bind, and a back-off of at most 32 s. */
 #define KEPT_WITHIN_NS (40 * NS_PER_S)
 #define KEEP_SEEN_NS (3 * NS_PER_S)
-/* gang-look.c says 10 s; watches lag. */
+/* GANG_ALL_MADE_NS is 10 s; watches lag. */
 #define LEFT_OVER_NS (9 * NS_PER_S)
 #define SEEN_WITHIN_NS (5 * NS_PER_S)
 /* After that everybody knows of a change of a PodGroup, and what was decided before it has been carried out.

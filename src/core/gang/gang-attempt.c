@@ -14,7 +14,7 @@
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
 
-const char *gang_reason_text(enum gang_reason reason)
+static const char *reason_text(enum gang_reason reason)
 {
 	static const char *const texts[] = {[GANG_NOTHING] = NULL,
 		[GANG_NOT_READ] = "the cluster's PodGroups are not read yet",
@@ -28,7 +28,7 @@ const char *gang_reason_text(enum gang_reason reason)
 	return texts[reason];
 }
 
-void gang_member_wait(struct gangs *gangs, struct gang_member *member)
+static void member_wait(struct gangs *gangs, struct gang_member *member)
 {
 	member->stage = GANG_WAITING;
 	requeue_list_gang_has_none(gangs->requeues, member->facts.uid);
@@ -43,7 +43,7 @@ void gang_refresh(struct gangs *gangs, struct gang *gang, const struct ledger *l
 
 		if ((member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED) &&
 			has != OCCUPANCY_TENTATIVE)
-			gang_member_wait(gangs, member);
+			member_wait(gangs, member);
 		else if (member->stage == GANG_SENT && has != OCCUPANCY_RESERVED)
 			member->stage = has == OCCUPANCY_BOUND ? GANG_PLACED : GANG_WAITING;
 	}
@@ -55,7 +55,7 @@ static bool is_free(const struct gang_member *member)
 	       gang_member_needs_gpu(member);
 }
 
-size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
+static size_t free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
 {
 	size_t n = 0;
 
@@ -107,7 +107,7 @@ static void mark_planned(struct gangs *gangs, struct gang_member **members, cons
 		struct gang_member *member = members[i];
 
 		if (!slots[i].node) {
-			gang_member_wait(gangs, member);
+			member_wait(gangs, member);
 			continue;
 		}
 		if (member->stage == GANG_WAITING)
@@ -120,7 +120,7 @@ static void forget_plan(struct gangs *gangs, struct ledger *ledger, struct gang_
 {
 	for (size_t i = 0; i < n; i++) {
 		ledger_drop_hold(ledger, members[i]->facts.uid);
-		gang_member_wait(gangs, members[i]);
+		member_wait(gangs, members[i]);
 	}
 }
 
@@ -134,7 +134,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 {
 	struct gang_member *members[GANG_SLOTS_MAX];
 	uint32_t min = gang_min(gangs, gang);
-	size_t fixed, n = gang_free_members(gang, members, &fixed);
+	size_t fixed, n = free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
 	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
 	int r = slots ? gang_plan(ledger, slots, n, needed) : -ENOMEM;
@@ -176,7 +176,7 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 			member->stage != GANG_AT_BIND)
 			continue;
 		ledger_drop_hold(ledger, member->facts.uid);
-		gang_member_wait(gangs, member);
+		member_wait(gangs, member);
 	}
 	gang->plan_ns = 0;
 	gang_changed(gang);
@@ -218,7 +218,7 @@ void gangs_give_up(
 		gang_give_up(gangs, member->gang, ledger, why, now_ns);
 }
 
-bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
+static bool goes_singly(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gangs->groups_known ? gang_min(gangs, gang) : 0;
@@ -303,10 +303,10 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 	if (!gang_has_plan(gang) || fixed >= gang_min(gangs, gang))
 		return;
 	if (fixed) {
-		gang_give_up(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM), now_ns);
+		gang_give_up(gangs, gang, ledger, reason_text(GANG_NO_ROOM), now_ns);
 		return;
 	}
-	disperse(gangs, gang, ledger, gang_reason_text(GANG_NO_ROOM));
+	disperse(gangs, gang, ledger, reason_text(GANG_NO_ROOM));
 	note_no_room(gang, ledger, now_ns);
 }
 
@@ -341,7 +341,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	struct gang_member *member;
 	const char *node;
 
-	*ret_text = gang_reason_text(GANG_NOT_YET);
+	*ret_text = reason_text(GANG_NOT_YET);
 	member = gang_member_find(gangs, pod->uid);
 	if (!pod->gang && !member)
 		return GANG_NONE;
@@ -353,9 +353,9 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	if (!pod->gang || !member || member->stage == GANG_PLACED)
 		return GANG_NONE;
 	ask_anew(gangs, member, ledger, names, n, now_ns);
-	if (gang_goes_singly(gangs, member->gang)) {
+	if (goes_singly(gangs, member->gang)) {
 		if (member->stage != GANG_SENT)
-			gang_member_wait(gangs, member);
+			member_wait(gangs, member);
 		member->told = GANG_NOTHING;
 		requeue_list_stop(gangs->requeues, pod->uid, REQUEUE_GANG);
 		return GANG_NONE;
@@ -365,7 +365,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 		*ret_node = node;
 		return GANG_NODE;
 	}
-	*ret_text = gang_reason_text(member->told);
+	*ret_text = reason_text(member->told);
 	(void)requeue_list_waits_for_gang(gangs->requeues, pod, now_ns);
 	return GANG_WAIT;
 }
@@ -379,7 +379,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	if (!gang)
 		return false;
 	gang_refresh(gangs, gang, ledger); /* Bindings that were refused do not count any more */
-	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
+	if (member->stage >= GANG_SENT || goes_singly(gangs, gang))
 		return false;
 	/* Filter was another process's, which knew how many they have to be. */
 	if (!gangs->groups_known || !gang_min(gangs, gang)) {
@@ -429,7 +429,7 @@ bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
 {
 	const struct gang_member *member = pod->gang ? gang_member_find(gangs, pod->uid) : NULL;
 
-	return member && !gang_goes_singly(gangs, member->gang);
+	return member && !goes_singly(gangs, member->gang);
 }
 
 bool gangs_holds(const struct gangs *gangs, const char *uid)
@@ -437,4 +437,142 @@ bool gangs_holds(const struct gangs *gangs, const char *uid)
 	const struct gang_member *member = gang_member_find(gangs, uid);
 
 	return member && member->stage == GANG_PLANNED;
+}
+
+/* ---- for a ResourcePolicy, which narrows the nodes of a gang ---- */
+
+/* Somebody else has been told where it goes. Of the one who asks kube-scheduler has forgotten it. */
+static bool has_place(const struct gang_member *member, const struct gang_member *asking)
+{
+	return member != asking && member->stage >= GANG_ANSWERED;
+}
+
+static size_t needed_with(const struct gangs *gangs, const struct gang_member *asking, const char **ret_mate)
+{
+	uint32_t min = gang_min(gangs, asking->gang);
+	size_t placed = 0;
+
+	*ret_mate = NULL;
+	list_for_each (item, &asking->gang->members)
+		if (has_place(member_of(item), asking)) {
+			*ret_mate = member_of(item)->facts.uid;
+			placed++;
+		}
+	return min > placed ? min - placed : 1;
+}
+
+bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod, int64_t now_ns,
+	size_t *ret_needed, const char **ret_mate)
+{
+	struct gang_member *member;
+	enum gang_reason waits_for;
+
+	if (!pod->gang || gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
+		return false;
+	member = gang_member_find(gangs, pod->uid);
+	if (!member || member->stage == GANG_PLACED)
+		return false;
+	gang_refresh(gangs, member->gang, ledger);
+	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
+	if (goes_singly(gangs, member->gang) || (waits_for && waits_for != GANG_NO_ROOM))
+		return false;
+	*ret_needed = needed_with(gangs, member, ret_mate);
+	return true;
+}
+
+bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,
+	const struct table *nodes, size_t needed)
+{
+	struct gang_member *member = gang_member_find(gangs, uid), *members[GANG_SLOTS_MAX + 1];
+	_cleanup_free_ struct gang_slot *slots = calloc(GANG_SLOTS_MAX + 1, sizeof(*slots));
+	size_t fixed, n;
+	int r;
+
+	if (!member || !slots)
+		return false;
+	n = free_members(member->gang, members, &fixed);
+	if (member->stage == GANG_ANSWERED || member->stage == GANG_AT_BIND)
+		members[n++] = member;
+	for (size_t i = 0; i < n; i++)
+		slots[i] = (struct gang_slot){.pod = &members[i]->facts, .nodes = nodes};
+	r = gang_plan(ledger, slots, n, needed);
+	gang_slots_release(slots, n);
+	return r > 0;
+}
+
+void gangs_for_waiting(const struct gangs *gangs, const char *uid,
+	void (*call)(void *userdata, const char *uid), void *userdata)
+{
+	const struct gang_member *member = gang_member_find(gangs, uid);
+
+	if (!member)
+		return;
+	list_for_each (item, &member->gang->members)
+		if (!has_place(member_of(item), member) && !request_is_empty(&member_of(item)->facts.request))
+			call(userdata, member_of(item)->facts.uid);
+}
+
+bool gangs_has_none(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = gang_member_find(gangs, uid);
+
+	return member && member->stage == GANG_WAITING && !gang_has_plan(member->gang) &&
+	       !goes_singly(gangs, member->gang);
+}
+
+/* ---- for people ---- */
+
+/* Without the search of a plan, which has found none: at most as many as it would have placed. */
+static int count_room(const struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_member *members[GANG_SLOTS_MAX];
+	size_t fixed, n = free_members(gang, members, &fixed);
+	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
+	int r = slots ? gang_plan_most(ledger, slots, n) : 0;
+
+	if (slots)
+		gang_slots_release(slots, n);
+	return (int)fixed + (r > 0 ? r : 0);
+}
+
+static struct gang_view view_of(const struct gangs *gangs, const struct gang *gang)
+{
+	struct gang_count count = gang_count(gang);
+	struct gang_view view = {
+		.key = gang->key,
+		.n_members = count.members,
+		.n_placed = count.placed,
+		.n_planned = count.planned + count.answered + count.at_bind + count.sent,
+		.n_at_bind = count.at_bind,
+		.started = gang->started,
+		.keeping = gangs->kept == gang,
+		.failures = gang->backoff.failures,
+		.not_before_ns = gang->backoff.not_before_ns,
+		.waiting_ns = gang->waiting_ns,
+		.n_room = -1,
+	};
+
+	gang_asked_min(gang, &view.mins_differ);
+	view.min = gang_min(gangs, gang);
+	list_for_each (item, &gang->members)
+		if (member_of(item)->missed)
+			view.missing = member_of(item)->facts.name;
+	return view;
+}
+
+bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns,
+	struct gang_view *ret_view)
+{
+	const struct gang_member *member = gang_member_find(gangs, uid);
+	enum gang_reason reason = GANG_NOTHING;
+
+	if (!member)
+		return false;
+	*ret_view = view_of(gangs, member->gang);
+	if (!ret_view->started)
+		reason = gang_waits_for(gangs, member->gang, ledger, now_ns);
+	ret_view->text = reason_text(reason);
+	if (reason == GANG_NO_ROOM)
+		ret_view->n_room = count_room(member->gang, ledger, now_ns);
+	return true;
 }

@@ -468,7 +468,15 @@ static void drop_nominations(const struct gang *gang, struct ledger *ledger)
 			ledger_drop_nomination(ledger, member_of(item)->facts.uid);
 }
 
-bool gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger)
+{
+	if (gangs->kept != gang)
+		return;
+	gangs->kept = NULL;
+	drop_nominations(gang, ledger);
+}
+
+static bool keep_for_gang(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	_cleanup_(keeping_release) struct keeping keeping = {
 		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
@@ -496,10 +504,25 @@ bool gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 	return kept;
 }
 
-void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger)
+int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns)
 {
-	if (gangs->kept != gang)
-		return;
-	gangs->kept = NULL;
-	drop_nominations(gang, ledger);
+	int64_t again_ns = INT64_MAX;
+	struct gang *first = NULL;
+
+	for (size_t i = 0; all[i]; i++) {
+		int64_t until_ns = all[i]->waiting_ns + gangs->rules.keep_after_ns;
+		bool waits = all[i]->waiting_ns && now_ns >= until_ns && !gang_has_plan(all[i]) &&
+			     gang_is_asked_for(all[i], now_ns);
+
+		if (waits && !first && keep_for_gang(gangs, all[i], ledger, now_ns))
+			first = all[i];
+		else
+			gang_let_go(gangs, all[i], ledger);
+		if (waits && now_ns + NS_PER_S < again_ns)
+			again_ns = now_ns + NS_PER_S;
+		else if (all[i]->waiting_ns && now_ns < until_ns && until_ns < again_ns)
+			again_ns = until_ns;
+	}
+	gangs->kept = first;
+	return again_ns;
 }

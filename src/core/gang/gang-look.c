@@ -18,6 +18,94 @@
 #define PLANS_PER_LOOK 32
 #define ASKED_MAX_NS (600 * NS_PER_S)
 
+/* ---- how a gang stands ---- */
+
+bool gang_has_plan(const struct gang *gang)
+{
+	return gang->plan_ns != 0;
+}
+
+struct gang_count gang_count(const struct gang *gang)
+{
+	struct gang_count count = {0};
+
+	list_for_each (item, &gang->members) {
+		const struct gang_member *member = member_of(item);
+
+		count.members++;
+		count.placed += member->stage == GANG_PLACED;
+		count.shown += gang_member_is_shown(member);
+		count.sent += member->stage == GANG_SENT;
+		count.at_bind += member->stage == GANG_AT_BIND;
+		count.answered += member->stage == GANG_ANSWERED;
+		count.planned += member->stage == GANG_PLANNED;
+		count.waiting += member->stage == GANG_WAITING && gang_member_needs_gpu(member);
+	}
+	return count;
+}
+
+uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
+{
+	uint32_t min = 0;
+	bool differ = false;
+
+	if (!gang->has_group)
+		list_for_each (item, &gang->members) {
+			uint32_t own = member_of(item)->facts.gang_min;
+
+			differ |= min && own && own != min;
+			min = own > min ? own : min;
+		}
+	if (ret_differ)
+		*ret_differ = differ;
+	return gang->has_group ? gang->group.min : min;
+}
+
+static bool is_short(const struct gangs *gangs, const struct gang *gang)
+{
+	return gang->past.short_ns && gangs->looked_ns - gang->past.short_ns >= GANG_ALL_MADE_NS;
+}
+
+/* Where nobody is made in place of those that have succeeded, the others need only each other. */
+uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
+{
+	uint32_t min = gang_asked_min(gang, NULL), done = 0;
+
+	if (is_short(gangs, gang))
+		list_for_each (item, &gang->past.done)
+			done++;
+	return min > done ? min - done : min > 0;
+}
+
+bool gang_member_is_shown(const struct gang_member *member)
+{
+	return member->stage == GANG_PLACED && *member->facts.node;
+}
+
+/* kube-scheduler places a pod that asks for no GPU by itself: it counts when it is placed. A pod whose
+ * annotations are full is rejected by filter: the others would be planned, and wait at bind for it in vain.
+ */
+bool gang_member_needs_gpu(const struct gang_member *member)
+{
+	return !request_is_empty(&member->facts.request) && !member->facts.annotations_full;
+}
+
+void gang_changed(struct gang *gang)
+{
+	gang->no_room.until_ns = 0;
+}
+
+bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	return now_ns < gang->no_room.until_ns && gang->no_room.generation == ledger->generation;
+}
+
+void gang_is_another(struct gang *gang)
+{
+	gang->hopeless_capacity = 0;
+	gang_changed(gang);
+}
+
 /* ---- which gang is tried next ---- */
 
 static int32_t gang_priority(const struct gang *gang)
@@ -77,7 +165,7 @@ static struct gang **gangs_in_turn(const struct gangs *gangs)
 
 /* kube-scheduler asks us for its pods: there are other schedulers' gangs in a cluster, and other replicas of
  * us. It asks for each pod that waits at least every 5 minutes (flushUnschedulablePodsLeftover; 1.36.3). */
-static bool is_asked_for(const struct gang *gang, int64_t now_ns)
+bool gang_is_asked_for(const struct gang *gang, int64_t now_ns)
 {
 	list_for_each (item, &gang->members)
 		if (member_of(item)->asked_ns && now_ns - member_of(item)->asked_ns < ASKED_MAX_NS)
@@ -107,7 +195,7 @@ static bool may_try(
 	uint32_t min = gang_min(gangs, gang);
 
 	return !gang->started && !gang_has_plan(gang) && count.waiting && fixed < min &&
-	       fixed + count.waiting >= min && is_asked_for(gang, now_ns) &&
+	       fixed + count.waiting >= min && gang_is_asked_for(gang, now_ns) &&
 	       now_ns >= gang->backoff.not_before_ns && !gang_found_no_room(gang, ledger, now_ns) &&
 	       !gangs_keep_out(gangs, gang);
 }
@@ -175,7 +263,7 @@ static void again_at(struct look *look, int64_t due_ns)
 {
 	int64_t in_ns = due_ns > look->now_ns ? due_ns - look->now_ns : 0;
 
-	if (in_ns < look->again_ns)
+	if (due_ns != INT64_MAX && in_ns < look->again_ns)
 		look->again_ns = in_ns;
 }
 
@@ -233,7 +321,7 @@ static bool is_left_over(const struct gangs *gangs, struct gang *gang)
 {
 	if (gang->past.owners.count && !are_successors(gang))
 		forget_owners(gang);
-	return gang->past.owners.count && gang_is_short(gangs, gang);
+	return gang->past.owners.count && is_short(gangs, gang);
 }
 
 static void follow_short(struct gang *gang, const struct gang_count *count, int64_t now_ns)
@@ -291,10 +379,10 @@ static void look_at_short(struct look *look, struct gang *gang, const struct gan
 	struct gang_past *past = &gang->past;
 	const struct gang_member *member = NULL;
 
-	if (past->short_ns && !gang_is_short(look->gangs, gang))
+	if (past->short_ns && !is_short(look->gangs, gang))
 		again_at(look, past->short_ns + GANG_ALL_MADE_NS);
-	if (!look->leads || !look->gangs->following || !gang_is_short(look->gangs, gang) ||
-		past->owners.count || past->recall_ns == INT64_MAX || count->shown)
+	if (!look->leads || !look->gangs->following || !is_short(look->gangs, gang) || past->owners.count ||
+		past->recall_ns == INT64_MAX || count->shown)
 		return;
 	if (look->now_ns >= past->recall_ns) {
 		list_for_each (item, &gang->members)
@@ -464,31 +552,6 @@ static void look_at_reasons(const struct look *look, struct gang *gang)
 	}
 }
 
-/* For the first that has waited too long GPUs are kept, and for no other: two that share what becomes free
- * would both wait for ever. */
-static void look_at_patience(struct look *look, struct gang **all)
-{
-	struct gangs *gangs = look->gangs;
-	int64_t now_ns = look->now_ns;
-	struct gang *patient = NULL;
-
-	for (size_t i = 0; all[i]; i++) {
-		int64_t until_ns = all[i]->waiting_ns + gangs->rules.keep_after_ns;
-		bool waits = all[i]->waiting_ns && now_ns >= until_ns && !gang_has_plan(all[i]) &&
-			     is_asked_for(all[i], now_ns);
-
-		if (waits && !patient && gang_keep(gangs, all[i], look->ledger, now_ns))
-			patient = all[i];
-		else
-			gang_let_go(gangs, all[i], look->ledger);
-		if (waits)
-			again_at(look, now_ns + NS_PER_S);
-		else if (all[i]->waiting_ns && now_ns < until_ns)
-			again_at(look, until_ns);
-	}
-	gangs->kept = patient;
-}
-
 static void forget_what_is_over(struct gangs *gangs, int64_t now_ns)
 {
 	struct gang *gang;
@@ -530,6 +593,6 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 	for (size_t i = 0; look.leads && all[i]; i++)
 		look_at_reasons(&look, all[i]);
 	if (look.leads)
-		look_at_patience(&look, all);
+		again_at(&look, gangs_keep_for_first(gangs, all, ledger, now_ns));
 	return look.again_ns;
 }

@@ -8,6 +8,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
+#include "core/gang/gang-plan.h"
+
+/* Where kube-scheduler says the same again, something else keeps the pod from the other nodes: that is
+ * believed twice as long. */
+#define NODES_VALID_MAX_NS (320 * NS_PER_S)
 
 void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues)
 {
@@ -54,10 +59,27 @@ void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct ga
 	list_append(&gangs->orders, &order->item);
 }
 
+static void set_free(struct gangs *gangs, struct gang_nodes *nodes)
+{
+	list_remove(&nodes->item);
+	table_release(&nodes->names);
+	free(nodes);
+	gangs->n_node_sets--;
+}
+
+static void nodes_drop(struct gangs *gangs, struct gang_member *member)
+{
+	struct gang_nodes *nodes = member->nodes;
+
+	member->nodes = NULL;
+	if (nodes && --nodes->users == 0)
+		set_free(gangs, nodes);
+}
+
 static void member_free(struct gangs *gangs, struct gang_member *member)
 {
 	list_remove(&member->item);
-	gang_nodes_drop(gangs, member);
+	nodes_drop(gangs, member);
 	pod_facts_release(&member->facts);
 	free(member);
 }
@@ -90,23 +112,6 @@ void gang_tell(const struct gangs *gangs, const struct gang_event *event)
 {
 	if (gangs->listener)
 		gangs->listener(gangs->listener_data, event);
-}
-
-void gang_changed(struct gang *gang)
-{
-	gang->no_room.until_ns = 0;
-}
-
-bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
-{
-	return now_ns < gang->no_room.until_ns && gang->no_room.generation == ledger->generation;
-}
-
-/* What never fitted may fit now. */
-static void gang_is_another(struct gang *gang)
-{
-	gang->hopeless_capacity = 0;
-	gang_changed(gang);
 }
 
 static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
@@ -142,27 +147,13 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 	gang_free(gangs, gang);
 }
 
-bool gang_member_is_shown(const struct gang_member *member)
-{
-	return member->stage == GANG_PLACED && *member->facts.node;
-}
-
-/* kube-scheduler places a pod that asks for no GPU by itself: it counts when it is placed. A pod whose
- * annotations are full is rejected by filter: the others would be planned, and wait at bind for it in vain.
- */
-bool gang_member_needs_gpu(const struct gang_member *member)
-{
-	return !request_is_empty(&member->facts.request) && !member->facts.annotations_full;
-}
-
 /* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
 	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
 	 * comes next has the same time for others to come as whoever came first. */
-	if (list_empty(&gang->members)) {
+	if (list_empty(&gang->members))
 		gang->plan_ns = gang->past.short_ns = 0;
-	}
 	if (!gang->started)
 		return;
 	list_for_each (item, &gang->members)
@@ -271,7 +262,7 @@ static void member_is_done(struct gangs *gangs, struct gang_member *member)
 	struct gang *gang = member->gang;
 
 	member_end(gangs, member);
-	gang_nodes_drop(gangs, member);
+	nodes_drop(gangs, member);
 	forget_done_of_others(gangs, gang, member->facts.owner);
 	member->stage = GANG_DONE;
 	member->listed = true;
@@ -474,59 +465,127 @@ void gangs_remove_group(struct gangs *gangs, const char *key)
 	gang_drop_if_unused(gangs, gang);
 }
 
-bool gang_has_plan(const struct gang *gang)
+/* ---- where kube-scheduler would let members go ---- */
+
+static void drop_oldest(struct gangs *gangs)
 {
-	return gang->plan_ns != 0;
+	struct gang_nodes *oldest = list_entry(gangs->node_sets.next, struct gang_nodes, item);
+	struct gang_member *member;
+
+	table_for_each (&gangs->by_uid, cursor, member)
+		if (member->nodes == oldest)
+			member->nodes = NULL;
+	set_free(gangs, oldest);
 }
 
-struct gang_count gang_count(const struct gang *gang)
+static bool same_names(const struct gang_nodes *nodes, const char *const *names, size_t n)
 {
-	struct gang_count count = {0};
-
-	list_for_each (item, &gang->members) {
-		const struct gang_member *member = member_of(item);
-
-		count.members++;
-		count.placed += member->stage == GANG_PLACED;
-		count.shown += gang_member_is_shown(member);
-		count.sent += member->stage == GANG_SENT;
-		count.at_bind += member->stage == GANG_AT_BIND;
-		count.answered += member->stage == GANG_ANSWERED;
-		count.planned += member->stage == GANG_PLANNED;
-		count.waiting += member->stage == GANG_WAITING && gang_member_needs_gpu(member);
-	}
-	return count;
+	if (nodes->names.count != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!table_get(&nodes->names, names[i]))
+			return false;
+	return true;
 }
 
-uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
+static struct gang_nodes *set_new(struct gangs *gangs, const char *const *names, size_t n)
 {
-	uint32_t min = 0;
-	bool differ = false;
+	struct gang_nodes *nodes = calloc(1, sizeof(*nodes));
 
-	if (!gang->has_group)
-		list_for_each (item, &gang->members) {
-			uint32_t own = member_of(item)->facts.gang_min;
-
-			differ |= min && own && own != min;
-			min = own > min ? own : min;
+	if (!nodes)
+		return NULL;
+	table_init(&nodes->names);
+	for (size_t i = 0; i < n; i++)
+		if (table_set(&nodes->names, names[i], nodes) < 0) {
+			table_release(&nodes->names);
+			free(nodes);
+			return NULL;
 		}
-	if (ret_differ)
-		*ret_differ = differ;
-	return gang->has_group ? gang->group.min : min;
+	list_append(&gangs->node_sets, &nodes->item);
+	if (++gangs->n_node_sets > GANG_NODE_SETS_MAX)
+		drop_oldest(gangs);
+	return nodes;
 }
 
-bool gang_is_short(const struct gangs *gangs, const struct gang *gang)
+static struct gang_nodes *set_find(const struct gangs *gangs, const char *const *names, size_t n)
 {
-	return gang->past.short_ns && gangs->looked_ns - gang->past.short_ns >= GANG_ALL_MADE_NS;
+	list_for_each (item, &gangs->node_sets) {
+		struct gang_nodes *nodes = list_entry(item, struct gang_nodes, item);
+
+		if (same_names(nodes, names, n))
+			return nodes;
+	}
+	return NULL;
 }
 
-/* Where nobody is made in place of those that have succeeded, the others need only each other. */
-uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
+void gang_nodes_remember(
+	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns)
 {
-	uint32_t min = gang_asked_min(gang, NULL), done = 0;
+	bool is_old = now_ns - asking->asked_ns >= asking->nodes_valid_ns;
+	bool is_same = asking->nodes && same_names(asking->nodes, names, n);
+	struct gang_nodes *nodes = is_same ? asking->nodes : set_find(gangs, names, n);
 
-	if (gang_is_short(gangs, gang))
-		list_for_each (item, &gang->past.done)
-			done++;
-	return min > done ? min - done : min > 0;
+	asking->asked_ns = now_ns;
+	if (!is_same) {
+		asking->nodes_valid_ns = GANG_NODES_VALID_NS;
+		gang_changed(asking->gang);
+	} else if (is_old && asking->nodes_valid_ns < NODES_VALID_MAX_NS) {
+		asking->nodes_valid_ns *= 2;
+	}
+	if (!nodes)
+		nodes = set_new(gangs, names, n);
+	if (nodes) {
+		nodes->users++;
+		list_remove(&nodes->item);
+		list_append(&gangs->node_sets, &nodes->item);
+	}
+	nodes_drop(gangs, asking);
+	asking->nodes = nodes;
+}
+
+/* Made from the same template. */
+static bool is_alike(const struct gang_member *a, const struct gang_member *b)
+{
+	return strcmp(a->facts.owner, b->facts.owner) == 0 &&
+	       gang_same_request(&a->facts.request, &b->facts.request);
+}
+
+static bool is_valid(const struct gang_member *member, int64_t now_ns)
+{
+	return member->nodes && now_ns - member->asked_ns < member->nodes_valid_ns;
+}
+
+/* Of those that are made alike, who asked last. */
+static const struct gang_member *last_alike(const struct gang_member *member, int64_t now_ns)
+{
+	const struct gang_member *last = NULL;
+
+	list_for_each (item, &member->gang->members) {
+		const struct gang_member *other = member_of(item);
+
+		if (is_valid(other, now_ns) && (!last || other->asked_ns > last->asked_ns) &&
+			is_alike(member, other))
+			last = other;
+	}
+	return last;
+}
+
+/* The pods of one controller are made alike, and stand side by side mostly. */
+struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns)
+{
+	struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
+	const struct gang_member *last = NULL;
+
+	for (size_t i = 0; slots && i < n; i++) {
+		const struct gang_member *from;
+
+		if (!i || !is_alike(members[i], members[i - 1]))
+			last = last_alike(members[i], now_ns);
+		from = last && is_valid(members[i], now_ns) && members[i]->asked_ns == last->asked_ns
+			       ? members[i]
+			       : last;
+		slots[i] = (struct gang_slot){
+			.pod = &members[i]->facts, .nodes = from ? &from->nodes->names : NULL};
+	}
+	return slots;
 }
