@@ -182,6 +182,20 @@ static void while_nothing_grows_a_gang_that_never_fits_is_not_looked_at_again(vo
 	assert_in_range(checks, 0, 1);
 }
 
+static void that_a_gang_never_fits_does_not_become_wrong_by_itself(void **state)
+{
+	struct scene *scene = hopeless(*state);
+	int64_t before = scene->gangs.fit_check_ns;
+
+	for (int i = 0; i < 7; i++) {
+		scene_wait(scene, 100 * SECOND);
+		assert_int_equal(scene_ask(scene, "a0"), GANG_WAIT);
+	}
+	assert_int_equal(scene->gangs.fit_check_ns, before);
+	scene_node(scene, "n0", 15);
+	assert_kept_soon(scene);
+}
+
 /* Found by the simulation: both had the same GPU kept for them, and small pods took turns on the other. */
 static void what_is_kept_is_room_for_the_whole_gang(void **state)
 {
@@ -254,6 +268,7 @@ int main(void)
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_fewer_suffice),
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_its_label_changes),
 		scene_test(while_nothing_grows_a_gang_that_never_fits_is_not_looked_at_again),
+		scene_test(that_a_gang_never_fits_does_not_become_wrong_by_itself),
 		scene_test(what_is_kept_is_room_for_the_whole_gang),
 		scene_test(what_is_kept_is_for_the_hardest_to_place_first),
 		scene_test(what_has_not_become_free_for_too_long_is_not_waited_for),

@@ -137,6 +137,29 @@ static void who_has_succeeded_before_the_others_came_counts_as_placed(void **sta
 	assert_string_equal(scene_orders(scene), "unmark:u1 unmark:u2 ");
 }
 
+/* kube-scheduler's view of it is older, or the watch shows it once more. */
+static void who_has_succeeded_counts_once_whatever_is_shown_of_it_later(void **state)
+{
+	struct scene *scene = *state;
+	struct gang_view view;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods_of(scene, "job", (const char *[]){"u0", "u1", "u2"}, 3, "g", 3, 5);
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	succeed(scene, "u0");
+	succeed(scene, "u0");
+	assert_int_equal(
+		gangs_see_pod(&scene->gangs, &scene->ledger, scene_facts(scene, "u0"), false, scene->now_ns),
+		0);
+	assert_false(gangs_find(&scene->gangs, &scene->ledger, "u0", scene->now_ns, &view));
+	scene_wait(scene, 0);
+	scene_wait(scene, 10 * SECOND);
+	assert_true(gangs_find(&scene->gangs, &scene->ledger, "u1", scene->now_ns, &view));
+	assert_int_equal(view.n_members, 2);
+	assert_int_equal(view.min, 2);
+}
+
 static void who_has_failed_is_replaced_and_needed(void **state)
 {
 	struct scene *scene = *state;
@@ -510,6 +533,25 @@ static void who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others(
 	assert_string_equal(scene_orders(scene), "nudge:u3 ");
 }
 
+/* It was deleted just before kube-scheduler asked, and no event will tell of it. */
+static void who_is_asked_for_and_never_shown_is_forgotten_when_no_question_comes(void **state)
+{
+	struct scene *scene = *state;
+	struct gang_view view;
+
+	scene_nodes(scene, 1, 10);
+	scene_pod(scene, "other", "h", 2, 1);
+	scene_pod(scene, "u0", "g", 2, 5);
+	scene_delete(scene, "u0");
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+		scene_wait(scene, 9 * SECOND);
+		assert_true(gangs_find(&scene->gangs, &scene->ledger, "u0", scene->now_ns, &view));
+	}
+	scene_wait(scene, 2 * SECOND);
+	assert_false(gangs_find(&scene->gangs, &scene->ledger, "u0", scene->now_ns, &view));
+}
+
 static void a_gang_that_has_run_is_forgotten_after_an_hour(void **state)
 {
 	struct scene *scene = *state;
@@ -608,6 +650,7 @@ int main(void)
 		scene_test(a_gang_of_which_a_part_is_placed_after_its_time_is_evicted),
 		scene_test(what_is_held_for_who_goes_singly_is_left_to_it),
 		scene_test(who_has_succeeded_before_the_others_came_counts_as_placed),
+		scene_test(who_has_succeeded_counts_once_whatever_is_shown_of_it_later),
 		scene_test(who_has_failed_is_replaced_and_needed),
 		scene_test(who_has_succeeded_for_another_controller_does_not_count),
 		scene_test(nothing_is_left_of_a_gang_whose_pods_have_succeeded_and_gone),
@@ -626,6 +669,7 @@ int main(void)
 		scene_test(who_ran_in_part_or_for_another_controller_does_not_tell),
 		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
 		scene_test(who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others),
+		scene_test(who_is_asked_for_and_never_shown_is_forgotten_when_no_question_comes),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),
 		scene_test(who_was_told_another_reason_is_asked_for_once_more),

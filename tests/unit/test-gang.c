@@ -124,6 +124,23 @@ static void a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_
 	assert_string_equal(scene_orders(scene), "nudge:u1 ");
 }
 
+/* Each call waits for 4 s, whoever came before. */
+static void a_call_of_bind_that_is_gone_does_not_end_the_wait_of_the_others(void **state)
+{
+	struct scene *scene = gathering(*state, 2, 4, 3);
+
+	scene_wait(scene, 3 * SECOND);
+	scene_ask_and_bind(scene, "u1");
+	scene_orders(scene);
+	scene_delete(scene, "u0");
+	assert_string_equal(scene_orders(scene), "away:u0 ");
+	scene_wait(scene, 2 * SECOND);
+	assert_null(strstr(scene_orders(scene), "away"));
+	scene_ask_and_bind(scene, "u2");
+	scene_ask_and_bind(scene, "u3");
+	assert_string_equal(scene_orders(scene), "go:u3 ");
+}
+
 static void a_member_that_goes_costs_the_others_their_plan_unless_another_takes_its_place(void **state)
 {
 	struct scene *scene = gathering(*state, 1, 3, 2);
@@ -406,6 +423,7 @@ int main(void)
 		scene_test(a_gang_that_found_no_room_is_woken_when_there_is),
 		scene_test(no_binding_leaves_before_enough_members_are_at_bind),
 		scene_test(a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_again),
+		scene_test(a_call_of_bind_that_is_gone_does_not_end_the_wait_of_the_others),
 		scene_test(a_member_that_goes_costs_the_others_their_plan_unless_another_takes_its_place),
 		scene_test(a_member_that_is_deleted_at_bind_is_turned_away),
 		scene_test(a_member_that_may_not_go_where_it_was_planned_goes_elsewhere),
