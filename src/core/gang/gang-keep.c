@@ -25,15 +25,15 @@ struct gpu_room {
 	int64_t units, core, instances;
 };
 
-static bool is_kept_for_other(const struct nomination *nomination, const struct gang_member *member)
+static bool is_kept_for_other(const struct nomination *nomination, const struct pod_facts *pod)
 {
 	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
-	       strcmp(nomination->shadow.facts.uid, member->facts.uid) != 0;
+	       strcmp(nomination->shadow.facts.uid, pod->uid) != 0;
 }
 
 /* now: beside those who are there, too; otherwise as if they had gone. */
-static struct gpu_room gpu_room(const struct node_ledger *node, const struct gpu_ledger *gpu,
-	const struct gang_member *member, bool now)
+static struct gpu_room gpu_room(
+	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct pod_facts *pod, bool now)
 {
 	struct gpu_room room = {.gpu = gpu,
 		.units = (int64_t)gpu->units_total - (now ? gpu->units_used : 0),
@@ -46,7 +46,7 @@ static struct gpu_room gpu_room(const struct node_ledger *node, const struct gpu
 		const struct ledger_pod *kept = &nomination->shadow;
 		uint32_t units = placement_units_on(&kept->placement, &kept->facts.request, gpu->uuid);
 
-		if (!units || !is_kept_for_other(nomination, member))
+		if (!units || !is_kept_for_other(nomination, pod))
 			continue;
 		room.units -= units;
 		room.core -= placement_core_on(&kept->placement, &kept->facts.request, gpu->uuid);
@@ -63,35 +63,35 @@ static bool room_suits(const struct gpu_room *room, const struct request *reques
 }
 
 /* Pods with and without a percentage may not meet there, and what is kept is for the other kind. */
-static bool kept_mixes(const struct node_ledger *node, const struct gang_member *member)
+static bool kept_mixes(const struct node_ledger *node, const struct pod_facts *pod)
 {
 	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
 		return false;
 	list_for_each (item, &node->nominations) {
 		const struct nomination *nomination = list_entry(item, struct nomination, item);
 
-		if (is_kept_for_other(nomination, member) &&
-			!nomination->shadow.facts.request.core != !member->facts.request.core)
+		if (is_kept_for_other(nomination, pod) &&
+			!nomination->shadow.facts.request.core != !pod->request.core)
 			return true;
 	}
 	return false;
 }
 
-static bool node_suits(const struct node_ledger *node, const struct gang_member *member)
+static bool node_suits(const struct node_ledger *node, const struct pod_facts *pod)
 {
-	return node_ledger_serves(node, &member->facts.request) == FITS && !kept_mixes(node, member);
+	return node_ledger_serves(node, &pod->request) == FITS && !kept_mixes(node, pod);
 }
 
 /* Could the member be there beside all that is kept for others: at once (now), or when those who are there
  * have gone? So what is kept for a gang is always room for all of it. */
 static bool place_suits(const struct node_ledger *node, const struct placement *placement,
-	const struct gang_member *member, bool now)
+	const struct pod_facts *pod, bool now)
 {
-	const struct request *request = &member->facts.request;
+	const struct request *request = &pod->request;
 	const struct gpu_share *gpus[NODE_GPUS_MAX];
 	size_t n = placement_gpus(placement, gpus);
 
-	if (!node_suits(node, member) || (now && !node_ledger_has_room(node, request, placement)))
+	if (!node_suits(node, pod) || (now && !node_ledger_has_room(node, request, placement)))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(node, gpus[i]->uuid);
@@ -99,7 +99,7 @@ static bool place_suits(const struct node_ledger *node, const struct placement *
 
 		if (!gpu)
 			return false;
-		room = gpu_room(node, gpu, member, now);
+		room = gpu_room(node, gpu, pod, now);
 		if (!room_suits(&room, request))
 			return false;
 	}
@@ -117,33 +117,32 @@ static int compare_room(const void *pa, const void *pb)
 
 /* A GPU where the member has waited long enough: perhaps it never becomes free. */
 static bool is_avoided(const struct nomination *avoid, const struct node_ledger *node,
-	const struct gpu_ledger *gpu, const struct gang_member *member)
+	const struct gpu_ledger *gpu, const struct pod_facts *pod)
 {
 	struct gpu_room room;
 
 	if (!avoid || avoid->node != node ||
 		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->uuid))
 		return false;
-	room = gpu_room(node, gpu, member, true);
-	return !room_suits(&room, &member->facts.request);
+	room = gpu_room(node, gpu, pod, true);
+	return !room_suits(&room, &pod->request);
 }
 
 /* Those that could serve the member when who is there has gone, the emptiest first, with what they have now;
  * without the GPUs of `avoid` that are not free (NULL: none), where it has waited long enough. Returns how
  * many there are. */
-static size_t emptiest_gpus(const struct node_ledger *node, const struct gang_member *member,
+static size_t emptiest_gpus(const struct node_ledger *node, const struct pod_facts *pod,
 	const struct nomination *avoid, struct gpu_room rooms[NODE_GPUS_MAX])
 {
 	size_t n = 0;
 
-	if (!node_suits(node, member))
+	if (!node_suits(node, pod))
 		return 0;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		struct gpu_room room = gpu_room(node, &node->gpus[i], member, false);
+		struct gpu_room room = gpu_room(node, &node->gpus[i], pod, false);
 
-		if (room_suits(&room, &member->facts.request) &&
-			!is_avoided(avoid, node, &node->gpus[i], member))
-			rooms[n++] = gpu_room(node, &node->gpus[i], member, true);
+		if (room_suits(&room, &pod->request) && !is_avoided(avoid, node, &node->gpus[i], pod))
+			rooms[n++] = gpu_room(node, &node->gpus[i], pod, true);
 	}
 	qsort(rooms, n, sizeof(*rooms), compare_room);
 	return n;
@@ -158,15 +157,15 @@ struct node_most {
 };
 #define NODE_NONE INT64_MIN
 
-/* One look for one gang. Members that ask for the same look at the nodes once: of gangs of hundreds nearly
- * all do. */
+/* Members that ask for the same look at the nodes once: of gangs of hundreds nearly all do. */
 struct keeping {
 	struct gangs *gangs;
 	struct gang *gang;
 	struct ledger *ledger;
 	int64_t now_ns;
-	const struct request *request; /* that nodes are for; NULL: nobody has looked yet */
-	struct node_most *nodes;       /* by name */
+	struct pod_facts anybody; /* borrowed: asks for what nodes are for, and nothing is kept for it */
+	bool has_looked;	  /* the nodes are for somebody */
+	struct node_most *nodes;  /* by name */
 	size_t n_nodes;
 };
 
@@ -176,12 +175,12 @@ static void keeping_release(struct keeping *keeping)
 }
 
 static int64_t node_most(
-	const struct node_ledger *node, const struct gang_member *member, const struct nomination *avoid)
+	const struct node_ledger *node, const struct pod_facts *pod, const struct nomination *avoid)
 {
 	struct gpu_room rooms[NODE_GPUS_MAX];
-	uint32_t wanted = request_gpus(&member->facts.request);
+	uint32_t wanted = request_gpus(&pod->request);
 
-	return emptiest_gpus(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
+	return emptiest_gpus(node, pod, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
 }
 
 static int compare_name(const void *pa, const void *pb)
@@ -207,26 +206,22 @@ static int keeping_collect_nodes(struct keeping *keeping)
 	return 0;
 }
 
-/* Somebody who asks for the same, and for whom nothing is kept yet. */
-static struct gang_member anybody_like(const struct gang_member *member)
+static bool keeping_is_for(const struct keeping *keeping, const struct gang_member *member)
 {
-	struct gang_member anybody = {.facts = member->facts};
-
-	anybody.facts.uid = (char *)"";
-	return anybody;
+	return keeping->has_looked && gang_same_request(&keeping->anybody.request, &member->facts.request);
 }
 
 static int keeping_look(struct keeping *keeping, const struct gang_member *member)
 {
-	const struct gang_member anybody = anybody_like(member);
-
-	if (keeping->request && gang_same_request(keeping->request, &member->facts.request))
+	if (keeping_is_for(keeping, member))
 		return 0;
 	if (keeping_collect_nodes(keeping) < 0)
 		return -ENOMEM;
+	keeping->anybody = member->facts;
+	keeping->anybody.uid = (char *)"";
 	for (size_t i = 0; i < keeping->n_nodes; i++)
-		keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
-	keeping->request = &member->facts.request;
+		keeping->nodes[i].most = node_most(keeping->nodes[i].node, &keeping->anybody, NULL);
+	keeping->has_looked = true;
 	return 0;
 }
 
@@ -234,17 +229,10 @@ static int keeping_look(struct keeping *keeping, const struct gang_member *membe
 static void keeping_changed(
 	struct keeping *keeping, const struct gang_member *member, const struct node_ledger *node)
 {
-	const struct gang_member anybody = anybody_like(member);
-
-	if (!keeping->request)
-		return;
-	if (!gang_same_request(keeping->request, &member->facts.request)) {
-		keeping->request = NULL;
-		return;
-	}
-	for (size_t i = 0; node && i < keeping->n_nodes; i++)
+	keeping->has_looked = keeping_is_for(keeping, member);
+	for (size_t i = 0; keeping->has_looked && node && i < keeping->n_nodes; i++)
 		if (keeping->nodes[i].node == node)
-			keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
+			keeping->nodes[i].most = node_most(node, &keeping->anybody, NULL);
 }
 
 static const struct nomination *kept_for(const struct ledger *ledger, const struct gang_member *member)
@@ -254,25 +242,11 @@ static const struct nomination *kept_for(const struct ledger *ledger, const stru
 	return known ? known->nomination : NULL;
 }
 
-static void tell_kept(
-	const struct gangs *gangs, const struct ledger *ledger, const struct gang_member *member)
-{
-	const struct nomination *kept = kept_for(ledger, member);
-
-	if (kept)
-		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_KEPT,
-					 .gang = member->gang,
-					 .slots = &(struct gang_slot){.pod = &member->facts,
-						 .node = kept->node,
-						 .placement = kept->shadow.placement},
-					 .n_slots = 1});
-}
-
 static int keep(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
 	const struct placement *placement)
 {
-	const struct nomination *before = kept_for(keeping->ledger, member);
-	const struct node_ledger *left = before ? before->node : NULL;
+	const struct nomination *kept = kept_for(keeping->ledger, member);
+	const struct node_ledger *left = kept ? kept->node : NULL;
 	int r = ledger_nominate(
 		keeping->ledger, &member->facts, node->facts.name, placement, keeping->now_ns + KEPT_NS);
 
@@ -281,7 +255,12 @@ static int keep(struct keeping *keeping, struct gang_member *member, struct node
 		return r;
 	keeping_changed(keeping, member, left);
 	keeping_changed(keeping, member, node);
-	tell_kept(keeping->gangs, keeping->ledger, member);
+	gang_tell(keeping->gangs, &(struct gang_event){.kind = GANG_EVENT_KEPT,
+					  .gang = member->gang,
+					  .slots = &(struct gang_slot){.pod = &member->facts,
+						  .node = node,
+						  .placement = *placement},
+					  .n_slots = 1});
 	return 0;
 }
 
@@ -292,7 +271,7 @@ static int keep_on(struct keeping *keeping, struct gang_member *member, struct n
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	struct gpu_room rooms[NODE_GPUS_MAX];
 	_cleanup_placement_ struct placement placement;
-	size_t n = emptiest_gpus(node, member, avoid, rooms);
+	size_t n = emptiest_gpus(node, &member->facts, avoid, rooms);
 	int r;
 
 	placement_init(&placement);
@@ -313,7 +292,7 @@ static int keep_emptiest(struct keeping *keeping, struct gang_member *member, co
 		return -ENOMEM;
 	for (size_t i = 0; i < keeping->n_nodes; i++) {
 		struct node_ledger *node = keeping->nodes[i].node;
-		int64_t here = avoid && avoid->node == node ? node_most(node, member, avoid)
+		int64_t here = avoid && avoid->node == node ? node_most(node, &member->facts, avoid)
 							    : keeping->nodes[i].most;
 
 		if (here <= most)
@@ -329,9 +308,9 @@ static int keep_emptiest(struct keeping *keeping, struct gang_member *member, co
 static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_slot *slot)
 {
 	const struct nomination *kept = kept_for(keeping->ledger, member);
-	bool is_free = kept && place_suits(kept->node, &kept->shadow.placement, member, true);
+	bool is_free = kept && place_suits(kept->node, &kept->shadow.placement, &member->facts, true);
 
-	if (!is_free && slot->node && place_suits(slot->node, &slot->placement, member, true))
+	if (!is_free && slot->node && place_suits(slot->node, &slot->placement, &member->facts, true))
 		return keep(keeping, member, slot->node, &slot->placement) == 0;
 	if (is_free)
 		member->kept_ns = keeping->now_ns;
@@ -406,7 +385,7 @@ static bool keep_for_all(
 	for (size_t i = n; i-- > 0;) {
 		const struct nomination *kept = kept_for(ledger, members[i]);
 
-		if (kept && !place_suits(kept->node, &kept->shadow.placement, members[i], false))
+		if (kept && !place_suits(kept->node, &kept->shadow.placement, &members[i]->facts, false))
 			ledger_drop_nomination(ledger, members[i]->facts.uid);
 	}
 	if (gang_plan_most(ledger, slots, n) < 0)
