@@ -495,6 +495,29 @@ static void who_ran_in_part_or_for_another_controller_does_not_tell(void **state
 	assert_string_equal(scene->text, "waits for the other pods of its gang");
 }
 
+/* Of an older Job of the same name, which never had all of its pods at once. */
+static void who_has_succeeded_for_another_controller_does_not_count_after_a_restart(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts finished = {0};
+	struct scene *scene = *state;
+
+	wait_alone(scene);
+	assert_int_equal(pod_facts_copy(scene_facts(scene, "u2"), &finished), 0);
+	finished.uid[1] = '0';
+	fixture_bind(&finished, "n0", "GPU-n0-0");
+	finished.finished = finished.succeeded = finished.gang_forming = true;
+	finished.owner[0] = 'h';
+	assert_int_equal(gangs_has_run(&scene->gangs, &finished), 0);
+	gangs_recalled(&scene->gangs, "u2");
+	scene_wait(scene, 0);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	/* One of its own does. */
+	finished.uid[1] = '1';
+	finished.owner[0] = 'g';
+	assert_int_equal(gangs_has_run(&scene->gangs, &finished), 0);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
+}
+
 static void who_belongs_to_no_controller_is_left_over_of_nothing(void **state)
 {
 	struct scene *scene = *state;
@@ -667,6 +690,7 @@ int main(void)
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
 		scene_test(after_a_restart_those_who_have_finished_tell_that_a_gang_has_run),
 		scene_test(who_ran_in_part_or_for_another_controller_does_not_tell),
+		scene_test(who_has_succeeded_for_another_controller_does_not_count_after_a_restart),
 		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
 		scene_test(who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others),
 		scene_test(who_is_asked_for_and_never_shown_is_forgotten_when_no_question_comes),

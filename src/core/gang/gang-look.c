@@ -66,14 +66,23 @@ static bool is_short(const struct gangs *gangs, const struct gang *gang)
 	return gang->past.short_ns && gangs->looked_ns - gang->past.short_ns >= GANG_ALL_MADE_NS;
 }
 
-/* Where nobody is made in place of those that have succeeded, the others need only each other. */
+static bool has_members_of(const struct gang *gang, const char *owner)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->facts.owner && strcmp(member_of(item)->facts.owner, owner) == 0)
+			return true;
+	return false;
+}
+
+/* Where nobody is made in place of those that have succeeded, the others of their controller need only each
+ * other. */
 uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
 {
 	uint32_t min = gang_asked_min(gang, NULL), done = 0;
 
 	if (is_short(gangs, gang))
 		list_for_each (item, &gang->past.done)
-			done++;
+			done += has_members_of(gang, member_of(item)->facts.owner);
 	return min > done ? min - done : min > 0;
 }
 
@@ -108,44 +117,36 @@ void gang_is_another(struct gang *gang)
 
 /* ---- which gang is tried next ---- */
 
-static int32_t gang_priority(const struct gang *gang)
-{
-	int32_t highest = INT32_MIN;
+/* Its most important member, and its oldest one. */
+struct turn {
+	int32_t priority;
+	int64_t created;
+};
 
-	list_for_each (item, &gang->members)
-		if (member_of(item)->facts.priority > highest)
-			highest = member_of(item)->facts.priority;
-	return highest;
+static struct turn turn_of(const struct gang *gang)
+{
+	struct turn turn = {INT32_MIN, INT64_MAX};
+
+	list_for_each (item, &gang->members) {
+		const struct pod_facts *facts = &member_of(item)->facts;
+
+		turn.priority = facts->priority > turn.priority ? facts->priority : turn.priority;
+		turn.created = facts->created < turn.created ? facts->created : turn.created;
+	}
+	return turn;
 }
 
-static int64_t gang_created(const struct gang *gang)
-{
-	int64_t earliest = INT64_MAX;
-
-	list_for_each (item, &gang->members)
-		if (member_of(item)->facts.created < earliest)
-			earliest = member_of(item)->facts.created;
-	return earliest;
-}
-
-/* a comes before b: priority, then age, then name. A total order. */
-static bool gang_is_first(const struct gang *a, const struct gang *b)
-{
-	int32_t a_priority = gang_priority(a), b_priority = gang_priority(b);
-	int64_t a_created = gang_created(a), b_created = gang_created(b);
-
-	if (a_priority != b_priority)
-		return a_priority > b_priority;
-	if (a_created != b_created)
-		return a_created < b_created;
-	return strcmp(a->key, b->key) < 0;
-}
-
+/* Priority, then age, then name: a total order. */
 static int compare_turn(const void *pa, const void *pb)
 {
 	const struct gang *a = *(struct gang *const *)pa, *b = *(struct gang *const *)pb;
+	struct turn x = turn_of(a), y = turn_of(b);
 
-	return a == b ? 0 : gang_is_first(a, b) ? -1 : 1;
+	if (x.priority != y.priority)
+		return x.priority > y.priority ? -1 : 1;
+	if (x.created != y.created)
+		return x.created < y.created ? -1 : 1;
+	return strcmp(a->key, b->key);
 }
 
 /* Those that have members, the first in turn first; NULL-terminated, NULL when out of memory. */

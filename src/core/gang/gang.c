@@ -251,19 +251,12 @@ static bool counts_when_done(const struct gang *gang, const struct pod_facts *po
 	return !gang->started && pod->succeeded && *pod->node && pod->owner && *pod->owner;
 }
 
-static void forget_done_of_others(struct gangs *gangs, struct gang *gang, const char *owner)
-{
-	if (!list_empty(&gang->past.done) && strcmp(member_of(gang->past.done.next)->facts.owner, owner) != 0)
-		gang_forget_done(gangs, gang);
-}
-
 static void member_is_done(struct gangs *gangs, struct gang_member *member)
 {
 	struct gang *gang = member->gang;
 
 	member_end(gangs, member);
 	nodes_drop(gangs, member);
-	forget_done_of_others(gangs, gang, member->facts.owner);
 	member->stage = GANG_DONE;
 	member->listed = true;
 	list_append(&gang->past.done, &member->item);
@@ -398,10 +391,7 @@ int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 		return 0;
 	if (!finished->gang_forming)
 		return table_set(&gang->past.owners, finished->owner, gang);
-	if (!counts_when_done(gang, finished))
-		return 0;
-	forget_done_of_others(gangs, gang, finished->owner);
-	if (table_get(&gangs->by_uid, finished->uid))
+	if (!counts_when_done(gang, finished) || table_get(&gangs->by_uid, finished->uid))
 		return 0;
 	done = member_new(gangs, gang, finished, &gang->past.done);
 	if (!done)

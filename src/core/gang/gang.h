@@ -100,7 +100,7 @@ struct gang_no_room {
 /* Whether it needs as many members as it says: not if others of their controller have run. */
 struct gang_past {
 	struct table owners; /* controllers (uid) of those that were placed when it had started */
-	struct list done;    /* GANG_DONE: they succeeded before it started; all of one controller */
+	struct list done;    /* GANG_DONE: they succeeded before it started */
 	int64_t short_ns;    /* since when it has no members, or too few, whose controllers may make more */
 	int64_t recall_ns;   /* when the finished pods are to be asked for; INT64_MAX: they have been shown */
 };
