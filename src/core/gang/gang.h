@@ -55,70 +55,80 @@ enum gang_reason {
 	GANG_NOT_NEEDED, /* the others have room, and it has none beside them */
 };
 
-/* Names of nodes, shared by members that were offered the same. Of thousands of nodes each set takes half a
- * megabyte, and every question may bring another one: few are kept. */
+/* A set of nodes, shared by members that kube-scheduler offered the same ones. With thousands of nodes each
+ * set takes half a megabyte, and every question may bring another one: few are kept. */
 #define GANG_NODE_SETS_MAX 32
 struct gang_nodes {
-	struct list item; /* gangs->node_sets, the one that was used longest ago first */
-	unsigned users;	  /* members */
-	struct table names;
+	struct list item;   /* in gangs->node_sets; the set that was used longest ago is the first */
+	unsigned users;	    /* members */
+	struct table names; /* values are not read */
 };
 
 struct gang_member {
-	struct list item; /* gang->members, or gang->done */
+	struct list item; /* in gang->members, or in gang->past.done */
 	struct gang *gang;
+	/* The ledger has no record of pods without a GPU and of pods that only kube-scheduler has shown; and
+	 * gang and gang_min are those that count, whatever the labels say. */
 	struct pod_facts facts;
 	enum gang_stage stage;
-	bool listed; /* the watch has shown it; if not, it is forgotten unless kube-scheduler asks again */
-	bool missed; /* the others waited at bind for it in vain, when their last plan was given up */
-	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
-	enum gang_reason told;	  /* ... what filter said then, which people see */
-	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
-	int64_t nodes_valid_ns;	  /* how long that is believed */
-	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
-	int64_t ordered_ns;	  /* when its eviction or the end of its mark was ordered last */
+	enum gang_reason told; /* what filter said last: people see it until filter says something else */
+	int64_t asked_ns; /* when kube-scheduler asked for it last, so that it is our scheduler's; 0: never */
+	bool listed;	  /* the watch has shown it; an unlisted one is forgotten soon after asked_ns */
+	struct gang_nodes *nodes; /* those that kube-scheduler offered then; NULL: unknown */
+	int64_t nodes_valid_ns;	  /* how long after asked_ns that is believed */
+	bool missed;		  /* the others waited at bind for it in vain, as `ration why` tells */
+	int64_t kept_ns;	  /* since when GPUs are kept for it that do not become free */
+	int64_t ordered_ns; /* when its eviction, or the end of its mark, was ordered last: it is repeated */
 };
 
 /* scheduler-plugins' PodGroup, as far as it matters. */
 struct gang_group {
-	uint32_t min;	    /* 0: it says none that counts, so that its gang waits */
+	uint32_t min;	    /* 0: it says no number that counts, so that its gang waits */
 	int64_t timeout_ns; /* 0: not said */
 };
 
 /* A gang whose plans are given up is tried more and more rarely. */
 struct gang_backoff {
-	uint32_t failures; /* plans given up since it started last, or ever */
+	uint32_t failures; /* plans given up; the start of the gang ends the count */
 	int64_t not_before_ns;
 };
 
-/* The last plan found no room for its members: no other one until something changes. */
+/* The last plan found no room for enough members: the next one waits until something changes. */
 struct gang_no_room {
-	uint64_t generation; /* of the ledger then */
-	int64_t until_ns; /* what kube-scheduler said about nodes is too old by then; 0: others may fit now */
+	uint64_t generation; /* of the ledger at that time */
+	int64_t until_ns;    /* then kube-scheduler may offer other nodes; 0: something has changed already */
 };
 
-/* Whether it needs as many members as it says: not if others of their controller have run. */
+/* Members that are left of a gang that has run, and those whose mates have succeeded early, need no others.
+ */
 struct gang_past {
-	struct table owners; /* controllers (uid) of those that were placed when it had started */
-	struct list done;    /* GANG_DONE: they succeeded before it started */
-	int64_t short_ns;    /* since when it has no members, or too few, whose controllers may make more */
-	int64_t recall_ns;   /* when the finished pods are to be asked for; INT64_MAX: they have been shown */
+	struct table owners; /* controllers (uid) of the members that were placed when the gang had started */
+	struct list done;    /* members in the stage GANG_DONE; they count for those of their controller */
+	int64_t short_ns; /* since when it has too few members, or none; 0: enough, or a controller is missing
+			   */
+	int64_t recall_ns; /* when GANG_RECALL is due; INT64_MAX: it is answered */
 };
 
 struct gang {
-	char *key;	     /* namespace/name */
-	struct list members; /* struct gang_member; all stages but GANG_DONE */
+	char *key; /* namespace/name */
+	struct list members;
 	bool has_group;
 	struct gang_group group;
 	struct gang_past past;
-	bool started;	    /* min of them were placed, and since then there was always one */
-	int64_t waiting_ns; /* since when enough of them wait; 0: they do not. The oldest has GPUs kept */
-	int64_t partly_ns;  /* since when some of them are placed and too few; 0: not so. The time-out */
-	int64_t plan_ns;    /* when its plan was made, or a member came for its place; 0: no plan holds */
+
+	/* All or nothing. */
+	bool started;	 /* enough were placed, and since then there was always one: others go one by one */
+	int64_t plan_ns; /* when its plan was made, or a member came for its place last; 0: no plan holds */
+
+	/* The oldest first, but what would be tried in vain lets others pass. */
 	struct gang_backoff backoff;
 	struct gang_no_room no_room;
-	uint64_t hopeless_capacity; /* it would not even fit if nobody else were on the nodes as they were
-				       then: ledger->capacity; 0: not known */
+	uint64_t hopeless_capacity; /* of the ledger when the gang would not have fitted even if nobody else
+				       were there; 0: not known */
+
+	/* No gang starves, and none stays in parts. */
+	int64_t waiting_ns; /* since when enough members wait; 0: they do not */
+	int64_t partly_ns;  /* since when some members are placed, and too few; 0: not so */
 };
 
 /* What is decided, told as it is decided to those who keep a record. Valid during the call. */
@@ -146,19 +156,18 @@ struct gang_rules {
 
 struct gangs {
 	struct gang_rules rules;
-	struct requeue_list *requeues; /* the members that wait are reported to it */
-	int64_t looked_ns;	       /* the last look */
-	bool groups_known;	       /* gangs_set_groups_known() */
-	bool following;		       /* gangs_set_following() */
+	struct requeue_list *requeues; /* members that wait are reported to it */
 	struct table by_key;	       /* struct gang */
 	struct table by_uid;	       /* struct gang_member */
+	bool groups_known;	       /* gangs_set_groups_known() */
+	bool following;		       /* gangs_set_following() */
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
-	struct gang *next_turn; /* the last look planned those before it, and had no time for more; NULL: for
-				   all */
-	struct gang *kept;	/* GPUs are kept for it (gang-keep.c), and for no other; NULL: for none */
-	int64_t fit_check_ns;	/* when it was asked in vain last whether a gang fits at all */
+	int64_t looked_ns;	/* when gangs_look() was called last */
+	struct gang *next_turn; /* where the last look had no time to go on; NULL: it came to the end */
+	struct gang *kept;	/* the one gang that GPUs are kept for; NULL: for none */
+	int64_t fit_check_ns;	/* when the last gang was found never to fit: such checks take long */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
