@@ -516,7 +516,6 @@ int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
 	if (image->resize)
 		r = ledger_resize_restore(pod, image->resize);
 	if (r >= 0 && image->nomination)
-		r = ledger_nominate(ledger, &image->facts, image->nomination->node->facts.name,
-			&image->nomination->shadow.placement, image->nomination->expires_ns);
-	return r == -ENOMEM ? r : 0;
+		r = ledger_restore_nomination(ledger, pod, image->nomination);
+	return r;
 }

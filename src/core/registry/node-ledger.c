@@ -202,7 +202,7 @@ static struct gpu_sums gpu_sums(const struct node_ledger *node)
 	return sums;
 }
 
-static void node_ledger_recount(struct node_ledger *node)
+void node_ledger_recount(struct node_ledger *node)
 {
 	struct sums sums;
 

@@ -24,7 +24,9 @@ void node_ledger_forget(struct node_ledger *node);
 void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod);
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod);
 
-/* node_ledger_check() - recount without changing anything: how many sums differ, how many GPUs are over. */
+/* node_ledger_recount() - the sums anew, from its GPUs and pods. node_ledger_check() - recount without
+ * changing anything: how many sums differ, how many GPUs are over. */
+void node_ledger_recount(struct node_ledger *node);
 size_t node_ledger_check(const struct node_ledger *node, size_t *over);
 
 /* node_ledger_serves() - could the node serve this request if it were empty? */

@@ -69,6 +69,21 @@ void nominations_lift(struct node_ledger *node, const struct pod_facts *pod)
 	}
 }
 
+int ledger_restore_nomination(struct ledger *ledger, struct ledger_pod *pod, const struct nomination *image)
+{
+	struct nomination *nomination;
+	int r = nomination_new(
+		&pod->facts, image->node, &image->shadow.placement, image->expires_ns, &nomination);
+
+	if (r < 0)
+		return r;
+	list_append(&ledger->nominations, &nomination->all);
+	ledger_pod_end_nomination(ledger, pod);
+	pod->nomination = nomination;
+	nomination->pod = pod;
+	return 0;
+}
+
 int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node_name,
 	const struct placement *placement, int64_t expires_ns)
 {

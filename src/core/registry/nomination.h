@@ -46,9 +46,12 @@ size_t nominations_expire(struct ledger *ledger, int64_t now_ns);
  * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
  * one stays.
  *
- * ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends it now. */
+ * ledger_restore_nomination() - for ledger_restore_pod(): without a question. image: node, shadow.placement
+ * and expires_ns count. ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends
+ * it now. */
 #define NOMINATION_LASTS INT64_MAX
 int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
 	const struct placement *placement, int64_t expires_ns);
+int ledger_restore_nomination(struct ledger *ledger, struct ledger_pod *pod, const struct nomination *image);
 void ledger_nomination_set_end(struct ledger *ledger, const char *uid, int64_t expires_ns);
 void ledger_drop_nomination(struct ledger *ledger, const char *uid);

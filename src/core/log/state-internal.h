@@ -1,0 +1,24 @@
+/* state-internal.h - the parts of a state. Each part writes some lines, and reads each of them again.
+ *
+ * A line is an object with one member, whose name is the kind of the line. state_begin() begins a line and
+ * returns the archive to which its members are added; state_end() ends it. Reading: the archive is in the
+ * object of the kind already; a failure is told by archive_fail().
+ *
+ * Tables and lists are written in their order, and read into the same order: decisions may follow from it.
+ */
+#pragma once
+
+#include "base/archive.h"
+
+struct core;
+
+struct state_writer;
+struct archive *state_begin(struct state_writer *writer, const char *kind);
+void state_end(struct state_writer *writer);
+
+/* By the file that has them: state-registry.c */
+void state_write_registry(struct core *core, struct state_writer *writer);
+void state_read_ledger(struct core *core, struct archive *archive);
+void state_read_node(struct core *core, struct archive *archive);
+void state_read_pod(struct core *core, struct archive *archive);
+void state_read_order(struct core *core, struct archive *archive);
