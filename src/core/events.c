@@ -53,8 +53,8 @@ void core_release(struct core *core)
 	list_for_each_safe (item, after, &core->gang_orders)
 		gang_order_free(list_entry(item, struct gang_order, item));
 	gangs_release(&core->gangs);
+	policy_spaces_release(&core->policies); /* pods leave the requeues */
 	requeue_list_release(&core->requeues);
-	policy_spaces_release(&core->policies);
 	leadership_release(&core->leadership);
 	ledger_release(&core->ledger);
 	table_for_each (&core->failed, cursor, facts)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -21,10 +22,47 @@ void policy_spaces_init(struct policy_spaces *spaces)
 	policy_nodes_init(&spaces->nodes);
 }
 
+static void space_free(struct policy_space *space)
+{
+	policy_book_release(&space->book);
+	free(space->name);
+	free(space);
+}
+
 void policy_spaces_release(struct policy_spaces *spaces)
 {
+	struct policy_space *space;
+
+	table_for_each (&spaces->by_name, cursor, space)
+		space_free(space);
 	policy_nodes_release(&spaces->nodes);
 	table_release(&spaces->by_name);
+}
+
+struct policy_space *core_add_policy_space(struct core *core, const char *namespace_)
+{
+	struct policy_space *space = core_policy_space(core, namespace_);
+
+	if (space)
+		return space;
+	space = calloc(1, sizeof(*space));
+	if (!space)
+		return NULL;
+	policy_book_init(&space->book, &core->policies.nodes, &core->requeues);
+	space->name = strdup(namespace_);
+	if (!space->name || table_set(&core->policies.by_name, namespace_, space) < 0) {
+		space_free(space);
+		return NULL;
+	}
+	return space;
+}
+
+void core_remove_policy_space(struct core *core, const char *namespace_)
+{
+	struct policy_space *space = table_remove(&core->policies.by_name, namespace_);
+
+	if (space)
+		space_free(space);
 }
 
 struct policy_space *core_policy_space(const struct core *core, const char *namespace_)

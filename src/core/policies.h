@@ -18,7 +18,12 @@ struct pod_facts;
 
 /* policy_spaces_init() - known is true: without a watch of policies there are none. */
 void policy_spaces_init(struct policy_spaces *spaces);
-void policy_spaces_release(struct policy_spaces *spaces); /* not the spaces themselves */
+void policy_spaces_release(struct policy_spaces *spaces);
+
+/* core_add_policy_space() - an empty one; the one that is there already; NULL: out of memory.
+ * core_remove_policy_space() - with all that is in it. Unknown names are ignored. */
+struct policy_space *core_add_policy_space(struct core *core, const char *namespace_);
+void core_remove_policy_space(struct core *core, const char *namespace_);
 
 /* core_policy_space() - NULL if the namespace has none. core_policies_are_used() - any namespace has.
  * policy_space_is_ready() - its pods are read, and so are all nodes and pods of the cluster. */

@@ -10,7 +10,7 @@
 
 /* A namespace with ResourcePolicies, or with pods that still have costs of ours. */
 struct policy_space {
-	char *name; /* malloc'ed; the caller's, as the struct is */
+	char *name;
 	struct policy_book book;
 	bool is_read;	    /* the book has the pods of the namespace */
 	bool changed;	    /* pods may need something to be written; the caller ends it */
@@ -18,7 +18,7 @@ struct policy_space {
 };
 
 struct policy_spaces {
-	struct table by_name; /* struct policy_space, the caller's */
+	struct table by_name; /* struct policy_space */
 	struct policy_nodes nodes;
 	bool known; /* the API server has said which ResourcePolicies there are, or that it knows none */
 	int64_t watched_ns; /* since when the watch of pods is open, for all that is known each second; 0: it

@@ -177,7 +177,7 @@ char *extender_filter(
 	count(&scheduler->metrics, &answer);
 	text = answer_text(scheduler, &args, &answer);
 	if (text && answer.policy.owes_marks) {
-		policies_reply(&answer.policy, call, TAKE_PTR(text),
+		policies_reply(scheduler->policies, &answer.policy, call, TAKE_PTR(text),
 			answer_error("the labels of the pod's level could not be written, trying again"));
 		*ret_later = true;
 	}

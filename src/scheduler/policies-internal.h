@@ -35,7 +35,7 @@ struct policy_status {
 
 /* A namespace. */
 struct policy_namespace {
-	struct policy_space space; /* the first member: of core->policies.by_name */
+	struct policy_space *space; /* the core's */
 	struct policies *policies;
 	struct table statuses; /* uid -> struct policy_status, of policies that cannot be understood too */
 	struct kube_watch
@@ -48,6 +48,7 @@ struct policy_namespace {
 
 struct policies {
 	struct scheduler *scheduler;
+	struct table namespaces;      /* name -> struct policy_namespace, for each of the core's spaces */
 	struct table namespace_names; /* uid of a policy -> name of its namespace */
 	struct kube_watch *policies_watch;
 	struct loop_timer *timer;
@@ -64,7 +65,7 @@ struct policies {
 	uint64_t writes;
 };
 
-/* policies_spaces() - the core's, whose values are struct policy_namespace. */
+/* policies_spaces() - the core's. policies_namespace() - NULL: there is none of this name. */
 struct policy_spaces *policies_spaces(const struct policies *policies);
 struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_);
 

@@ -124,7 +124,7 @@ static struct json_object *units_json(
 	struct json_object *rows = json_object_new_array();
 	struct policy_unit_usage use[POLICY_UNITS_MAX];
 
-	policy_book_sum(&ns->space.book, policy->uid, use);
+	policy_book_sum(&ns->space->book, policy->uid, use);
 	for (size_t i = 0; i < policy->n_units; i++) {
 		const struct policy_unit *unit = &policy->units[i];
 		struct json_object *row = json_object_new_object();
@@ -160,7 +160,7 @@ static struct json_object *condition_json(const struct policy_status *status)
 
 static struct json_object *status_json(struct policy_status *status)
 {
-	const struct resource_policy *policy = policy_book_policy(&status->ns->space.book, status->uid);
+	const struct resource_policy *policy = policy_book_policy(&status->ns->space->book, status->uid);
 	struct json_object *root = json_object_new_object(), *object = json_object_new_object();
 	int64_t pods = 0;
 

@@ -43,8 +43,7 @@ static bool is_ours(struct policies *policies, struct question *question)
 {
 	const char *namespace_ = json_member_string(json_member(question->pod, "metadata"), "namespace");
 
-	if (!policies_spaces(policies)->by_name.count || !namespace_ ||
-		!policies_namespace(policies, namespace_))
+	if (!policies->namespaces.count || !namespace_ || !policies_namespace(policies, namespace_))
 		return false;
 	return pod_facts_from_json(question->pod, &question->facts, NULL) == 0 &&
 	       request_is_empty(&question->facts.request);
@@ -76,7 +75,7 @@ static void answer_narrowed(struct policies *policies, const struct question *qu
 	good = n ? answer_names(names, n)
 		 : answer_unresolvable(question->nodes.names, n_asked, decision->text);
 	if (decision->owes_marks)
-		policies_reply(decision, call, good,
+		policies_reply(policies, decision, call, good,
 			answer_unresolvable(question->nodes.names, n_asked,
 				"the labels of its level could not be written, trying again"));
 	else

@@ -40,10 +40,10 @@ static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, ui
 	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
 		return;
 	if (pod->claim >= 0 && now - pod->claim_began_ns > CLAIM_GRACE_NS)
-		policy_book_drop_claim(&ns->space.book, pod);
+		policy_book_drop_claim(&ns->space->book, pod);
 	if (pod->claim >= 0 || !policy_namespace_is_ready(ns))
 		return;
-	policy_book_ask(&ns->space.book, pod, 1, 0, now, &ignored);
+	policy_book_ask(&ns->space->book, pod, 1, 0, now, &ignored);
 	pod->wait.preempted = preempted;
 }
 
@@ -64,18 +64,18 @@ static void take_pod(struct policy_namespace *ns, struct json_object *object, bo
 	struct policy_pod *pod;
 	uint64_t before;
 
-	if (policy_pod_facts_from_json(object, &ns->space.book.annotation_keys, &facts) < 0)
+	if (policy_pod_facts_from_json(object, &ns->space->book.annotation_keys, &facts) < 0)
 		return;
-	if (listed && (policy_book_is_shown(&ns->space.book, facts.uid) || table_get(&ns->ended, facts.uid)))
+	if (listed && (policy_book_is_shown(&ns->space->book, facts.uid) || table_get(&ns->ended, facts.uid)))
 		return;
 	if (facts.finished)
 		note_end(ns, facts.uid);
-	known = policy_book_pod(&ns->space.book, facts.uid);
+	known = policy_book_pod(&ns->space->book, facts.uid);
 	before = known ? known->facts.verdict : 0;
-	pod = policy_book_set_pod(&ns->space.book, &facts, true);
+	pod = policy_book_set_pod(&ns->space->book, &facts, true);
 	if (pod)
 		take_verdict(ns, pod, before);
-	ns->space.changed = true;
+	ns->space->changed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -90,14 +90,14 @@ void policies_see_pod(struct policies *policies, struct json_object *object)
 	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
 
 	/* Pods of a namespace whose policies are all refused are not kept. */
-	if (ns && (ns->space.is_read || ns->list || !list_empty(&ns->space.book.policies)))
+	if (ns && (ns->space->is_read || ns->list || !list_empty(&ns->space->book.policies)))
 		take_pod(ns, object, false);
 }
 
 static void forget_pod(struct policy_namespace *ns, const char *uid)
 {
 	note_end(ns, uid);
-	policy_book_delete_pod(&ns->space.book, uid);
+	policy_book_delete_pod(&ns->space->book, uid);
 	policies_look_soon(ns->policies);
 }
 
@@ -112,8 +112,8 @@ void policies_forget_pod(struct policies *policies, const char *uid, struct json
 		forget_pod(ns, uid);
 	if (namespace_)
 		return;
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
-		if (ns->list || policy_book_pod(&ns->space.book, uid))
+	table_for_each (&policies->namespaces, cursor, ns)
+		if (ns->list || policy_book_pod(&ns->space->book, uid))
 			forget_pod(ns, uid);
 }
 
@@ -128,13 +128,13 @@ static void find_waiting(struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
 
-	table_for_each (&ns->space.book.pods, cursor, pod) {
+	table_for_each (&ns->space->book.pods, cursor, pod) {
 		int r = 0;
 
 		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
 			!pod->asked)
 			r = core_policy_found_waiting(
-				&ns->policies->scheduler->core, &ns->space, pod, monotonic_ns());
+				&ns->policies->scheduler->core, ns->space, pod, monotonic_ns());
 		if (r < 0)
 			requeue_log_refused(pod->facts.namespace_, pod->facts.name, r);
 	}
@@ -144,13 +144,13 @@ static void on_pods_listed(void *userdata)
 {
 	struct policy_namespace *ns = userdata;
 
-	policy_book_end_list(&ns->space.book);
-	if (!ns->space.is_read)
-		ns->space.book.freed++; /* for pods that were told to wait for this list */
+	policy_book_end_list(&ns->space->book);
+	if (!ns->space->is_read)
+		ns->space->book.freed++; /* for pods that were told to wait for this list */
 	if (ns->is_older)
 		find_waiting(ns);
 	ns->is_older = false;
-	ns->space.is_read = ns->listed = true;
+	ns->space->is_read = ns->listed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -172,10 +172,10 @@ static int read_pods(struct policy_namespace *ns)
 	char path[512];
 	int r;
 
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->space.name);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->space->name);
 	stop_reading(ns);
 	ns->again = false;
-	policy_book_begin_list(&ns->space.book);
+	policy_book_begin_list(&ns->space->book);
 	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, ns, &ns->list);
 	if (r < 0)
 		return r;
@@ -192,12 +192,12 @@ void policies_look_anew(struct policies *policies, bool pods)
 
 	if (!policies)
 		return;
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
+	table_for_each (&policies->namespaces, cursor, ns) {
 		ns->again = ns->again || pods;
-		ns->space.changed = true;
-		ns->space.book.freed++;
+		ns->space->changed = true;
+		ns->space->book.freed++;
 	}
-	if (policies_spaces(policies)->by_name.count)
+	if (policies->namespaces.count)
 		policies_look_soon(policies);
 }
 
@@ -212,7 +212,7 @@ void policies_see_node(struct policies *policies, const char *name, struct json_
 		return;
 	if (policy_nodes_set(&policies_spaces(policies)->nodes, name, labels) < 0)
 		log_error("node %s: out of memory", name);
-	if (policies_spaces(policies)->by_name.count)
+	if (policies->namespaces.count)
 		policies_look_soon(policies);
 }
 
@@ -221,7 +221,7 @@ void policies_forget_node(struct policies *policies, const char *name)
 	if (!policies)
 		return;
 	policy_nodes_remove(&policies_spaces(policies)->nodes, name);
-	if (policies_spaces(policies)->by_name.count)
+	if (policies->namespaces.count)
 		policies_look_soon(policies);
 }
 
@@ -238,13 +238,11 @@ static struct policy_namespace *namespace_get_or_add(struct policies *policies, 
 		return NULL;
 	ns->policies = policies;
 	ns->is_older = !policies_spaces(policies)->known;
-	ns->space.name = strdup(name);
 	table_init(&ns->statuses);
 	table_init(&ns->ended);
-	policy_book_init(
-		&ns->space.book, &policies_spaces(policies)->nodes, &policies->scheduler->core.requeues);
-	if (!ns->space.name || table_set(&policies_spaces(policies)->by_name, name, ns) < 0) {
-		free(ns->space.name);
+	ns->space = core_add_policy_space(&policies->scheduler->core, name);
+	if (!ns->space || table_set(&policies->namespaces, name, ns) < 0) {
+		core_remove_policy_space(&policies->scheduler->core, name);
 		free(ns);
 		return NULL;
 	}
@@ -259,8 +257,8 @@ static void namespace_free(struct policy_namespace *ns)
 	table_for_each (&ns->statuses, cursor, status)
 		policy_status_drop(ns, status->uid);
 	table_release(&ns->statuses);
-	policy_book_release(&ns->space.book);
-	free(ns->space.name);
+	table_remove(&ns->policies->namespaces, ns->space->name);
+	core_remove_policy_space(&ns->policies->scheduler->core, ns->space->name);
 	free(ns);
 }
 
@@ -270,7 +268,7 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
 {
 	const struct policy_pod *pod;
 
-	table_for_each (&ns->space.book.pods, cursor, pod)
+	table_for_each (&ns->space->book.pods, cursor, pod)
 		if (pod->facts.cost == POLICY_COST_OURS && *pod->facts.node)
 			return true;
 	return false;
@@ -283,17 +281,16 @@ void policies_follow(struct policies *policies)
 	bool following = policies->scheduler->core.following;
 	struct policy_namespace *ns;
 
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
-		bool needed = !list_empty(&ns->space.book.policies) || has_costs_of_ours(ns);
+	table_for_each (&policies->namespaces, cursor, ns) {
+		bool needed = !list_empty(&ns->space->book.policies) || has_costs_of_ours(ns);
 
 		if (ns->listed)
 			stop_reading(ns);
-		if (needed && following && (ns->again || (!ns->space.is_read && !ns->list)) &&
+		if (needed && following && (ns->again || (!ns->space->is_read && !ns->list)) &&
 			read_pods(ns) < 0)
-			log_error("the pods of namespace %s cannot be listed, trying again", ns->space.name);
+			log_error("the pods of namespace %s cannot be listed, trying again", ns->space->name);
 		if (needed || ns->statuses.count)
 			continue;
-		table_remove(&policies_spaces(policies)->by_name, ns->space.name);
 		namespace_free(ns);
 	}
 }
@@ -310,7 +307,7 @@ static size_t policies_of(const struct policy_namespace *ns)
 {
 	size_t n = 0;
 
-	list_for_each (item, &ns->space.book.policies)
+	list_for_each (item, &ns->space->book.policies)
 		n++;
 	return n;
 }
@@ -320,19 +317,19 @@ static size_t used_namespaces(const struct policies *policies)
 	const struct policy_namespace *ns;
 	size_t n = 0;
 
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
-		n += !list_empty(&ns->space.book.policies);
+	table_for_each (&policies->namespaces, cursor, ns)
+		n += !list_empty(&ns->space->book.policies);
 	return n;
 }
 
 static int check_crowd(
 	const struct policy_namespace *ns, const struct resource_policy *policy, struct error *err)
 {
-	if (policy_book_policy(&ns->space.book, policy->uid))
+	if (policy_book_policy(&ns->space->book, policy->uid))
 		return 0;
 	if (policies_of(ns) >= POLICIES_MAX)
 		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
-	if (list_empty(&ns->space.book.policies) && used_namespaces(ns->policies) >= NAMESPACES_MAX)
+	if (list_empty(&ns->space->book.policies) && used_namespaces(ns->policies) >= NAMESPACES_MAX)
 		return error_set(
 			err, E2BIG, "%d other namespaces have ResourcePolicies already", NAMESPACES_MAX);
 	return 0;
@@ -343,7 +340,7 @@ static bool names_new_annotations(const struct policy_namespace *ns, const struc
 {
 	for (size_t i = 0; i < policy->n_units; i++)
 		for (size_t j = 0; j < policy->units[i].pod_annotations.n; j++)
-			if (!table_get(&ns->space.book.annotation_keys,
+			if (!table_get(&ns->space->book.annotation_keys,
 				    policy->units[i].pod_annotations.list[j].key))
 				return true;
 	return false;
@@ -358,11 +355,11 @@ static int take_policy(struct policy_namespace *ns, struct resource_policy *poli
 		resource_policy_free(policy);
 		return r;
 	}
-	if (policy_book_set_policy(&ns->space.book, policy) < 0)
+	if (policy_book_set_policy(&ns->space->book, policy) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (annotations) {
 		stop_reading(ns);
-		ns->space.is_read = false;
+		ns->space->is_read = false;
 	}
 	return 0;
 }
@@ -393,13 +390,13 @@ static void judge_policy(
 	if (r == 0)
 		r = take_policy(ns, policy, &err);
 	if (r < 0) {
-		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->space.name, status->name, err.text);
-		policy_book_remove_policy(&ns->space.book, status->uid);
+		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->space->name, status->name, err.text);
+		policy_book_remove_policy(&ns->space->book, status->uid);
 	}
 	policy_status_set(status, object, r, err.text);
 	if (r < 0 && r != -E2BIG)
 		make_room(ns->policies);
-	ns->space.changed = true;
+	ns->space->changed = true;
 }
 
 static void on_policy(void *userdata, struct json_object *object)
@@ -440,10 +437,10 @@ static void on_policy_deleted(void *userdata, const char *uid, struct json_objec
 	(void)last;
 	if (!ns)
 		return;
-	policy_book_remove_policy(&ns->space.book, uid);
+	policy_book_remove_policy(&ns->space->book, uid);
 	policy_status_drop(ns, uid);
 	make_room(policies);
-	ns->space.changed = true;
+	ns->space->changed = true;
 	policies_follow(policies);
 	policies_look_soon(policies);
 }
@@ -454,7 +451,7 @@ static bool forget_one_unshown(struct policies *policies)
 	struct policy_namespace *ns;
 	struct policy_status *status;
 
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
+	table_for_each (&policies->namespaces, cursor, ns)
 		table_for_each (&ns->statuses, at, status)
 			if (status->round != policies->round) {
 				on_policy_deleted(policies, status->uid, NULL);
@@ -524,10 +521,8 @@ void policies_watch_stop(struct policies *policies)
 	char *name;
 
 	kube_watch_free(policies->policies_watch);
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
-		table_remove(&policies_spaces(policies)->by_name, ns->space.name);
+	table_for_each (&policies->namespaces, cursor, ns)
 		namespace_free(ns);
-	}
 	table_for_each (&policies->namespace_names, at, name)
 		free(name);
 }

@@ -77,7 +77,7 @@ static struct policy_pod *pod_of(const struct policy_write *write)
 {
 	struct policy_namespace *ns = policies_namespace(write->policies, write->ns);
 
-	return ns ? policy_book_pod(&ns->space.book, write->uid) : NULL;
+	return ns ? policy_book_pod(&ns->space->book, write->uid) : NULL;
 }
 
 static bool arrived(const struct kube_response *response)
@@ -148,8 +148,8 @@ static void on_marked(void *userdata, const struct kube_response *response)
 		if (pod) {
 			int r;
 
-			policy_book_drop_claim(&ns->space.book, pod);
-			r = core_policy_wait_until(&ns->policies->scheduler->core, &ns->space, pod,
+			policy_book_drop_claim(&ns->space->book, pod);
+			r = core_policy_wait_until(&ns->policies->scheduler->core, ns->space, pod,
 				monotonic_ns() + AGAIN_NS, monotonic_ns());
 
 			if (r < 0)
@@ -160,9 +160,9 @@ static void on_marked(void *userdata, const struct kube_response *response)
 	policy_write_free(write);
 }
 
-void policies_reply(const struct policy_decision *decision, struct http_call *call, char *good, char *bad)
+void policies_reply(struct policies *policies, const struct policy_decision *decision, struct http_call *call,
+	char *good, char *bad)
 {
-	struct policies *policies = ((struct policy_namespace *)decision->space)->policies;
 	const struct policy_pod *pod = decision->pod;
 	struct policy_write *write = policy_write_new(policies, pod->facts.namespace_, pod->facts.uid);
 	_cleanup_free_ char *text = marks_text(pod, (size_t)pod->claim);
@@ -202,14 +202,14 @@ static void on_written(void *userdata, const struct kube_response *response)
 		pod->not_before_ns = monotonic_ns() + AGAIN_NS;
 	}
 	if (ns)
-		ns->space.changed = true;
+		ns->space->changed = true;
 	policies_look_soon(write->policies);
 	policy_write_free(write);
 }
 
 static void send(struct policy_namespace *ns, struct policy_pod *pod, const char *type, const char *body)
 {
-	struct policy_write *write = policy_write_new(ns->policies, ns->space.name, pod->facts.uid);
+	struct policy_write *write = policy_write_new(ns->policies, ns->space->name, pod->facts.uid);
 	int r = write ? patch(ns->policies, &pod->facts, type, body, on_written, write) : -ENOMEM;
 
 	pod->busy = r == 0;
@@ -284,16 +284,16 @@ static void write_pods(struct policy_namespace *ns, int64_t now)
 {
 	struct policy_pod *pod;
 
-	if (!ns->space.changed || !policy_namespace_is_ready(ns))
+	if (!ns->space->changed || !policy_namespace_is_ready(ns))
 		return;
-	policy_book_settle(&ns->space.book);
-	ns->space.changed = false;
-	table_for_each (&ns->space.book.pods, cursor, pod) {
+	policy_book_settle(&ns->space->book);
+	ns->space->changed = false;
+	table_for_each (&ns->space->book.pods, cursor, pod) {
 		bool toleration = needs_toleration(pod);
 
 		if (!toleration && !needs_cost(pod))
 			continue;
-		ns->space.changed = true;
+		ns->space->changed = true;
 		if (pod->busy || pod->not_before_ns > now || ns->policies->n_requests >= IN_FLIGHT_MAX)
 			continue;
 		if (toleration)
@@ -336,7 +336,7 @@ static void write_status(struct policy_namespace *ns, struct policy_status *stat
 	text = policy_status_text(status, now);
 	if (!text)
 		return;
-	write = policy_write_new(ns->policies, ns->space.name, status->uid);
+	write = policy_write_new(ns->policies, ns->space->name, status->uid);
 	if (!write) {
 		free(text);
 		return;
@@ -344,7 +344,7 @@ static void write_status(struct policy_namespace *ns, struct policy_status *stat
 	write->status = text;
 	status->not_before_ns = now + POLICY_STATUS_EVERY_NS;
 	snprintf(path, sizeof(path), "%.64s/namespaces/%s/resourcepolicies/%s/status",
-		RESOURCE_POLICIES_GROUP, ns->space.name, status->name);
+		RESOURCE_POLICIES_GROUP, ns->space->name, status->name);
 	r = kube_request(ns->policies->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, text,
 		TIMEOUT_MS, on_status, write, NULL);
 	status->busy = r == 0;
@@ -358,9 +358,9 @@ static void write_all(struct policies *policies)
 	struct policy_status *status;
 	int64_t now = monotonic_ns();
 
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
+	table_for_each (&policies->namespaces, cursor, ns) {
 		write_pods(ns, now);
-		if (policy_namespace_is_ready(ns) || list_empty(&ns->space.book.policies))
+		if (policy_namespace_is_ready(ns) || list_empty(&ns->space->book.policies))
 			table_for_each (&ns->statuses, at, status)
 				write_status(ns, status, now);
 	}
@@ -404,8 +404,8 @@ static bool wants_to_write(struct policies *policies)
 	struct policy_status *status;
 	int64_t now = monotonic_ns();
 
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns) {
-		if (ns->space.changed)
+	table_for_each (&policies->namespaces, cursor, ns) {
+		if (ns->space->changed)
 			return true;
 		table_for_each (&ns->statuses, at, status) {
 			char *text = policy_status_text(status, now);

@@ -26,6 +26,7 @@ int policies_start(struct scheduler *scheduler, struct policies **ret_policies)
 	if (!policies)
 		return -ENOMEM;
 	policies->scheduler = scheduler;
+	table_init(&policies->namespaces);
 	table_init(&policies->namespace_names);
 	scheduler->core.policies.known = false;
 	list_init(&policies->requests);
@@ -47,6 +48,7 @@ void policies_stop(struct policies *policies)
 	policies_writes_stop(policies);
 	policies_watch_stop(policies);
 	loop_timer_remove(policies->timer);
+	table_release(&policies->namespaces);
 	table_release(&policies->namespace_names);
 	free(policies);
 }
@@ -58,12 +60,12 @@ struct policy_spaces *policies_spaces(const struct policies *policies)
 
 struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_)
 {
-	return table_get(&policies_spaces(policies)->by_name, namespace_);
+	return table_get(&policies->namespaces, namespace_);
 }
 
 bool policy_namespace_is_ready(const struct policy_namespace *ns)
 {
-	return policy_space_is_ready(&ns->policies->scheduler->core, &ns->space);
+	return policy_space_is_ready(&ns->policies->scheduler->core, ns->space);
 }
 
 /* ---- questions ---- */
@@ -84,8 +86,8 @@ void policies_question(struct policies *policies, struct json_object *pod, struc
 	*ret_asked = (struct policy_asked){.uid = metadata_text(pod, "uid")};
 	if (!ns)
 		return;
-	ret_asked->space = &ns->space;
-	if (policy_pod_facts_from_json(pod, &ns->space.book.annotation_keys, facts) == 0)
+	ret_asked->space = ns->space;
+	if (policy_pod_facts_from_json(pod, &ns->space->book.annotation_keys, facts) == 0)
 		ret_asked->facts = facts;
 	else
 		policy_pod_facts_release(facts);
@@ -94,7 +96,7 @@ void policies_question(struct policies *policies, struct json_object *pod, struc
 void policies_note(struct policies *policies, const struct policy_decision *decision)
 {
 	if (decision->answered)
-		policy_status_note((struct policy_namespace *)decision->space, decision->pod->policy,
+		policy_status_note(policies_namespace(policies, decision->space->name), decision->pod->policy,
 			&decision->answer, decision->text);
 	if (decision->requeue_error < 0)
 		requeue_log_refused(
@@ -136,7 +138,7 @@ void policies_look_soon(struct policies *policies)
 void policies_tick(struct policies *policies)
 {
 	policies_list_again(policies);
-	if (!policies_spaces(policies)->by_name.count)
+	if (!policies->namespaces.count)
 		return;
 	policies_follow(policies);
 	policies_look_soon(policies);
@@ -173,10 +175,10 @@ struct json_object *policies_explain(
 
 	if (!ns)
 		return NULL;
-	policy_book_settle(&ns->space.book);
-	table_for_each (&ns->space.book.pods, cursor, pod)
+	policy_book_settle(&ns->space->book);
+	table_for_each (&ns->space->book.pods, cursor, pod)
 		if (strcmp(pod->facts.name, name) == 0 && pod->policy)
-			return explain(&ns->space.book, pod);
+			return explain(&ns->space->book, pod);
 	return NULL;
 }
 
@@ -187,8 +189,8 @@ void policies_metrics(const struct policies *policies, struct metrics *page)
 
 	if (!policies)
 		return;
-	table_for_each (&policies_spaces(policies)->by_name, cursor, ns)
-		list_for_each (item, &ns->space.book.policies)
+	table_for_each (&policies->namespaces, cursor, ns)
+		list_for_each (item, &ns->space->book.policies)
 			n_policies++;
 	metrics_one(page, "ration_resource_policies", "gauge", "ResourcePolicies that are understood.",
 		n_policies);

@@ -49,7 +49,8 @@ void policies_recall(
 /* policies_reply() - writes the marks that the pod owes and answers the call then: `good` if they are on the
  * pod, else `bad`. A crash in between leaves marks on a pod that is not bound, which counts nowhere. Both
  * texts are taken over. */
-void policies_reply(const struct policy_decision *decision, struct http_call *call, char *good, char *bad);
+void policies_reply(struct policies *policies, const struct policy_decision *decision, struct http_call *call,
+	char *good, char *bad);
 
 /* policies_answer() - the verbs of the entry that is asked about every pod, "filter" and "preempt". Answers
  * the call. */
