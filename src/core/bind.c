@@ -49,6 +49,7 @@ void binds_init(struct binds *binds)
 	list_init(&binds->awaiting_list);
 	list_init(&binds->gathering);
 	list_init(&binds->in_flight);
+	list_init(&binds->ended);
 	list_init(&binds->doubtful);
 	list_init(&binds->orders);
 }
@@ -56,14 +57,30 @@ void binds_init(struct binds *binds)
 void binds_release(struct binds *binds)
 {
 	struct list *lists[] = {&binds->queued, &binds->awaiting_list, &binds->gathering, &binds->in_flight,
-		&binds->doubtful};
+		&binds->ended, &binds->doubtful};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		list_for_each_safe (item, after, lists[i])
 			bind_free(list_entry(item, struct bind, item));
-	/* Those that have ended and are not answered are in no other list. */
-	list_for_each_safe (item, after, &binds->orders)
-		bind_free(list_entry(item, struct bind, order_item));
+}
+
+static struct bind *find_in(const struct list *head, uint64_t number)
+{
+	list_for_each (item, head)
+		if (list_entry(item, struct bind, item)->number == number)
+			return list_entry(item, struct bind, item);
+	return NULL;
+}
+
+struct bind *binds_find(const struct binds *binds, uint64_t number)
+{
+	const struct list *lists[] = {&binds->in_flight, &binds->ended, &binds->queued, &binds->awaiting_list,
+		&binds->gathering, &binds->doubtful};
+	struct bind *bind = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists) && !bind; i++)
+		bind = find_in(lists[i], number);
+	return bind;
 }
 
 size_t binds_doubtful(const struct binds *binds)
@@ -79,8 +96,10 @@ static void give_order(struct core *core, struct bind *bind, enum bind_order ord
 {
 	bind->order = order;
 	list_append(&core->binds.orders, &bind->order_item);
-	if (order == BIND_ANSWER)
+	if (order == BIND_ANSWER) {
+		list_append(&core->binds.ended, &bind->item);
 		return;
+	}
 	list_append(&core->binds.in_flight, &bind->item);
 	core->binds.n_in_flight++;
 }
@@ -359,6 +378,7 @@ int core_bind(struct core *core, struct bind_target *target, void *caller, int64
 		bind_target_release(target);
 		return -ENOMEM;
 	}
+	bind->number = ++core->binds.n_begun;
 	bind->what = *target;
 	*target = (struct bind_target){0};
 	bind->caller = caller;
@@ -465,6 +485,7 @@ void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, 
 void core_bind_is_answered(struct core *core, struct bind *bind)
 {
 	core->binds.n_open--;
+	list_remove(&bind->item);
 	bind->caller = NULL;
 	if (bind->outcome == BIND_IN_DOUBT)
 		list_append(&core->binds.doubtful, &bind->item);

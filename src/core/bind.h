@@ -34,6 +34,9 @@ void binds_init(struct binds *binds);
 void binds_release(struct binds *binds);
 size_t binds_doubtful(const struct binds *binds); /* how many */
 
+/* binds_find() - by its number, until it is freed; NULL: it is no more. */
+struct bind *binds_find(const struct binds *binds, uint64_t number);
+
 /* core_bind() - kube-scheduler asks for it. Takes target over, also on failure: -ENOMEM. */
 int core_bind(struct core *core, struct bind_target *target, void *caller, int64_t now_ns);
 

@@ -43,8 +43,9 @@ enum bind_order {
 };
 
 struct bind {
-	struct list item;	/* where it waits, or is in flight or doubtful */
+	struct list item;	/* in one of the lists of struct binds */
 	struct list order_item; /* in binds->orders */
+	uint64_t number;	/* from 1, by who came first: no other bind of this core has it, or had it */
 	enum bind_order order;
 	struct bind_target what;
 	void *caller; /* the caller's own */
@@ -72,8 +73,11 @@ struct bind_ops {
 
 struct binds {
 	struct bind_ops ops;
-	struct list queued, awaiting_list, gathering, in_flight, doubtful; /* bind.item */
-	struct list orders;						   /* bind.order_item */
+	/* bind.item: each is in one of them. ended: its outcome is known, and kube-scheduler has no answer
+	 * yet. */
+	struct list queued, awaiting_list, gathering, in_flight, ended, doubtful;
+	struct list orders; /* bind.order_item */
+	uint64_t n_begun;   /* that there ever were: bind.number */
 	size_t n_in_flight;
 	size_t n_open; /* not answered yet */
 };
