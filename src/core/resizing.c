@@ -13,7 +13,6 @@
 
 #define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */
 #define AGAIN_FIRST_NS (200 * NS_PER_MS)
-#define AGAIN_LAST_NS (10 * NS_PER_S)
 
 void resizings_init(struct resizings *resizings)
 {
@@ -71,7 +70,7 @@ static struct resizing *resizing_new(struct resizings *resizings, const struct p
 	return NULL;
 }
 
-static struct resizing *find(const struct resizings *resizings, const char *uid)
+struct resizing *resizings_find(const struct resizings *resizings, const char *uid)
 {
 	list_for_each (item, &resizings->all) {
 		struct resizing *resizing = list_entry(item, struct resizing, item);
@@ -110,8 +109,8 @@ static void again_later(struct resizing *resizing, int64_t now_ns)
 {
 	resizing->next_ns = now_ns + resizing->backoff_ns;
 	resizing->backoff_ns *= 2;
-	if (resizing->backoff_ns > AGAIN_LAST_NS)
-		resizing->backoff_ns = AGAIN_LAST_NS;
+	if (resizing->backoff_ns > RESIZE_BACKOFF_MAX_NS)
+		resizing->backoff_ns = RESIZE_BACKOFF_MAX_NS;
 }
 
 static void list_node(struct core *core, struct resizing *resizing)
@@ -378,7 +377,7 @@ static bool see_request(struct resizing *resizing, const struct pod_facts *pod)
 void core_see_resize(struct core *core, const struct pod_facts *pod, int64_t now_ns)
 {
 	struct resizings *resizings = &core->resizings;
-	struct resizing *resizing = find(resizings, pod->uid);
+	struct resizing *resizing = resizings_find(resizings, pod->uid);
 	bool wanted = pod->resize && pod->node && *pod->node && !pod->finished && !pod->deleting &&
 		      !request_is_empty(&pod->request);
 

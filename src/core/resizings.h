@@ -28,6 +28,8 @@ struct resize_answer {
 	bool reserved; /* to another size than it has: ledger_resize() is under way */
 };
 
+#define RESIZE_BACKOFF_MAX_NS (INT64_C(10) * 1000 * 1000 * 1000)
+
 struct resizing {
 	struct resizings *resizings;
 	struct list item;	/* resizings->all */
