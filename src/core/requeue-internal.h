@@ -46,3 +46,5 @@ struct requeue_pod {
 	uint32_t in_vain; /* of them, since kube-scheduler asked last */
 	int64_t not_before_ns, backoff_ns;
 };
+
+void requeue_pod_free(struct requeue_pod *pod); /* accepts NULL */

@@ -16,7 +16,7 @@ void requeue_list_init(struct requeue_list *list)
 	table_init(&list->pods);
 }
 
-static void requeue_pod_free(struct requeue_pod *pod)
+void requeue_pod_free(struct requeue_pod *pod)
 {
 	if (!pod)
 		return;

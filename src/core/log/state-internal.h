@@ -22,3 +22,29 @@ void state_read_ledger(struct core *core, struct archive *archive);
 void state_read_node(struct core *core, struct archive *archive);
 void state_read_pod(struct core *core, struct archive *archive);
 void state_read_order(struct core *core, struct archive *archive);
+
+/* state-requeue.c: the list before its pods. */
+void state_write_requeue(struct core *core, struct state_writer *writer);
+void state_read_requeue(struct core *core, struct archive *archive);
+void state_read_requeue_pod(struct core *core, struct archive *archive);
+
+/* state-policies.c: numbers before nodes, each namespace before its policies, and these before its pods. */
+void state_write_policies(struct core *core, struct state_writer *writer);
+void state_read_policies(struct core *core, struct archive *archive);
+void state_read_policy_node(struct core *core, struct archive *archive);
+void state_read_policy_space(struct core *core, struct archive *archive);
+void state_read_policy(struct core *core, struct archive *archive);
+void state_read_policy_pod(struct core *core, struct archive *archive);
+
+/* state-binds.c, state-resizing.c: each of them, then the numbers and orders. */
+void state_write_binds(struct core *core, struct state_writer *writer);
+void state_read_bind(struct core *core, struct archive *archive);
+void state_read_binds(struct core *core, struct archive *archive);
+void state_write_resizings(struct core *core, struct state_writer *writer);
+void state_read_resizing(struct core *core, struct archive *archive);
+void state_read_resize_orders(struct core *core, struct archive *archive);
+
+/* state-leadership.c */
+void state_write_leadership(struct core *core, struct state_writer *writer);
+void state_read_ownership(struct core *core, struct archive *archive);
+void state_read_leadership(struct core *core, struct archive *archive);

@@ -148,6 +148,19 @@ static const struct {
 	{"pod", state_read_pod},
 	{"order", state_read_order},
 	{"ledger", state_read_ledger},
+	{"requeue", state_read_requeue},
+	{"requeuePod", state_read_requeue_pod},
+	{"policies", state_read_policies},
+	{"policyNode", state_read_policy_node},
+	{"policySpace", state_read_policy_space},
+	{"policy", state_read_policy},
+	{"policyPod", state_read_policy_pod},
+	{"bind", state_read_bind},
+	{"binds", state_read_binds},
+	{"resizing", state_read_resizing},
+	{"resizeOrders", state_read_resize_orders},
+	{"ownership", state_read_ownership},
+	{"leadership", state_read_leadership},
 };
 
 int core_write_state(
@@ -158,6 +171,11 @@ int core_write_state(
 	strbuf_init(&writer.text, LINE_MAX_BYTES);
 	write_core(core, &writer);
 	state_write_registry(core, &writer);
+	state_write_requeue(core, &writer);
+	state_write_policies(core, &writer);
+	state_write_binds(core, &writer);
+	state_write_resizings(core, &writer);
+	state_write_leadership(core, &writer);
 	strbuf_release(&writer.text);
 	return writer.failed;
 }

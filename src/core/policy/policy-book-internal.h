@@ -13,3 +13,16 @@ void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod);
 void policy_pod_take_out(struct policy_pod *pod);
 void policy_group_drop_if_empty(
 	struct policy_book *book, const struct resource_policy *policy, struct policy_group *group);
+
+/* policy_pod_put_back() - counts it where pod->unit and pod->counts say, whatever its node says by now.
+ * selected: it has a policy; grouped: and a group. -EINVAL: it cannot be there; -ENOMEM. */
+int policy_pod_put_back(struct policy_book *book, struct policy_pod *pod, bool selected, bool grouped);
+
+/* policy_book_note_keys() - the annotations that this policy names are kept from now on. -ENOMEM. */
+int policy_book_note_keys(struct policy_book *book, const struct resource_policy *policy);
+
+/* policy_book_restore_policy(), policy_book_restore_pod() - into a new book, in the order in which they were
+ * in the old one. The first takes the policy over in any case, the second what is in the facts of the image,
+ * if it returns 0. -ENOMEM; -EINVAL as above. */
+int policy_book_restore_policy(struct policy_book *book, struct resource_policy *policy);
+int policy_book_restore_pod(struct policy_book *book, struct policy_pod *image, bool selected, bool grouped);

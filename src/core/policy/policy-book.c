@@ -73,6 +73,20 @@ static void entry_insert(struct policy_book *book, struct policy_entry *entry)
 	list_append(&book->policies, &entry->item);
 }
 
+int policy_book_note_keys(struct policy_book *book, const struct resource_policy *policy)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < policy->n_units; i++) {
+		const struct label_pairs *pairs = &policy->units[i].pod_annotations;
+
+		for (size_t j = 0; j < pairs->n; j++)
+			if (table_set(&book->annotation_keys, pairs->list[j].key, book) < 0)
+				r = -ENOMEM;
+	}
+	return r;
+}
+
 /* The pods point to policies and groups that are about to be freed. The next reader counts all pods anew
  * (policy_book_settle()). */
 static void policies_changed(struct policy_book *book)
@@ -89,14 +103,8 @@ static void policies_changed(struct policy_book *book)
 	book->freed++;
 	table_release(&book->annotation_keys);
 	table_init(&book->annotation_keys);
-	list_for_each (item, &book->policies) {
-		const struct resource_policy *policy = list_entry(item, struct policy_entry, item)->policy;
-
-		for (size_t i = 0; i < policy->n_units; i++)
-			for (size_t j = 0; j < policy->units[i].pod_annotations.n; j++)
-				table_set(&book->annotation_keys,
-					policy->units[i].pod_annotations.list[j].key, book);
-	}
+	list_for_each (item, &book->policies)
+		policy_book_note_keys(book, list_entry(item, struct policy_entry, item)->policy);
 }
 
 int policy_book_set_policy(struct policy_book *book, struct resource_policy *policy)

@@ -1,5 +1,6 @@
 #include "core/policy/policy-book-internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,4 +229,24 @@ void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
 		return;
 	pod->counts = counts_there(pod);
 	use_change(pod, 1);
+}
+
+int policy_pod_put_back(struct policy_book *book, struct policy_pod *pod, bool selected, bool grouped)
+{
+	struct policy_entry *entry = selected ? entry_of(book, pod) : NULL;
+
+	pod->policy = entry ? entry->policy : NULL;
+	pod->group = NULL;
+	if (!pod->policy != !selected || (grouped && !selected) || (pod->counts && pod->unit < 0) ||
+		pod->unit >= (grouped ? (int)pod->policy->n_units : 0))
+		return -EINVAL;
+	if (!grouped)
+		return 0;
+	pod->group = group_of(entry, pod);
+	if (!pod->group)
+		return -EINVAL; /* mostly a label is missing */
+	pod->group->members++;
+	if (pod->unit >= 0)
+		use_change(pod, 1);
+	return 0;
 }

@@ -1,0 +1,498 @@
+/* A core that is read from what another one has written decides as that one does: pods that wait, binds,
+ * resizes, and leadership. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "core/bind.h"
+#include "core/events.h"
+#include "core/registry/resize.h"
+#include "core/resizing.h"
+#include "model-fixture.h"
+#include "state-fixture.h"
+
+static int64_t at(size_t step)
+{
+	return (int64_t)(step + 1) * NS_PER_S;
+}
+
+static void node_with(struct core *core, uint32_t first, uint32_t second, enum gpu_mode mode)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 2, (const uint32_t[]){first, second});
+	facts.mode = mode;
+	assert_int_equal(ledger_set_node(&core->ledger, &facts), 0);
+	core_nodes_are_listed(core, NS_PER_S);
+	core_pods_are_listed(core, NS_PER_S);
+	core->following = true;
+}
+
+static void bound_pod(struct core *core, const char *uid, uint32_t units, const char *uuid)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, uid, units, "");
+	fixture_bind(&facts, "n", uuid);
+	assert_int_equal(ledger_set_pod(&core->ledger, &facts), 0);
+}
+
+/* ---- pods that wait ---- */
+
+static void rejected(struct core *core, const char *uid, uint32_t units, int32_t priority, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, uid, units, "o");
+	facts.priority = priority;
+	assert_int_equal(requeue_list_rejected(&core->requeues, &facts, &core->ledger, now), 0);
+}
+
+static void look(struct core *core, int64_t now, struct strbuf *out)
+{
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	bool due = requeue_list_is_due(&core->requeues, &core->ledger);
+	int64_t again;
+	size_t n = requeue_list_look(&core->requeues, &core->ledger, now, pods, &again);
+
+	strbuf_addf(out, " due %d", due);
+	for (size_t i = 0; i < n; i++)
+		strbuf_addf(out, " %s", pods[i]->uid);
+	strbuf_addf(out, " again %lld", (long long)again);
+}
+
+static void wait_otherwise(struct core *core, size_t step, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, step == 4 ? "unit" : step == 5 ? "member" : "found", 2, "");
+	if (step == 4)
+		assert_int_equal(
+			requeue_list_has_no_unit(&core->requeues, &facts, 7, now + 2 * NS_PER_S, now), 0);
+	else if (step == 5)
+		assert_int_equal(requeue_list_waits_for_gang(&core->requeues, &facts, now), 0);
+	else
+		assert_int_equal(requeue_list_found_waiting(&core->requeues, &facts, now), 0);
+}
+
+static void place_member(struct core *core, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, "member", 2, "");
+	assert_int_equal(requeue_list_gang_has_place(&core->requeues, &facts, now), 0);
+}
+
+static void requeue_step(struct core *core, size_t step, struct strbuf *out)
+{
+	int64_t now = at(step);
+
+	if (step == 0)
+		node_with(core, 10, 4, GPU_MODE_SHARE);
+	else if (step == 1)
+		bound_pod(core, "r", 10, "GPU-n-0");
+	else if (step == 2 || step == 3)
+		rejected(core, step == 2 ? "low" : "high", 9, (int32_t)step, now);
+	else if (step <= 6)
+		wait_otherwise(core, step, now);
+	else if (step == 8)
+		place_member(core, now);
+	else if (step == 10)
+		ledger_remove_pod(&core->ledger, "r");
+	else if (step == 12)
+		requeue_list_failed(&core->requeues, "high", now);
+	else if (step == 13)
+		requeue_list_unit_freed(&core->requeues, "default", 8);
+	else if (step == 14)
+		rejected(core, "low", 9, 2, now);
+	else if (step == 16)
+		requeue_list_gang_has_none(&core->requeues, "member");
+	else if (step == 17)
+		requeue_list_gang_tells(&core->requeues, "member");
+	else if (step == 19)
+		requeue_list_stop(&core->requeues, "unit", REQUEUE_UNIT);
+	else if (step == 20)
+		requeue_list_forget_gone(&core->requeues, &core->ledger, now);
+	if (step > 6)
+		look(core, now, out);
+}
+
+static void pods_wait_on_as_they_did(void **state)
+{
+	state_try_script(&(struct script){.n_steps = 30, .step = requeue_step});
+}
+
+/* ---- leadership ---- */
+
+static void say_leadership(struct core *core, int64_t now, struct strbuf *out)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	struct error err = {""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		strbuf_addf(out, " %d", leadership_node(&core->leadership, names[i], now));
+	strbuf_addf(out, " may %d", ownership_may_bind(&core->ownership, now, &err));
+	strbuf_addf(out, " %s", err.text);
+}
+
+static void leadership_step(struct core *core, size_t step, struct strbuf *out)
+{
+	struct leadership *leadership = &core->leadership;
+	int64_t now = NS_PER_S + (int64_t)step * 50 * NS_PER_MS;
+
+	if (step == 0 || step == 12)
+		leadership_note_call(leadership, true, now);
+	else if (step == 1 || step == 2)
+		leadership_begin(leadership, step == 1 ? "a" : "b");
+	else if (step == 3)
+		leadership_end(leadership, "a", 1, true, now);
+	else if (step == 4)
+		leadership_end(leadership, "b", 1, false, now);
+	else if (step == 5)
+		leadership_begin(leadership, "c");
+	else if (step == 6)
+		core->ownership = (struct ownership){.owner = LEDGER_OWNER_OTHER, .holder = "ns/other"};
+	else if (step == 8)
+		core->ownership = (struct ownership){.trouble = "the Lease cannot be read"};
+	else if (step == 10)
+		core->ownership = (struct ownership){
+			.owner = LEDGER_OWNER_US, .holder = "ns/us", .valid_until_ns = now + 100 * NS_PER_MS};
+	else if (step == 14)
+		leadership_end(leadership, "c", 1, true, now);
+	say_leadership(core, now, out);
+}
+
+static void leadership_goes_on_as_it_did(void **state)
+{
+	state_try_script(&(struct script){.n_steps = 18, .step = leadership_step});
+}
+
+/* ---- binds ---- */
+
+static char *write_binding(void *userdata, const struct bind *bind, const struct pod_facts *facts,
+	const struct placement *placement, bool forming, struct error *err)
+{
+	return strdup("{}");
+}
+
+static int parse_size(
+	void *userdata, const struct pod_facts *facts, struct placement *target, struct error *err)
+{
+	uint32_t units = (uint32_t)atoi(facts->resize);
+
+	target->resizes++;
+	return placement_resize(target, &facts->request, "main", units, err);
+}
+
+static int write_patch(struct resize_answer *ret_answer, const char *said)
+{
+	ret_answer->text = strdup("");
+	ret_answer->said = strdup(said);
+	return ret_answer->text && ret_answer->said ? 0 : -EAGAIN;
+}
+
+static int write_yes(void *userdata, void *shown, const struct pod_facts *facts,
+	const struct placement *target, bool same, struct resize_answer *ret_answer, struct error *err)
+{
+	return write_patch(ret_answer, same ? "same" : "yes");
+}
+
+static int write_no(void *userdata, void *shown, const struct pod_facts *facts, const struct error *why,
+	struct resize_answer *ret_answer)
+{
+	return write_patch(ret_answer, why->text);
+}
+
+static void prepare(struct core *core)
+{
+	core->binds.ops = (struct bind_ops){.write_binding = write_binding};
+	core->resizings.ops = (struct resize_ops){
+		.parse = parse_size, .write_yes = write_yes, .write_no = write_no};
+}
+
+static void ask_bind(struct core *core, const char *uid, const char *node, int64_t now)
+{
+	struct bind_target target = {.uid = strdup(uid),
+		.namespace_ = strdup("default"),
+		.name = strdup(uid),
+		.node = strdup(node)};
+
+	assert_int_equal(core_bind(core, &target, NULL, now), 0);
+}
+
+static void say_orders(struct core *core, bool answer, struct strbuf *out)
+{
+	struct bind *bind;
+
+	while ((bind = core_next_bind_order(core))) {
+		strbuf_addf(out, " %llu %s order %d text %d outcome %d %s", (unsigned long long)bind->number,
+			bind->what.uid, bind->order, bind->text != NULL, bind->outcome, bind->error.text);
+		if (bind->order == BIND_ANSWER && answer)
+			core_bind_is_answered(core, bind);
+	}
+}
+
+static void bind_of(struct core *core, uint64_t number, struct bind **ret_bind)
+{
+	*ret_bind = binds_find(&core->binds, number);
+	assert_non_null(*ret_bind);
+	assert_int_equal((*ret_bind)->number, number);
+}
+
+static void see_waiting(struct core *core, const char *uid, const char *gang, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, uid, 3, "");
+	facts.gang = gang ? strdup(gang) : NULL;
+	facts.gang_min = gang ? 2 : 0;
+	assert_int_equal(core_see_pod(core, &facts, 0, now), 0);
+}
+
+static void read_pod(struct core *core, uint64_t number, const char *uid, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct bind *bind;
+
+	bind_of(core, number, &bind);
+	fixture_pod(&facts, uid, 3, "");
+	core_bind_pod_read(core, bind, &facts, NULL, now);
+}
+
+static void answer_binding(struct core *core, uint64_t number, enum binding_outcome outcome, int64_t now)
+{
+	struct bind *bind;
+
+	bind_of(core, number, &bind);
+	core_binding_answered(core, bind, outcome, "so it is", now);
+}
+
+static void end_list(struct core *core, uint64_t number, const char *why, int64_t now)
+{
+	struct bind *bind;
+
+	bind_of(core, number, &bind);
+	core_node_listed(core, bind, why, now);
+}
+
+/* Binds 1 and 2 wait for the list of n; 3 is of a node whose list fails; 1 is applied, 2 is in doubt; of 4
+ * the pod is read first, and its answer is given late. */
+static void bind_step(struct core *core, size_t step, struct strbuf *out)
+{
+	int64_t now = 10 * NS_PER_S + (int64_t)step * 100 * NS_PER_MS;
+
+	if (step == 0)
+		node_with(core, 10, 4, GPU_MODE_SHARE);
+	else if (step == 1)
+		leadership_note_call(&core->leadership, true, now);
+	else if (step == 2)
+		see_waiting(core, "p1", NULL, now);
+	else if (step == 3)
+		see_waiting(core, "p2", NULL, now);
+	else if (step == 4 || step == 5)
+		ask_bind(core, step == 4 ? "p1" : "p2", "n", now);
+	else if (step == 6)
+		ask_bind(core, "p3", "m", now);
+	else if (step == 8)
+		end_list(core, 1, NULL, now);
+	else if (step == 10)
+		end_list(core, 3, "no answer", now);
+	else if (step == 12)
+		answer_binding(core, 1, BINDING_APPLIED, now);
+	else if (step == 13)
+		answer_binding(core, 2, BINDING_UNKNOWN, now);
+	else if (step == 15)
+		ask_bind(core, "p4", "n", now);
+	else if (step == 17)
+		end_list(core, 4, NULL, now);
+	else if (step == 19)
+		read_pod(core, 4, "p4", now);
+	else if (step == 20)
+		answer_binding(core, 4, BINDING_REFUSED, now);
+	else if (step == 23)
+		core_bind_is_answered(core, binds_find(&core->binds, 4));
+	else if (step == 25)
+		ask_bind(core, "p5", "n", now);
+	else if (step == 26)
+		core_end_doubts(core, now + WATCH_LAG_MAX_NS);
+	strbuf_addf(out, " open %zu flying %zu doubts %lld", core->binds.n_open, core->binds.n_in_flight,
+		(long long)core_doubts_end_ns(core));
+	if (step % 2) /* at other times the orders stay */
+		say_orders(core, step != 21, out);
+}
+
+static void binds_go_on_as_they_did(void **state)
+{
+	state_try_script(&(struct script){.n_steps = 30, .prepare = prepare, .step = bind_step});
+}
+
+/* More binds than may be under way at once, so that some are queued, until it is too late for them. */
+static void queue_step(struct core *core, size_t step, struct strbuf *out)
+{
+	int64_t now = 10 * NS_PER_S + (int64_t)step * NS_PER_S;
+	char uid[16];
+
+	for (int i = 0; step == 0 && i < 70; i++) {
+		snprintf(uid, sizeof(uid), "p%d", i);
+		ask_bind(core, uid, "n", now);
+	}
+	if (step == 1)
+		say_orders(core, true, out);
+	else if (step == 2)
+		core_bind_not_asked(core, binds_find(&core->binds, 7), "no socket", now);
+	else if (step == 6)
+		core_bind_pod_read(core, binds_find(&core->binds, 8), NULL, "no such pod", now);
+	else if (step > 2)
+		say_orders(core, true, out);
+}
+
+static void a_queue_of_binds_goes_on_as_it_did(void **state)
+{
+	state_try_script(&(struct script){.n_steps = 9, .prepare = prepare, .step = queue_step});
+}
+
+static void a_bind_has_its_number_until_it_is_freed(void **state)
+{
+	struct core core;
+	struct bind *bind;
+
+	core_init(&core, NULL);
+	prepare(&core);
+	ask_bind(&core, "a", "n", NS_PER_S);
+	ask_bind(&core, "b", "n", NS_PER_S);
+	assert_string_equal(binds_find(&core.binds, 2)->what.uid, "b");
+	assert_null(binds_find(&core.binds, 3));
+	bind = core_next_bind_order(&core);
+	core_bind_pod_read(&core, bind, NULL, "no such pod", NS_PER_S);
+	assert_ptr_equal(binds_find(&core.binds, 1), bind);
+	bind = core_next_bind_order(&core);
+	bind = core_next_bind_order(&core);
+	assert_ptr_equal(binds_find(&core.binds, 1), bind); /* the order is taken, and not carried out */
+	core_bind_is_answered(&core, bind);
+	assert_null(binds_find(&core.binds, 1));
+	core_release(&core);
+}
+
+/* ---- resizes ---- */
+
+static void see_resize(struct core *core, const char *uid, const char *wanted, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, uid, 3, "");
+	fixture_bind(&facts, "n", "GPU-n-0");
+	facts.running = true;
+	facts.resize = wanted ? strdup(wanted) : NULL;
+	facts.annotations_size = 100;
+	assert_int_equal(core_see_pod(core, &facts, 0, now), 0);
+}
+
+static struct resizing *resize_of(struct core *core, const char *uid)
+{
+	struct resizing *resizing = resizings_find(&core->resizings, uid);
+
+	assert_non_null(resizing);
+	return resizing;
+}
+
+static void list_resize(struct core *core, const char *uid, const char *wanted, int64_t now)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+
+	fixture_pod(&facts, uid, 3, "");
+	fixture_bind(&facts, "n", "GPU-n-0");
+	facts.resize = wanted ? strdup(wanted) : NULL;
+	facts.annotations_size = 100;
+	core_resize_listed(core, resize_of(core, uid), true, &facts, NULL, now);
+}
+
+static void say_resizes(struct core *core, struct strbuf *out)
+{
+	const struct resizing *resizing;
+
+	while ((resizing = core_next_resize_order(core)))
+		strbuf_addf(out, " %s order %d text %d said %s applied %d refusal %s", resizing->uid,
+			resizing->order, resizing->answer.text != NULL,
+			resizing->answer.said ? resizing->answer.said : "-", resizing->answer.applied,
+			resizing->refusal ? resizing->refusal : "-");
+}
+
+static void answer_resize(struct core *core, size_t step, int64_t now)
+{
+	if (step == 9) /* too large: a no */
+		list_resize(core, "q", "11", now);
+	else if (step == 11)
+		core_resize_answered(core, resize_of(core, "p"), PATCH_UNKNOWN, "", now);
+	else if (step == 12)
+		core_resize_answered(core, resize_of(core, "q"), PATCH_REFUSED, "q may not", now);
+	else if (step == 14)
+		core_tick(core, now);
+	else if (step == 16)
+		core_resize_answered(core, resize_of(core, "p"), PATCH_CONFLICT, "", now);
+	else if (step == 18)
+		core_resize_listed(core, resize_of(core, "p"), true, NULL, NULL, now);
+	else if (step == 20)
+		core_tick(core, now);
+	else if (step == 22)
+		core_resize_leads(core, resize_of(core, "p"), true, now);
+	else if (step == 24)
+		list_resize(core, "p", "5", now);
+	else if (step == 26)
+		core_resize_answered(core, resize_of(core, "p"), PATCH_REFUSED, "p may not", now);
+}
+
+/* p is answered yes, of unknown outcome, and then refused; q is answered no, refused and stopped; r is
+ * withdrawn. */
+static void resize_step(struct core *core, size_t step, struct strbuf *out)
+{
+	static const char *const uids[] = {"p", "q", "r"};
+	int64_t now = at(step);
+
+	if (step == 0)
+		node_with(core, 10, 4, GPU_MODE_CGPU);
+	else if (step <= 3)
+		see_resize(core, uids[step - 1], step == 1 ? "4" : "11", now);
+	else if (step == 5)
+		for (size_t i = 0; i < ARRAY_SIZE(uids); i++)
+			core_resize_leads(core, resize_of(core, uids[i]), i < 2, now);
+	else if (step == 7)
+		list_resize(core, "p", "4", now);
+	else if (step == 8)
+		see_resize(core, "p", "5", now);
+	else if (step == 13)
+		see_resize(core, "r", NULL, now);
+	else if (step == 28)
+		see_resize(core, "q", "2", now);
+	else
+		answer_resize(core, step, now);
+	strbuf_addf(out, " %zu", core->resizings.n);
+	if (step % 2 == 0)
+		say_resizes(core, out);
+}
+
+static void resizes_go_on_as_they_did(void **state)
+{
+	state_try_script(&(struct script){.n_steps = 34, .prepare = prepare, .step = resize_step});
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pods_wait_on_as_they_did),
+		cmocka_unit_test(leadership_goes_on_as_it_did),
+		cmocka_unit_test(binds_go_on_as_they_did),
+		cmocka_unit_test(a_queue_of_binds_goes_on_as_it_did),
+		cmocka_unit_test(a_bind_has_its_number_until_it_is_freed),
+		cmocka_unit_test(resizes_go_on_as_they_did),
+	};
+
+	return cmocka_run_group_tests_name("state", tests, NULL, NULL);
+}
