@@ -138,7 +138,7 @@ static void write_core(struct core *core, struct state_writer *writer)
 
 static const struct {
 	const char *kind;
-	void (*read)(struct core *core, struct archive *archive);
+	void (*take)(struct core *core, struct archive *archive);
 } kinds[] = {
 	{"core", read_core},
 	{"forgotten", read_forgotten},
@@ -190,7 +190,7 @@ int core_read_state_line(
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!archive_enter(&archive, kinds[i].kind, false, &place))
 			continue;
-		kinds[i].read(core, &archive);
+		kinds[i].take(core, &archive);
 		if (archive.failed)
 			return error_set(err, -archive.failed, "%s: %s", kinds[i].kind, archive.error.text);
 		return 0;
