@@ -85,6 +85,7 @@ static void binds_that_cannot_be_are_refused(void **state)
 		{"{\"bind\":{\"number\":3}}", "bind: \"uid\" is missing"},
 		{"{\"bind\":{" BIND "}}", "bind: a bind without \"number\""},
 		{"{\"bind\":{\"number\":1," BIND "}}", "bind: bind 1 is there twice"},
+		{"{\"bind\":{\"number\":4," BIND "}}", "bind: bind 4 came later than the last of all"},
 		{"{\"bind\":{\"number\":3,\"where\":6," BIND "}}",
 			"bind: \"where\" is not a whole number from 0 to 5"},
 		{"{\"bind\":{\"number\":3,\"where\":3,\"order\":2," BIND "}}",
@@ -95,17 +96,17 @@ static void binds_that_cannot_be_are_refused(void **state)
 		{"{\"bind\":{\"number\":3,\"where\":5,\"order\":3," BIND "}}",
 			"bind: bind 3 cannot be where it is"},
 		{"{\"bind\":{\"number\":3,\"text\":true," BIND "}}", "bind: bind 3 cannot be where it is"},
-		{"{\"binds\":{\"begun\":1}}", "binds: a bind came later than the last of all"},
-		{"{\"binds\":{\"begun\":2,\"orders\":[{\"bind\":1}]}}",
-			"binds: bind 1 has no order, or is not there"},
-		{"{\"binds\":{\"begun\":2,\"orders\":[{\"bind\":3}]}}",
-			"binds: bind 3 has no order, or is not there"},
-		{"{\"binds\":{\"begun\":2,\"orders\":[{\"bind\":2},{\"bind\":2}]}}",
-			"binds: bind 2 has no order, or is not there"},
-		{"{\"binds\":{\"begun\":2,\"orders\":[1]}}", "binds: bind 0 has no order, or is not there"},
+		{"{\"bindOrders\":{\"of\":[{\"bind\":1}]}}",
+			"bindOrders: bind 1 has no order, or is not there"},
+		{"{\"bindOrders\":{\"of\":[{\"bind\":3}]}}",
+			"bindOrders: bind 3 has no order, or is not there"},
+		{"{\"bindOrders\":{\"of\":[{\"bind\":2},{\"bind\":2}]}}",
+			"bindOrders: bind 2 has no order, or is not there"},
+		{"{\"bindOrders\":{\"of\":[1]}}", "bindOrders: bind 0 has no order, or is not there"},
 	};
 
-	all_are_refused("{\"bind\":{\"number\":1," BIND "}}\n"
+	all_are_refused("{\"binds\":{\"begun\":3}}\n"
+			"{\"bind\":{\"number\":1," BIND "}}\n"
 			"{\"bind\":{\"number\":2,\"where\":3,\"order\":2,\"text\":true," BIND "}}\n",
 		cases, ARRAY_SIZE(cases));
 }
@@ -161,6 +162,7 @@ static void policies_that_cannot_be_are_refused(void **state)
 	static const struct refused cases[] = {
 		{"{\"policyNode\":{\"name\":\"n\"}}", "policyNode: node n is there twice"},
 		{"{\"policySpace\":{\"name\":\"s\"}}", "policySpace: namespace s is there twice"},
+		{"{\"policySpace\":{\"name\":\"r\"}}", "policySpace: namespace r without \"round\""},
 		{"{\"policySpace\":{\"name\":\"r\",\"nextGone\":256}}",
 			"policySpace: \"nextGone\" is not a whole number from 0 to 255"},
 		{"{\"policySpace\":{\"name\":\"r\",\"gone\":[\"0123456789012345678901234567890123456789\"]}}",

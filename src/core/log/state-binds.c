@@ -84,6 +84,8 @@ static int check_bind(
 		return archive->failed;
 	if (!number)
 		return archive_fail(archive, EINVAL, "a bind without \"number\"");
+	if (number > core->binds.n_begun)
+		return archive_fail(archive, EINVAL, "bind %llu came later than the last of all", number);
 	if (binds_find(&core->binds, number))
 		return archive_fail(archive, EINVAL, "bind %llu is there twice", number);
 	if (!is_consistent(bind, where))
@@ -114,7 +116,12 @@ void state_read_bind(struct core *core, struct archive *archive)
 	binds->n_open += where != BIND_DOUBTFUL;
 }
 
-/* ---- the numbers, and the orders ---- */
+void state_read_binds(struct core *core, struct archive *archive)
+{
+	archive_uint64(archive, "begun", &core->binds.n_begun);
+}
+
+/* ---- orders ---- */
 
 static void write_orders(struct archive *archive, const struct list *orders)
 {
@@ -123,7 +130,7 @@ static void write_orders(struct archive *archive, const struct list *orders)
 
 	list_for_each (item, orders)
 		n++;
-	archive_list(archive, "orders", n, SIZE_MAX, &place);
+	archive_list(archive, "of", n, SIZE_MAX, &place);
 	list_for_each (item, orders) {
 		archive_item(archive, i++);
 		archive_uint64(archive, "bind", &list_entry(item, struct bind, order_item)->number);
@@ -143,10 +150,11 @@ static bool may_have_order(const struct bind *bind, struct binds *binds)
 	return false;
 }
 
-static void read_orders(struct archive *archive, struct binds *binds)
+void state_read_bind_orders(struct core *core, struct archive *archive)
 {
+	struct binds *binds = &core->binds;
 	struct archive_place place;
-	size_t n = archive_list(archive, "orders", 0, SIZE_MAX, &place);
+	size_t n = archive_list(archive, "of", 0, SIZE_MAX, &place);
 
 	for (size_t i = 0; i < n && !archive->failed; i++) {
 		uint64_t number = 0;
@@ -165,29 +173,17 @@ static void read_orders(struct archive *archive, struct binds *binds)
 	archive_list_end(archive, &place);
 }
 
-/* After all binds. */
-void state_read_binds(struct core *core, struct archive *archive)
-{
-	struct binds *binds = &core->binds;
-
-	archive_uint64(archive, "begun", &binds->n_begun);
-	for (enum whereabouts where = 0; where < WHEREABOUTS_MAX; where++)
-		list_for_each (item, list_of(binds, where))
-			if (list_entry(item, struct bind, item)->number > binds->n_begun)
-				archive_fail(archive, EINVAL, "a bind came later than the last of all");
-	read_orders(archive, binds);
-}
-
 void state_write_binds(struct core *core, struct state_writer *writer)
 {
 	struct binds *binds = &core->binds;
-	struct archive *archive;
 
+	archive_uint64(state_begin(writer, "binds"), "begun", &binds->n_begun);
+	state_end(writer);
 	for (enum whereabouts where = 0; where < WHEREABOUTS_MAX; where++)
 		list_for_each (item, list_of(binds, where))
 			write_bind(list_entry(item, struct bind, item), where, writer);
-	archive = state_begin(writer, "binds");
-	archive_uint64(archive, "begun", &binds->n_begun);
-	write_orders(archive, &binds->orders);
+	if (list_empty(&binds->orders))
+		return;
+	write_orders(state_begin(writer, "bindOrders"), &binds->orders);
 	state_end(writer);
 }

@@ -36,10 +36,11 @@ void state_read_policy_space(struct core *core, struct archive *archive);
 void state_read_policy(struct core *core, struct archive *archive);
 void state_read_policy_pod(struct core *core, struct archive *archive);
 
-/* state-binds.c, state-resizing.c: each of them, then the numbers and orders. */
+/* state-binds.c, state-resizing.c: the number of binds, each of them, then the orders. */
 void state_write_binds(struct core *core, struct state_writer *writer);
 void state_read_bind(struct core *core, struct archive *archive);
 void state_read_binds(struct core *core, struct archive *archive);
+void state_read_bind_orders(struct core *core, struct archive *archive);
 void state_write_resizings(struct core *core, struct state_writer *writer);
 void state_read_resizing(struct core *core, struct archive *archive);
 void state_read_resize_orders(struct core *core, struct archive *archive);

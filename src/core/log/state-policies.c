@@ -270,8 +270,12 @@ void state_read_policy_space(struct core *core, struct archive *archive)
 		archive_fail(archive, EINVAL, "namespace %s is there twice", name);
 	if (!archive->failed && !(space = core_add_policy_space(core, name)))
 		archive_fail(archive, ENOMEM, "out of memory");
-	if (space)
-		archive_space(archive, space);
+	if (!space)
+		return;
+	space->book.round = 0;
+	archive_space(archive, space);
+	if (!space->book.round)
+		archive_fail(archive, EINVAL, "namespace %s without \"round\"", name);
 }
 
 static void write_space(struct policy_space *space, struct state_writer *writer)
@@ -301,6 +305,7 @@ static void archive_policies(struct archive *archive, struct policy_spaces *spac
 void state_read_policies(struct core *core, struct archive *archive)
 {
 	core->policies.known = false;
+	core->policies.nodes.generation = 0;
 	archive_policies(archive, &core->policies);
 }
 
