@@ -483,9 +483,75 @@ static void resizes_go_on_as_they_did(void **state)
 	state_try_script(&(struct script){.n_steps = 34, .prepare = prepare, .step = resize_step});
 }
 
+/* ---- members ---- */
+
+#define WHO "\"uid\":\"u\",\"namespace\":\"s\",\"name\":\"p\","
+#define WAIT(n) "{\"waits\":true,\"maySucceed\":true,\"since\":" n ",\"due\":7}"
+#define PAIR(key) "\"" key "\":[{\"key\":\"k\",\"value\":\"v\"}],"
+#define AMOUNT(key) "\"" key "\":[{\"resource\":\"cpu\",\"milli\":3}],"
+
+/* Each member of each struct, in its place. */
+static const char *const full[] = {
+	"{\"requeue\":{\"nextOrder\":9,\"lookedAt\":-1,\"reported\":true}}\n",
+	"{\"requeuePod\":{\"facts\":{" WHO "\"request\":{\"containers\":[{\"name\":\"c\"}],\"units\":1}},"
+	"\"room\":" WAIT("1") ",\"unit\":" WAIT("2") ",\"gang\":" WAIT(
+		"3") ",\"order\":8,\"asked\":true,"
+		     "\"askedAt\":4,\"rejectedAt\":-1,\"freed\":5,\"hasPlace\":true,\"requeues\":3,\"inVain\":2,"
+		     "\"notBefore\":6,\"backoff\":1000000000}}\n",
+	"{\"policies\":{\"watched\":1,\"given\":2,\"waited\":3,\"nodesGeneration\":4,\"begun\":5}}\n",
+	"{\"policyNode\":{\"name\":\"n\",\"labels\":\"a=b\\n\"}}\n",
+	"{\"policySpace\":{\"name\":\"s\",\"isRead\":true,\"changed\":true,\"lookedAt\":1,\"nodesGeneration\":2,"
+	"\"round\":3,\"stale\":true,\"freed\":4,\"gone\":[\"x\"],\"nextGone\":1}}\n",
+	"{\"policy\":{\"space\":\"s\",\"serial\":5," WHO
+	"\"created\":1,\"generation\":2,\"selectsNothing\":true,"
+	"\"requirements\":[{\"key\":\"a\",\"operator\":1,\"values\":[\"b\",\"c\"]}],\"preemptsEach\":true,"
+	"\"ignoresPrevious\":true,\"ignoresTerminating\":true,\"advance\":4,\"timeout\":3,\"keys\":[\"k\"],"
+	"\"units\":[{\"kind\":4," PAIR("nodeSelector") "\"hasMax\":true,\"max\":1," AMOUNT("maxResources")
+		PAIR("podLabels") PAIR("podAnnotations") "\"awaitsScaling\":true}]}}\n",
+	"{\"policy\":{\"space\":\"s\",\"serial\":4,\"uid\":\"w\",\"namespace\":\"s\",\"name\":\"w\",\"units\":[{}]}}\n",
+	"{\"policyPod\":{\"space\":\"s\",\"facts\":{" WHO
+	"\"node\":\"n\",\"labels\":\"a=b\\n\",\"annotations\":\"c=d\\n\"," AMOUNT(
+		"requests") "\"scheduled\":1,\"verdict\":-2,\"finished\":true,\"terminating\":true,\"priority\":-3,"
+			    "\"nominated\":true,\"ofReplicaSet\":true,\"ours\":true,\"tolerates\":true,\"hasTolerations\":true,"
+			    "\"version\":\"4\",\"cost\":2,\"costValue\":-5},\"selected\":true,\"grouped\":true,\"counts\":true,"
+			    "\"claim\":31,\"claimSerial\":5,\"forGang\":true,\"given\":-1,\"claimBegan\":1,\"claimEnds\":2,"
+			    "\"since\":[{},{\"ns\":3}],\"preempted\":4,\"waitSerial\":5,\"preempt\":6,\"round\":2,\"asked\":true,"
+			    "\"fresh\":true,\"busy\":true,\"notBefore\":7,\"forget\":8,\"text\":\"why\"}}\n",
+	"{\"binds\":{\"begun\":9}}\n",
+	"{\"bind\":{\"where\":4,\"number\":8," WHO "\"node\":\"n\",\"order\":3,\"asked\":1,\"period\":-12,"
+	"\"doubtEnds\":2,\"outcome\":3,\"error\":\"why\"}}\n",
+	"{\"bindOrders\":{\"of\":[{\"bind\":8}]}}\n",
+	"{\"resizing\":{" WHO
+	"\"node\":\"n\",\"order\":2,\"busy\":true,\"gone\":true,\"another\":true,\"seen\":\"1\","
+	"\"answer\":{\"text\":true,\"said\":\"yes\",\"applied\":true,\"reserved\":true},\"doubtful\":true,"
+	"\"unclear\":true,\"request\":\"2\",\"refusal\":\"no\",\"annotationsSize\":3,\"next\":4,"
+	"\"backoff\":200000000}}\n",
+	"{\"resizeOrders\":{\"of\":[\"u\"]}}\n",
+	"{\"ownership\":{\"owner\":2,\"holder\":\"h\",\"validUntil\":1,\"trouble\":\"t\"}}\n",
+	"{\"leadership\":{\"lastCall\":1,\"freshUntil\":2,\"period\":3,\"nodes\":[{\"name\":\"n\",\"listed\":4}]}}\n",
+};
+
+static void each_member_is_read_and_written_again(void **state)
+{
+	_cleanup_free_ char *text = NULL;
+	struct error err = {""};
+	struct core core;
+
+	core_init(&core, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(full); i++)
+		if (state_read(&core, full[i], &err) < 0)
+			fail_msg("%s: %s", full[i], err.text);
+	text = state_text(&core);
+	for (size_t i = 0; i < ARRAY_SIZE(full); i++)
+		if (!strstr(text, full[i]))
+			fail_msg("%s is not in:\n%s", full[i], text);
+	core_release(&core);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_member_is_read_and_written_again),
 		cmocka_unit_test(pods_wait_on_as_they_did),
 		cmocka_unit_test(leadership_goes_on_as_it_did),
 		cmocka_unit_test(binds_go_on_as_they_did),
