@@ -1,6 +1,7 @@
-/* What the flight recorder costs ration-scheduler: within the verb filter, at each change of the ledger, and
- * while /why and /history are answered (on the scheduler's only thread). The real functions, without HTTP and
- * API server; the linker puts __wrap_ functions with a clock around them.
+/* What recording costs ration-scheduler: the decisions and the log of events, within the verb filter and at
+ * each event of nodes and pods, and while /why and /history are answered (on the scheduler's only thread).
+ * The real functions, without HTTP and API server; the linker puts __wrap_ functions with a clock around
+ * them.
  *
  *   bench-recorder NODES PODS     8 GPUs of 15 units each; all pods but 100 are bound
  */
@@ -15,7 +16,7 @@
 #include "base/strbuf.h"
 #include "net/loop.h"
 #include "scheduler/extender.h"
-#include "scheduler/journal.h"
+#include "scheduler/event-log.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
@@ -32,11 +33,11 @@ struct timer {
 	uint64_t n;
 };
 
-static struct timer asked, filtered, changed[LEDGER_VERB_MAX];
+static struct timer filtered, logged;
 static struct timer replied;
 static size_t reply_bytes;
 static int64_t reply_began_ns;
-static ledger_listener_fn journal_listener;
+static struct core_log real_log;
 
 /* Time on a processor: what else the machine does must not count. */
 static int64_t cpu_ns(void)
@@ -57,14 +58,20 @@ static void timer_add(struct timer *timer, int64_t began_ns)
 		timer->longest_ns = spent;
 }
 
-static void (*journal_asked)(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
-
-static void on_asked(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n)
+static void on_event(void *userdata, const struct core *core, const struct core_event *event)
 {
 	int64_t began_ns = cpu_ns();
 
-	journal_asked(userdata, pod, names, n);
-	timer_add(&asked, began_ns);
+	real_log.event(userdata, core, event);
+	timer_add(&logged, began_ns);
+}
+
+static void on_output(void *userdata, const struct core_output *output)
+{
+	int64_t began_ns = cpu_ns();
+
+	real_log.output(userdata, output);
+	timer_add(&logged, began_ns);
 }
 
 void __real_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
@@ -98,14 +105,6 @@ void __wrap_http_call_reply(struct http_call *call, unsigned status, const char 
 	free(body);
 }
 
-static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event)
-{
-	int64_t began_ns = cpu_ns();
-
-	journal_listener(userdata, ledger, event);
-	timer_add(&changed[event->verb], began_ns);
-}
-
 static void must(int r, const char *what)
 {
 	if (r == 0)
@@ -119,7 +118,7 @@ static void gpu_uuid(size_t node, size_t gpu, char uuid[GPU_UUID_SIZE])
 	snprintf(uuid, GPU_UUID_SIZE, "GPU-%08zx-0000-4000-8000-%012zx", node, gpu);
 }
 
-static void add_node(struct ledger *ledger, size_t number, bool serving)
+static void add_node(struct core *core, size_t number, bool serving)
 {
 	_cleanup_node_facts_ struct node_facts facts;
 
@@ -137,7 +136,7 @@ static void add_node(struct ledger *ledger, size_t number, bool serving)
 		facts.gpus[i].mib = UNITS * 1024;
 		facts.gpus[i].healthy = true;
 	}
-	must(ledger_set_node(ledger, &facts), "ledger_set_node");
+	must(core_see_node(core, &facts), "core_see_node");
 }
 
 static void make_pod(struct pod_facts *pod, const char *kind, size_t number)
@@ -175,17 +174,17 @@ static void bind_pod(struct pod_facts *pod, size_t node, size_t gpu)
 	must(placement_add(&pod->placement, "main", uuid, 3, 0), "placement_add");
 }
 
-static void fill(struct ledger *ledger, size_t n_nodes, size_t n_pods)
+static void fill(struct core *core, size_t n_nodes, size_t n_pods)
 {
 	for (size_t i = 0; i < n_nodes; i++)
-		add_node(ledger, i, true);
+		add_node(core, i, true);
 	for (size_t i = 0; i < n_pods; i++) {
 		_cleanup_pod_facts_ struct pod_facts pod;
 
 		make_pod(&pod, i < WAITING ? "waits" : "bound", i);
 		if (i >= WAITING)
 			bind_pod(&pod, i % n_nodes, i / n_nodes % GPUS);
-		must(ledger_set_pod(ledger, &pod), "ledger_set_pod");
+		must(core_see_pod(core, &pod, 0, NS_PER_S), "core_see_pod");
 	}
 }
 
@@ -216,10 +215,9 @@ static void print(const char *what, const struct timer *timer, uint64_t n)
 
 static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
 {
-	struct timer whole = {0}, changes = {0};
+	struct timer whole = {0};
 
-	asked = filtered = (struct timer){0};
-	memset(changed, 0, sizeof(changed));
+	filtered = logged = (struct timer){0};
 	for (size_t i = 0; i < ROUNDS; i++) {
 		_cleanup_free_ char *body = question(i % 10, n_nodes);
 		int64_t began_ns = cpu_ns();
@@ -227,58 +225,52 @@ static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
 		free(extender_filter(scheduler, NULL, body, strlen(body), &(bool){false}));
 		timer_add(&whole, began_ns);
 	}
-	for (int verb = 0; verb < LEDGER_VERB_MAX; verb++) {
-		changes.ns += changed[verb].ns;
-		changes.n += changed[verb].n;
-		if (changed[verb].longest_ns > changes.longest_ns)
-			changes.longest_ns = changed[verb].longest_ns;
-	}
 	printf("filter, each of %d calls:\n", ROUNDS);
 	print("whole call", &whole, ROUNDS);
-	print("journal_asked", &asked, ROUNDS);
 	print("record_filter", &filtered, ROUNDS);
-	print("changes (drop-hold, hold)", &changes, ROUNDS);
-	printf("  recorder's share %.1f %%\n",
-		100.0 * (double)(asked.ns + filtered.ns + changes.ns) / (double)whole.ns);
+	print("log", &logged, ROUNDS);
+	printf("  share of both %.1f %%\n", 100.0 * (double)(filtered.ns + logged.ns) / (double)whole.ns);
+}
+
+static void measure_pods(struct core *core, const char *what, size_t n_nodes, bool bound)
+{
+	struct timer whole = {0};
+
+	logged = (struct timer){0};
+	for (size_t i = 0; i < ROUNDS; i++) {
+		_cleanup_pod_facts_ struct pod_facts pod;
+		int64_t began_ns;
+
+		make_pod(&pod, "comes", i);
+		if (bound)
+			bind_pod(&pod, i % n_nodes, GPUS - 1);
+		began_ns = cpu_ns();
+		must(core_see_pod(core, &pod, 0, NS_PER_S), "core_see_pod");
+		timer_add(&whole, began_ns);
+	}
+	print(what, &whole, whole.n);
+	print("  of which log", &logged, whole.n);
 }
 
 /* The life of a pod, and what nodes do. */
-static void measure_changes(struct scheduler *scheduler, size_t n_nodes)
+static void measure_events(struct scheduler *scheduler, size_t n_nodes)
 {
-	struct ledger *ledger = &scheduler->core.ledger;
-	struct timer repeated;
+	struct core *core = &scheduler->core;
+	struct timer whole = {0};
 
-	memset(changed, 0, sizeof(changed));
-	for (size_t i = 0; i < ROUNDS; i++)
-		add_node(ledger, i % n_nodes, true);
-	repeated = changed[LEDGER_SET_NODE];
-	memset(changed, 0, sizeof(changed));
+	printf("each event:\n");
+	measure_pods(core, "pod-seen, waiting", n_nodes, false);
+	measure_pods(core, "pod-seen, bound", n_nodes, true);
+	measure_pods(core, "pod-seen, nothing new", n_nodes, true);
+	logged = (struct timer){0};
 	for (size_t i = 0; i < ROUNDS; i++) {
-		_cleanup_pod_facts_ struct pod_facts pod;
-		_cleanup_placement_ struct placement placement;
-		char node[32];
+		int64_t began_ns = cpu_ns();
 
-		snprintf(node, sizeof(node), "gpu-node-%05zu", i % n_nodes);
-		make_pod(&pod, "comes", i);
-		placement_init(&placement);
-		must(ledger_set_pod(ledger, &pod), "set_pod");
-		must(ledger_choose(ledger, node, &pod, &placement), "choose");
-		must(ledger_reserve(ledger, &pod, node, &placement), "reserve");
-		ledger_confirm(ledger, pod.uid);
-		bind_pod(&pod, i % n_nodes, GPUS - 1);
-		must(ledger_set_pod(ledger, &pod), "set_pod bound");
-		must(ledger_set_pod(ledger, &pod), "set_pod again");
-		ledger_remove_pod(ledger, pod.uid);
-		add_node(ledger, i % n_nodes, false);
-		add_node(ledger, i % n_nodes, true);
+		add_node(core, i % n_nodes, true);
+		timer_add(&whole, began_ns);
 	}
-	printf("each change of the ledger:\n");
-	print("set-node, nothing new", &repeated, repeated.n);
-	print("set-node", &changed[LEDGER_SET_NODE], changed[LEDGER_SET_NODE].n);
-	print("set-pod", &changed[LEDGER_SET_POD], changed[LEDGER_SET_POD].n);
-	print("reserve", &changed[LEDGER_RESERVE], changed[LEDGER_RESERVE].n);
-	print("confirm", &changed[LEDGER_CONFIRM], changed[LEDGER_CONFIRM].n);
-	print("remove-pod", &changed[LEDGER_REMOVE_POD], changed[LEDGER_REMOVE_POD].n);
+	print("node-seen, nothing new", &whole, whole.n);
+	print("  of which log", &logged, whole.n);
 }
 
 /* Both rings full: what they hold at most is written. */
@@ -288,6 +280,8 @@ static void fill_rings(struct scheduler *scheduler, size_t n_nodes)
 		_cleanup_free_ char *body = question(i % WAITING, n_nodes < 40 ? n_nodes : 40);
 
 		free(extender_filter(scheduler, NULL, body, strlen(body), &(bool){false}));
+		event_log_follow(scheduler->event_log);
+		loop_run_once(scheduler->loop, 0);
 	}
 }
 
@@ -299,7 +293,7 @@ bool __wrap_http_call_is_gone(const struct http_call *call)
 
 static void measure_answers(struct scheduler *scheduler, size_t n_nodes)
 {
-	struct timer slices = {0};
+	struct timer forks = {0}, ends = {0};
 
 	fill_rings(scheduler, n_nodes);
 	for (int i = 0; i < 20; i++) {
@@ -313,23 +307,42 @@ static void measure_answers(struct scheduler *scheduler, size_t n_nodes)
 	for (int i = 0; i < 5; i++) {
 		int64_t began_ns = cpu_ns();
 
-		reply_began_ns = began_ns;
-		journal_answer(scheduler->journal, NULL);
-		timer_add(&slices, began_ns);
+		event_log_answer(scheduler->event_log, (struct http_call *)&replied); /* never looked at */
+		event_log_follow(scheduler->event_log);
+		timer_add(&forks, began_ns);
 		while (replied.n == (uint64_t)i) {
-			began_ns = cpu_ns();
+			reply_began_ns = began_ns = cpu_ns();
 			loop_run_once(scheduler->loop, -1);
-			timer_add(&slices, began_ns);
+			timer_add(&ends, began_ns);
 		}
 	}
-	print("/history", &replied, replied.n);
-	print("a slice of it", &slices, slices.n);
+	print("/history, until the child runs", &forks, forks.n);
+	print("/history, after it has ended", &ends, ends.n);
 	printf("    %zu bytes\n", reply_bytes);
+}
+
+/* The state at the beginning of the log, which a child writes. */
+static void begin_log(struct scheduler *scheduler)
+{
+	int64_t began_ns = cpu_ns();
+	struct timer fork_timer = {0};
+	size_t bytes = event_log_bytes(scheduler->event_log);
+
+	event_log_follow(scheduler->event_log);
+	timer_add(&fork_timer, began_ns);
+	began_ns = monotonic_ns();
+	while (event_log_bytes(scheduler->event_log) == bytes)
+		loop_run_once(scheduler->loop, 100);
+	printf("the state at the beginning:\n");
+	print("until the child runs", &fork_timer, 1);
+	printf("  the child took %.1f ms, %zu bytes\n", (double)(monotonic_ns() - began_ns) / 1e6,
+		event_log_bytes(scheduler->event_log));
 }
 
 int main(int argc, char **argv)
 {
 	static struct scheduler scheduler = {.best_nodes = 16};
+	struct core_log *log = &scheduler.core.log;
 	size_t n_nodes = argc == 3 ? strtoul(argv[1], NULL, 10) : 0,
 	       n_pods = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
 
@@ -340,17 +353,18 @@ int main(int argc, char **argv)
 	core_init(&scheduler.core, NULL);
 	must(loop_new(&scheduler.loop), "loop");
 	must(recorder_new(&scheduler.recorder), "recorder");
-	must(journal_new(&scheduler, &scheduler.journal), "journal");
+	must(event_log_new(&scheduler, &scheduler.event_log), "event log");
 	must(requeuer_new(&scheduler, &scheduler.requeuer), "requeuer");
-	fill(&scheduler.core.ledger, n_nodes, n_pods);
-	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
-	journal_listener = scheduler.core.ledger.listener;
-	scheduler.core.ledger.listener = on_change;
-	journal_asked = scheduler.core.asked;
-	scheduler.core.asked = on_asked;
+	fill(&scheduler.core, n_nodes, n_pods);
+	core_nodes_are_listed(&scheduler.core, NS_PER_S);
+	core_pods_are_listed(&scheduler.core, NS_PER_S);
 	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, GPUS, n_pods);
+	begin_log(&scheduler);
+	real_log = *log;
+	log->event = on_event;
+	log->output = on_output;
 	measure_filter(&scheduler, n_nodes);
-	measure_changes(&scheduler, n_nodes);
+	measure_events(&scheduler, n_nodes);
 	measure_answers(&scheduler, n_nodes);
 	return 0;
 }

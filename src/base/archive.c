@@ -100,7 +100,8 @@ void archive_uint64(struct archive *archive, const char *key, uint64_t *value)
 	int64_t number = *value > INT64_MAX ? -1 : (int64_t)*value;
 
 	archive_int64(archive, key, &number, -1, INT64_MAX);
-	*value = number < 0 ? UINT64_MAX : (uint64_t)number;
+	if (archive_reads(archive))
+		*value = number < 0 ? UINT64_MAX : (uint64_t)number;
 }
 
 void archive_uint32(struct archive *archive, const char *key, uint32_t *value, uint32_t max)
@@ -108,7 +109,8 @@ void archive_uint32(struct archive *archive, const char *key, uint32_t *value, u
 	int64_t number = *value;
 
 	archive_int64(archive, key, &number, 0, max);
-	*value = (uint32_t)number;
+	if (archive_reads(archive))
+		*value = (uint32_t)number;
 }
 
 void archive_int(struct archive *archive, const char *key, int *value, int min, int max)
@@ -116,7 +118,8 @@ void archive_int(struct archive *archive, const char *key, int *value, int min, 
 	int64_t number = *value;
 
 	archive_int64(archive, key, &number, min, max);
-	*value = (int)number;
+	if (archive_reads(archive))
+		*value = (int)number;
 }
 
 void archive_size(struct archive *archive, const char *key, size_t *value, size_t max)
@@ -124,7 +127,8 @@ void archive_size(struct archive *archive, const char *key, size_t *value, size_
 	int64_t number = (int64_t)*value;
 
 	archive_int64(archive, key, &number, 0, max > INT64_MAX ? INT64_MAX : (int64_t)max);
-	*value = (size_t)number;
+	if (archive_reads(archive))
+		*value = (size_t)number;
 }
 
 /* What is there of a text; NULL: nothing, or a failure. */
@@ -236,6 +240,18 @@ size_t archive_list(
 	}
 	archive->list = list;
 	return n;
+}
+
+size_t archive_room(struct archive *archive, size_t n, size_t size, void **list)
+{
+	if (!archive_reads(archive) || !n)
+		return n;
+	free(*list);
+	*list = calloc(n, size);
+	if (*list)
+		return n;
+	archive_fail(archive, ENOMEM, "out of memory");
+	return 0;
 }
 
 void archive_item(struct archive *archive, size_t i)

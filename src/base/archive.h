@@ -8,8 +8,9 @@
  *		archive_text(archive, "name", &point->name);
  *	}
  *
- * Writing omits a member that is 0, false or NULL. Reading leaves a member that is absent as it is, so that
- *the caller begins with an empty struct. Texts come from outside: numbers have bounds, lists have a maximum.
+ * Writing changes nothing in the struct, and omits a member that is 0, false or NULL. Reading leaves a member
+ *that is absent as it is, so that the caller begins with an empty struct. Texts come from outside: numbers
+ *have bounds, lists have a maximum.
  *
  * The first failure is kept, with a sentence; after it nothing is read any more, and nothing more need be
  * written. The struct may then be partly read, and can be released as usual.
@@ -74,7 +75,8 @@ void archive_size(struct archive *archive, const char *key, size_t *value, size_
 	do {                                                                                                 \
 		uint32_t archived_ = (uint32_t) * (value);                                                   \
 		archive_uint32(archive, key, &archived_, (uint32_t)(max)-1);                                 \
-		*(value) = (typeof(*(value)))archived_;                                                      \
+		if (archive_reads(archive))                                                                  \
+			*(value) = (typeof(*(value)))archived_;                                              \
 	} while (0)
 
 /* archive_text() - malloc'ed; reading releases what was there. archive_need_text() - its absence is an error.
@@ -101,6 +103,10 @@ void archive_item(struct archive *archive, size_t i);
 void archive_item_end(struct archive *archive);
 const char *archive_item_text(struct archive *archive, size_t i, const char *text);
 void archive_list_end(struct archive *archive, const struct archive_place *place);
+
+/* archive_room() - reading: room for n items of this size, zeros, in place of *list, which is freed; returns
+ * n, or 0 when out of memory. Writing: returns n. */
+size_t archive_room(struct archive *archive, size_t n, size_t size, void **list);
 
 /* archive_begin(), archive_end() - around the members of the outermost object. Reading: they do nothing. */
 void archive_begin(struct archive *archive);

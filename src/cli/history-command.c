@@ -25,14 +25,15 @@ static const struct option own_options[] = {{"help", no_argument, NULL, 'h'}};
 static const char history_usage[] =
 	"Usage: ration history [FLAG...] > FILE\n"
 	"\n"
-	"Write what the scheduler that leads has recorded, for `ration replay FILE`: the ledger at the beginning,\n"
-	"its last 20,000 changes, and the decisions made meanwhile. It has names, uids and numbers of nodes, cards\n"
-	"and pods, nothing else of them. FLAGs and needed rights are those of `ration why`.\n";
+	"Write what the scheduler that leads has recorded, for `ration replay FILE`: its state at the beginning, the\n"
+	"events since then (3 to 6 MiB of them), what it decided, and its state now. It has names, uids, numbers and\n"
+	"labels of nodes, cards and pods that ask for a GPU, nothing else of them. FLAGs and needed rights are those\n"
+	"of `ration why`.\n";
 
 static const char replay_usage[] =
 	"Usage: ration replay FILE\n"
 	"\n"
-	"Feed a history that `ration history` has written into this version's ledger, compute each decision anew,\n"
+	"Feed a history that `ration history` has written into this version's scheduler, make each decision anew,\n"
 	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
 	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
 
@@ -92,7 +93,7 @@ static int read_line(FILE *file, struct strbuf *line)
 	return line->len > 0;
 }
 
-static int replay_file(FILE *file, struct replay *replay, struct error *err)
+static int replay_file(FILE *file, struct history_replay *history, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf line;
 	int r, n;
@@ -100,7 +101,7 @@ static int replay_file(FILE *file, struct replay *replay, struct error *err)
 	strbuf_init(&line, LINE_MAX_BYTES);
 	do {
 		n = read_line(file, &line);
-		r = n > 0 ? replay_line(replay, line.data, line.len, err) : 0;
+		r = n > 0 ? history_replay_line(history, line.data, line.len, err) : 0;
 	} while (n > 0 && r == 0);
 	if (n == -EMSGSIZE)
 		return error_set(err, EFBIG, "a line is longer than %u MiB", LINE_MAX_BYTES >> 20);
@@ -108,60 +109,45 @@ static int replay_file(FILE *file, struct replay *replay, struct error *err)
 		return error_set(err, -n, "%s", strerror(-n));
 	if (r == 0 && ferror(file))
 		return error_set(err, EIO, "cannot be read: %s", strerror(errno));
-	if (r == 0 && !replay->begun)
-		return error_set(err, EINVAL, "it is empty");
-	return r;
+	return r == 0 ? history_replay_end(history, err) : r;
 }
 
-static void print_sum(const struct replay *replay)
+static void print_sum(const struct history_replay *history)
 {
-	size_t over = 0, wrong = ledger_check(&replay->ledger, &over);
+	const struct ledger *ledger = &history->replay.core.ledger;
+	size_t over = 0, wrong = ledger_check(ledger, &over);
 
-	printf("%llu changes, %llu filter answers and %llu choices of a card: all as recorded.\n",
-		(unsigned long long)replay->changes, (unsigned long long)replay->answers,
-		(unsigned long long)replay->gpus);
-	if (replay->answers_not_computed)
-		printf("%llu of the answers were not compared: too many nodes were asked about to be recorded.\n",
-			(unsigned long long)replay->answers_not_computed);
-	if (replay->plans > replay->plans_not_computed)
-		printf("%llu plans of gangs: all as recorded.\n",
-			(unsigned long long)(replay->plans - replay->plans_not_computed));
-	if (replay->plans_not_computed)
-		printf("%llu plans of gangs were not compared: too many nodes were possible to be recorded.\n",
-			(unsigned long long)replay->plans_not_computed);
-	if (replay->preemptions_not_computed)
-		printf("%llu decisions of preemption were not computed again: the history has no PodDisruptionBudgets.\n",
-			(unsigned long long)replay->preemptions_not_computed);
+	printf("%llu events and %llu decisions: all as recorded, and so is the state at the end.\n",
+		(unsigned long long)history->events, (unsigned long long)history->outputs);
 	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu cards over their total.\n",
-		replay->ledger.nodes.count, replay->ledger.pods.count, wrong, over);
+		ledger->nodes.count, ledger->pods.count, wrong, over);
 }
 
 int replay_command(int argc, char **argv)
 {
-	_cleanup_replay_ struct replay replay;
+	_cleanup_history_replay_ struct history_replay history;
 	_cleanup_fclose_ FILE *file = NULL;
 	struct error err = {""};
 	const char *path = argc == 2 ? argv[1] : "";
-	int r;
+	int r = history_replay_init(&history);
 
-	replay_init(&replay);
 	if (strcmp(path, "--help") == 0 || strcmp(path, "-h") == 0) {
 		fputs(replay_usage, stdout);
 		return EXIT_SUCCESS;
 	}
 	if (!*path || (path[0] == '-' && path[1]))
 		return complain_usage(replay_usage, NULL);
-	file = fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re");
-	r = file ? replay_file(file, &replay, &err) : error_set(&err, errno, "%s", strerror(errno));
+	file = r == 0 ? fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re") : NULL;
+	r = file ? replay_file(file, &history, &err) : error_set(&err, errno, "%s", strerror(errno));
 	if (r == 0) {
-		print_sum(&replay);
+		print_sum(&history);
 		return EXIT_SUCCESS;
 	}
 	if (r < 0) {
 		error_prefix(&err, "%.200s", path);
 		complain("ration", err.text);
 	} else {
-		printf("The first decision that comes out otherwise: %s\n", printable(err.text));
+		printf("The first difference: %s\n", printable(err.text));
 	}
 	return EXIT_FAILURE;
 }

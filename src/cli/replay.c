@@ -3,395 +3,265 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
-#include "core/placement/rank.h"
-#include "kube/history.h"
+#include "core/log/state.h"
+#include "kube/json-archive.h"
 #include "kube/json.h"
 
-#define HISTORY_VERSION 1
+#define HISTORY_VERSION 2
 #define DIFFERS 1
+#define TEXT_MAX (256u << 20) /* of a state; of the outputs of an event */
 
-void replay_init(struct replay *replay)
-{
-	*replay = (struct replay){0};
-	ledger_init(&replay->ledger);
-}
+/* ---- what the core gives ---- */
 
-static void answer_clear(struct replay_answer *answer)
+static void on_output(void *userdata, const struct core_output *output)
 {
-	free(answer->uid);
-	for (size_t i = 0; i < answer->n_best; i++)
-		free(answer->best[i]);
-	request_release(&answer->request);
-	*answer = (struct replay_answer){0};
-}
+	struct history_replay *history = userdata;
+	struct archive archive;
 
-void replay_release(struct replay *replay)
-{
-	if (!replay)
+	if (output->kind < TOLD_MAX)
 		return;
-	answer_clear(&replay->answer);
-	replay_plan_clear(&replay->plan);
-	free(replay->refused);
-	ledger_release(&replay->ledger);
+	archive_to_write(&archive, &json_archive, &history->computed);
+	archive_begin(&archive);
+	record_output(&archive, output);
+	archive_end(&archive);
+	strbuf_add(&history->computed, "\n", 1);
 }
 
-static int64_t number_of(struct json_object *object, const char *key)
+int history_replay_init(struct history_replay *history)
 {
-	int64_t number = 0;
-
-	json_whole(json_member(object, key), 0, INT64_MAX, &number);
-	return number;
+	*history = (struct history_replay){.answers = calloc(REPLAY_ANSWERS_MAX, sizeof(*history->answers))};
+	replay_init(&history->replay);
+	strbuf_init(&history->recorded, TEXT_MAX);
+	strbuf_init(&history->computed, TEXT_MAX);
+	history->replay.core.log = (struct core_log){.output = on_output, .userdata = history};
+	return history->answers ? 0 : -ENOMEM;
 }
 
-static size_t count_of(struct json_object *array)
+/* The next event begins with none of what belongs to this one. */
+static void clear_event(struct history_replay *history)
 {
-	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+	read_event_release(&history->event);
+	for (size_t i = 0; i < history->n_answers; i++)
+		read_answer_release(&history->answers[i]);
+	history->n_answers = 0;
+	history->pending = false;
+	strbuf_clear(&history->recorded);
+	strbuf_clear(&history->computed);
 }
 
-static int differs(struct error *err, const char *what, const char *recorded, const char *computed)
+void history_replay_release(struct history_replay *history)
 {
-	error_set(err, EILSEQ, "%.200s: recorded: %.120s; computed: %.120s", what, recorded, computed);
+	if (!history)
+		return;
+	clear_event(history);
+	free(history->answers);
+	strbuf_release(&history->recorded);
+	strbuf_release(&history->computed);
+	replay_release(&history->replay);
+}
+
+/* ---- comparing ---- */
+
+#define EXCERPT_BEGIN 40 /* of a line that differs only later on: its kind, then what is around the place */
+#define EXCERPT_BEFORE 40
+#define EXCERPT_AFTER 70
+
+/* What a message tells of a line of which `at` bytes are as in the other one; "nothing": it has no line. */
+static void excerpt(const char *line, size_t at, char *buf, size_t size)
+{
+	size_t len = strcspn(line, "\n");
+
+	if (!*line)
+		snprintf(buf, size, "nothing");
+	else if (at <= EXCERPT_BEGIN + EXCERPT_BEFORE)
+		snprintf(buf, size, "%.*s", (int)(len < at + EXCERPT_AFTER ? len : at + EXCERPT_AFTER), line);
+	else
+		snprintf(buf, size, "%.*s .. %.*s", EXCERPT_BEGIN, line,
+			(int)(len < at + EXCERPT_AFTER ? len - at + EXCERPT_BEFORE
+						       : EXCERPT_BEFORE + EXCERPT_AFTER),
+			line + at - EXCERPT_BEFORE);
+}
+
+/* Where the first line of both that differs begins, and in it what differs. */
+static size_t first_difference(const char *a, const char *b, size_t *ret_at)
+{
+	size_t begin = 0, i = 0;
+
+	for (; a[i] && a[i] == b[i]; i++)
+		if (a[i] == '\n')
+			begin = i + 1;
+	*ret_at = i - begin;
+	return begin;
+}
+
+static int compare(struct history_replay *history, const char *what, struct error *err)
+{
+	const char *recorded = strbuf_cstr(&history->recorded), *computed = strbuf_cstr(&history->computed);
+	char a[256], b[256];
+	size_t begin, at;
+
+	if (history->recorded.failed || history->computed.failed)
+		return error_set(
+			err, ENOMEM, "out of memory, or more than %u MiB belong together", TEXT_MAX >> 20);
+	if (strcmp(recorded, computed) == 0)
+		return 0;
+	begin = first_difference(recorded, computed, &at);
+	excerpt(recorded + begin, at, a, sizeof(a));
+	excerpt(computed + begin, at, b, sizeof(b));
+	error_set(err, EILSEQ, "%.120s: recorded: %s; computed: %s", what, a, b);
 	return DIFFERS;
 }
 
-/* Filter: what it is asked, and what it should say. */
-
-/* The names that filter was asked about; NULL if the history does not tell. The caller frees the array only.
- */
-static const char **candidates(const struct replay *replay, struct json_object *asked, size_t *ret_n)
+static void describe_event(const struct history_replay *history, char *buf, size_t size)
 {
-	const struct table *nodes = &replay->ledger.nodes;
-	size_t n = count_of(asked), cursor = 0, i = 0;
-	int64_t count = 0;
-	const char **names;
+	const struct core_event *event = &history->event.event;
+	const char *about = event->pod ? event->pod->name : event->uid ? event->uid : event->name;
+	time_t seconds = (time_t)((history->now_ns + history->clock_ns) / NS_PER_S);
+	char time[40] = "?";
+	struct tm tm;
 
-	if (!json_object_is_type(asked, json_type_array)) {
-		json_whole(asked, 0, INT64_MAX, &count);
-		if ((size_t)count != nodes->count)
-			return NULL;
-		n = nodes->count;
-	}
-	names = calloc(n + 1, sizeof(*names));
-	if (!names)
-		return NULL;
-	if (json_object_is_type(asked, json_type_array)) {
-		for (; i < n; i++) {
-			names[i] = json_string(json_object_array_get_idx(asked, i));
-			if (!names[i])
-				names[i] = "";
-		}
-	} else {
-		while (table_next(nodes, &cursor, &names[i], NULL))
-			i++;
-	}
-	*ret_n = n;
-	return names;
+	if (gmtime_r(&seconds, &tm))
+		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	snprintf(buf, size, "event %llu at %s, %s%s%.60s", (unsigned long long)history->events, time,
+		core_event_kind_text(event->kind), about ? " of " : "", about ? about : "");
 }
 
-static int answer_compute(struct replay *replay, const struct pod_facts *pod, const char **names, size_t n)
+/* The event that was read happens now, and what the core gave is compared. */
+static int happen(struct history_replay *history, struct error *err)
 {
-	_cleanup_free_ const struct node_ledger **fitting = calloc(n + 1, sizeof(*fitting));
-	struct replay_answer *answer = &replay->answer;
-	size_t best = replay->best_nodes ? replay->best_nodes : SIZE_MAX;
-
-	if (!fitting)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		int reject_reason = ledger_choose(&replay->ledger, names[i], pod, NULL);
-
-		if (reject_reason < 0)
-			return reject_reason;
-		if (reject_reason == FITS)
-			fitting[answer->n_fitting++] = ledger_node(&replay->ledger, names[i]);
-		else
-			answer->reject_reasons[reject_reason]++;
-	}
-	if (rank_nodes(&replay->ledger, fitting, answer->n_fitting, best, pod) < 0)
-		return -ENOMEM;
-	for (; answer->n_best < answer->n_fitting && answer->n_best < best &&
-		answer->n_best < REPLAY_BEST_MAX;
-		answer->n_best++) {
-		answer->best[answer->n_best] = strdup(fitting[answer->n_best]->facts.name);
-		if (!answer->best[answer->n_best])
-			return -ENOMEM;
-	}
-	answer->computed = true;
-	return 0;
-}
-
-static int take_asked(struct replay *replay, struct json_object *line, struct error *err)
-{
-	_cleanup_pod_facts_ struct pod_facts pod;
-	_cleanup_free_ const char **names = NULL;
-	size_t n = 0;
-	int r = history_pod_facts_from_json(json_member(line, "pod"), &pod, err);
-
-	if (r < 0)
-		return r;
-	answer_clear(&replay->answer);
-	replay->answer.uid = strdup(pod.uid);
-	if (!replay->answer.uid || request_copy(&pod.request, &replay->answer.request) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	names = candidates(replay, json_member(line, "asked"), &n);
-	if (names && answer_compute(replay, &pod, names, n) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	return 0;
-}
-
-/* Of nodes that its level does not give a pod the history has the number only: they are not asked again. It
- * is the last of the reasons. */
-static size_t count_without_level(struct json_object *reasons)
-{
-	size_t n = count_of(reasons);
-	const char *last = n ? json_member_string(json_object_array_get_idx(reasons, n - 1), "reason") : NULL;
-	char level[64];
-
-	reject_reason_text(REJECT_POLICY_UNIT, &(struct request){0}, level, sizeof(level));
-	return last && strcmp(last, level) == 0 ? n - 1 : n;
-}
-
-static int compare_reasons(
-	const struct replay_answer *answer, const char *what, struct json_object *reasons, struct error *err)
-{
-	size_t n = 0;
-
-	for (int reject_reason = FITS + 1; reject_reason < REJECT_MAX; reject_reason++) {
-		char text[64], computed[96], recorded[160] = "nothing";
-		struct json_object *reason = json_object_is_type(reasons, json_type_array)
-						     ? json_object_array_get_idx(reasons, n)
-						     : NULL;
-
-		if (!answer->reject_reasons[reject_reason])
-			continue;
-		n++;
-		reject_reason_text((enum reject_reason)reject_reason, &answer->request, text, sizeof(text));
-		snprintf(computed, sizeof(computed), "%s (%u nodes)", text,
-			answer->reject_reasons[reject_reason]);
-		if (json_member_string(reason, "reason"))
-			snprintf(recorded, sizeof(recorded), "%.100s (%lld nodes)",
-				json_member_string(reason, "reason"), (long long)number_of(reason, "nodes"));
-		if (strcmp(recorded, computed) != 0)
-			return differs(err, what, recorded, computed);
-	}
-	return count_without_level(reasons) > n ? differs(err, what, "more reasons", "fewer reasons") : 0;
-}
-
-static int compare_best(
-	const struct replay_answer *answer, const char *what, struct json_object *nodes, struct error *err)
-{
-	if (count_of(nodes) != answer->n_best)
-		return differs(err, what, "another number of nodes offered", "see the number that fit");
-	for (size_t i = 0; i < answer->n_best; i++) {
-		const char *name = json_member_string(json_object_array_get_idx(nodes, i), "name");
-
-		if (!name || strcmp(name, answer->best[i]) != 0)
-			return differs(err, what, name ? name : "?", answer->best[i]);
-	}
-	return 0;
-}
-
-static void describe(struct json_object *line, const char *kind, char *buf, size_t size)
-{
-	const char *namespace_ = json_member_string(line, "namespace"),
-		   *name = json_member_string(line, "name");
-	const char *time = json_member_string(line, "time");
-
-	snprintf(buf, size, "%lld at %.40s, %s of pod %.60s/%.60s", (long long)number_of(line, "number"),
-		time ? time : "?", kind, namespace_ ? namespace_ : "?", name ? name : "?");
-}
-
-/* Who has to go is decided by PodDisruptionBudgets and labels too, which a history does not have. */
-static bool is_of_preemption(const char *kind)
-{
-	return strcmp(kind, "preempt") == 0 || strncmp(kind, "evict-", 6) == 0;
-}
-
-static int take_decision(struct replay *replay, struct json_object *line, struct error *err)
-{
-	const struct replay_answer *answer = &replay->answer;
-	const char *kind = json_member_string(line, "decision"), *uid = json_member_string(line, "uid");
-	char what[256], recorded[32], computed[32];
+	char what[160];
 	int r;
 
-	replay->preemptions_not_computed += kind && is_of_preemption(kind);
-	if (!kind || strcmp(kind, "filter") != 0 || !answer->uid || !uid || strcmp(uid, answer->uid) != 0)
+	if (!history->pending)
 		return 0;
-	replay->answers++;
-	if (!answer->computed) {
-		replay->answers_not_computed++;
-		return 0;
-	}
-	describe(line, "filter", what, sizeof(what));
-	snprintf(recorded, sizeof(recorded), "%lld nodes fit", (long long)number_of(line, "fitting"));
-	snprintf(computed, sizeof(computed), "%zu nodes fit", answer->n_fitting);
-	if (strcmp(recorded, computed) != 0)
-		return differs(err, what, recorded, computed);
-	r = compare_best(answer, what, json_member(line, "nodes"), err);
+	if (history->event.event.now_ns)
+		history->now_ns = history->event.event.now_ns;
+	history->events++;
+	strbuf_clear(&history->computed);
+	describe_event(history, what, sizeof(what));
+	r = replay_event(&history->replay, &history->event, history->answers, history->n_answers, err);
 	if (r == 0)
-		r = compare_reasons(answer, what, json_member(line, "reasons"), err);
-	/* The pod's next answer may be its gang's, which is not computed from a question. */
-	answer_clear(&replay->answer);
+		r = compare(history, what, err);
+	else
+		error_prefix(err, "%s", what);
+	clear_event(history);
 	return r;
 }
 
-/* Changes: where a GPU is taken, the choice is made again. */
+/* ---- lines ---- */
 
-static const char *gpu_text(const struct placement *placement)
+static int take_first_line(struct history_replay *history, struct json_object *line, struct error *err)
 {
-	return placement->n_containers && placement->containers[0].n_gpus
-		       ? placement->containers[0].gpus[0].uuid
-		       : "no card";
-}
+	int64_t version = 0;
 
-static int choose_again(
-	struct replay *replay, const struct ledger_event *event, struct placement *ret_placement)
-{
-	struct ledger *ledger = &replay->ledger;
-	const struct ledger_pod *pod = ledger_pod(ledger, event->key);
-	const struct gang_slot *slot = event->verb == LEDGER_HOLD
-					       ? replay_plan_slot(&replay->plan, event->key)
-					       : NULL;
-
-	if (slot && slot->node && strcmp(slot->node->facts.name, event->on) == 0)
-		return placement_copy(&slot->placement, ret_placement);
-	if (slot && replay->plan.computed)
-		return REJECT_FULL;
-	if (event->verb == LEDGER_RESERVE && pod && pod->occupancy == OCCUPANCY_TENTATIVE &&
-		pod->has_placement && strcmp(pod->node, event->on) == 0 &&
-		!(replay->refused && strcmp(replay->refused, event->key) == 0))
-		return placement_copy(&pod->placement, ret_placement);
-	return ledger_choose(ledger, event->on, event->pod, ret_placement);
-}
-
-static int compare_choice(
-	struct replay *replay, struct json_object *line, const struct ledger_event *event, struct error *err)
-{
-	_cleanup_placement_ struct placement placement;
-	char what[256], text[64];
-	int r;
-
-	placement_init(&placement);
-	r = choose_again(replay, event, &placement);
-	if (r < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	replay->gpus++;
-	if (r == FITS && placement_equal(&placement, event->placement))
-		return 0;
-	snprintf(what, sizeof(what), "%lld, %s of pod %.60s/%.60s on node %.80s",
-		(long long)number_of(line, "number"), event->verb == LEDGER_HOLD ? "hold" : "bind",
-		event->pod->namespace_, event->pod->name, event->on);
-	return differs(err, what, gpu_text(event->placement),
-		r == FITS ? gpu_text(&placement)
-			  : reject_reason_text(
-				    (enum reject_reason)r, &event->pod->request, text, sizeof(text)));
-}
-
-/* What a gang's pod holds by a plan that could not be made again is not known. */
-static bool is_choice(const struct replay *replay, const struct ledger_event *event)
-{
-	return event->verb == LEDGER_RESERVE ||
-	       (event->verb == LEDGER_HOLD &&
-		       (replay->plan.computed || !replay_plan_slot(&replay->plan, event->key)));
-}
-
-static int take_plan(struct replay *replay, struct json_object *line, struct error *err)
-{
-	const char *gang = json_member_string(line, "plan"), *time = json_member_string(line, "time");
-	char what[256], recorded[48], computed[48];
-	int placed = replay_plan_compute(&replay->ledger, line, &replay->plan, err);
-
-	if (placed < 0)
-		return placed;
-	replay->plans++;
-	replay->plans_not_computed += !replay->plan.computed;
-	if (!replay->plan.computed || number_of(line, "placed") == placed)
-		return 0;
-	snprintf(what, sizeof(what), "%lld at %.40s, plan of gang %.120s",
-		(long long)number_of(line, "number"), time ? time : "?", gang ? gang : "?");
-	snprintf(recorded, sizeof(recorded), "%lld pods have room", (long long)number_of(line, "placed"));
-	snprintf(computed, sizeof(computed), "%d pods have room", placed);
-	return differs(err, what, recorded, computed);
-}
-
-static int apply(struct replay *replay, const struct ledger_event *event)
-{
-	int r = ledger_apply(&replay->ledger, event);
-
-	free(replay->refused);
-	replay->refused = NULL;
-	if (event->verb == LEDGER_RESERVE && r == -ENOSPC) {
-		replay->refused = strdup(event->key);
-		if (!replay->refused)
-			return -ENOMEM;
-	}
-	return r;
-}
-
-static int take_event(struct replay *replay, struct json_object *line, struct error *err)
-{
-	struct history_event read;
-	int r = history_event_from_json(line, &read, err);
-
-	if (r >= 0 && read.event.verb != LEDGER_HOLD && read.event.verb != LEDGER_DROP_HOLD)
-		replay_plan_clear(&replay->plan);
-	if (r >= 0 && is_choice(replay, &read.event))
-		r = compare_choice(replay, line, &read.event, err);
-	if (r == 0) {
-		replay->changes++;
-		/* It may have failed then, and then fails now. */
-		if (apply(replay, &read.event) == -ENOMEM)
-			r = error_set(err, ENOMEM, "out of memory");
-	}
-	history_event_release(&read);
-	return r;
-}
-
-static int take_first_line(struct replay *replay, struct json_object *line, struct error *err)
-{
-	if (number_of(line, "history") != HISTORY_VERSION)
+	if (json_whole(json_member(line, "history"), 0, INT64_MAX, &version) < 0 ||
+		version != HISTORY_VERSION)
 		return error_set(err, EINVAL,
 			"the first line is not that of a history of version %d: make one with `ration history`",
 			HISTORY_VERSION);
-	replay->best_nodes = (size_t)number_of(line, "bestNodes");
-	replay->begun = true;
+	json_whole(json_member(line, "clock"), INT64_MIN / 2, INT64_MAX / 2, &history->clock_ns);
+	history->phase = REPLAY_STATE;
 	return 0;
 }
 
-static int take_line(struct replay *replay, struct json_object *line, struct error *err)
+static int failure(const struct archive *archive, struct error *err)
 {
-	if (!replay->begun)
-		return take_first_line(replay, line, err);
-	if (json_member(line, "restoreNode"))
-		return history_restore_node(&replay->ledger, json_member(line, "restoreNode"), err);
-	if (json_member(line, "restorePod"))
-		return history_restore_pod(&replay->ledger, json_member(line, "restorePod"), err);
-	if (json_member(line, "event"))
-		return take_event(replay, line, err);
-	if (json_member(line, "decision"))
-		return take_decision(replay, line, err);
-	replay_plan_clear(&replay->plan);
-	if (json_member(line, "plan"))
-		return take_plan(replay, line, err);
-	if (json_member(line, "asked"))
-		return take_asked(replay, line, err);
-	return error_set(err, EINVAL, "neither a change nor a decision");
+	return error_set(err, -archive->failed, "%s", archive->error.text);
 }
 
-int replay_line(struct replay *replay, const char *text, size_t len, struct error *err)
+static int take_answer(struct history_replay *history, struct archive *archive, struct error *err)
+{
+	if (history->n_answers == REPLAY_ANSWERS_MAX || !history->pending)
+		return error_set(err, EINVAL, "an answer without an event, or too many for one");
+	read_answer(archive, &history->answers[history->n_answers++]);
+	return archive->failed ? failure(archive, err) : 0;
+}
+
+static int add_state_line(void *userdata, const struct strbuf *line)
+{
+	struct strbuf *lines = userdata;
+
+	strbuf_add(lines, line->data, line->len);
+	return strbuf_add(lines, "\n", 1);
+}
+
+static int take_end(struct history_replay *history, struct error *err)
+{
+	int r = happen(history, err);
+
+	history->phase = REPLAY_END;
+	if (r == 0 &&
+		core_write_state(&history->replay.core, &json_archive, add_state_line, &history->computed))
+		r = error_set(err, ENOMEM, "out of memory");
+	return r;
+}
+
+static int take_line(struct history_replay *history, struct json_object *line, const char *text, size_t len,
+	struct error *err)
+{
+	struct archive archive;
+	int r;
+
+	if (history->phase == REPLAY_HEAD)
+		return take_first_line(history, line, err);
+	archive_to_read(&archive, &json_archive, line);
+	if (history->phase == REPLAY_END) {
+		strbuf_add(&history->recorded, text, len);
+		strbuf_add(&history->recorded, "\n", 1);
+		return 0;
+	}
+	if (json_member(line, "end"))
+		return take_end(history, err);
+	if (json_member(line, "gave")) {
+		history->outputs++;
+		strbuf_add(&history->recorded, text, len);
+		strbuf_add(&history->recorded, "\n", 1);
+		return history->pending ? 0 : error_set(err, EINVAL, "a decision without an event");
+	}
+	if (json_member(line, "told"))
+		return take_answer(history, &archive, err);
+	if (!json_member(line, "event"))
+		return history->phase == REPLAY_STATE
+			       ? core_read_state_line(&history->replay.core, &json_archive, line, err)
+			       : error_set(err, EINVAL, "neither an event nor what belongs to one");
+	history->phase = REPLAY_EVENTS;
+	r = happen(history, err);
+	if (r)
+		return r;
+	history->pending = true;
+	read_event(&archive, &history->event);
+	return archive.failed ? failure(&archive, err) : 0;
+}
+
+int history_replay_line(struct history_replay *history, const char *text, size_t len, struct error *err)
 {
 	_cleanup_json_ struct json_object *line = NULL;
 	int r;
 
-	replay->lines++;
+	history->lines++;
+	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
 	r = json_parse(text, len, &line, err);
 	if (r >= 0)
-		r = take_line(replay, line, err);
+		r = take_line(history, line, text, len, err);
 	if (r < 0)
-		error_prefix(err, "line %llu", (unsigned long long)replay->lines);
+		error_prefix(err, "line %llu", (unsigned long long)history->lines);
 	return r;
+}
+
+int history_replay_end(struct history_replay *history, struct error *err)
+{
+	if (history->phase == REPLAY_HEAD)
+		return error_set(err, EINVAL, "it is empty");
+	if (history->phase != REPLAY_END)
+		return error_set(
+			err, EINVAL, "it ends in the middle: the history was not written to its end");
+	return compare(history, "the state at the end", err);
 }

@@ -1,43 +1,41 @@
-/* replay.h - a recorded history (kube/history.h) fed into a ledger again, each decision computed anew and
- * compared with what was recorded. */
+/* replay.h - a history that `ration history` has written, fed into the core of this version again: each
+ * decision is made anew and compared with what was recorded. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/replay-plan.h"
-#include "model/facts.h"
-
-#define REPLAY_BEST_MAX 16
+#include "base/strbuf.h"
+#include "core/log/replay.h"
 
 struct error;
 
-/* What filter should answer, computed when it is asked. */
-struct replay_answer {
-	char *uid;     /* of the pod; NULL: nothing is expected */
-	bool computed; /* false: the history does not say which nodes were asked about */
-	size_t n_fitting, n_best;
-	char *best[REPLAY_BEST_MAX]; /* names: what comes next may take the node away */
-	struct request request;
-	uint32_t reject_reasons[REJECT_MAX];
+#define REPLAY_ANSWERS_MAX 4096 /* of the caller, during one event */
+
+/* What is read: the first line, the state at the beginning, the events, the state at the end. */
+enum replay_phase { REPLAY_HEAD, REPLAY_STATE, REPLAY_EVENTS, REPLAY_END };
+
+struct history_replay {
+	struct replay replay;
+	enum replay_phase phase;
+	bool pending;		 /* an event was read, and happens when all that belongs to it was */
+	struct read_event event; /* ... this one */
+	struct read_answer *answers;
+	size_t n_answers;
+	struct strbuf recorded,
+		computed; /* lines: outputs of the event; then, of the whole state at the end */
+	int64_t clock_ns; /* what its monotonic times lack to those since 1970 */
+	int64_t now_ns;	  /* the last time that an event has named */
+	uint64_t lines, events, outputs;
 };
 
-struct replay {
-	struct ledger ledger;
-	size_t best_nodes; /* filter's K */
-	bool begun;	   /* the first line was read */
-	struct replay_answer answer;
-	char *refused; /* uid: the last change could not reserve what this pod holds; GPUs are chosen anew */
-	struct replay_plan plan; /* of a gang, while its pods are given what they hold */
-	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, gpus;
-	uint64_t plans, plans_not_computed;
-};
+int history_replay_init(struct history_replay *history);     /* -ENOMEM */
+void history_replay_release(struct history_replay *history); /* accepts NULL */
+#define _cleanup_history_replay_ _cleanup_(history_replay_release)
 
-void replay_init(struct replay *replay);
-void replay_release(struct replay *replay); /* accepts NULL */
-#define _cleanup_replay_ _cleanup_(replay_release)
-
-/* replay_line() - the next line. Returns 0; 1 with a sentence for the first decision that comes out otherwise
- * than recorded; -EINVAL with a sentence for what is no history. */
-int replay_line(struct replay *replay, const char *text, size_t len, struct error *err);
+/* history_replay_line() - the next line. history_replay_end() - there is none. Both return 0; 1 with a
+ * sentence for the first event that comes out otherwise than recorded; -EINVAL, -ENOMEM with a sentence for
+ * what is no history. */
+int history_replay_line(struct history_replay *history, const char *text, size_t len, struct error *err);
+int history_replay_end(struct history_replay *history, struct error *err);

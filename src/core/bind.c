@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/events-internal.h"
 #include "core/events.h"
 #include "core/policies.h"
 #include "core/registry/node-ledger.h"
@@ -96,6 +97,9 @@ static void give_order(struct core *core, struct bind *bind, enum bind_order ord
 {
 	bind->order = order;
 	list_append(&core->binds.orders, &bind->order_item);
+	core_tell(core, &(struct core_output){GAVE_BIND_ORDER, .bind = bind->number, .uid = bind->what.uid,
+				.name = bind->what.node, .outcome = (int)order,
+				.text = order == BIND_ANSWER ? bind->error.text : NULL});
 	if (order == BIND_ANSWER) {
 		list_append(&core->binds.ended, &bind->item);
 		return;
@@ -138,7 +142,10 @@ static bool is_abandoned(const struct core *core, const struct bind *bind)
 {
 	const struct bind_ops *ops = &core->binds.ops;
 
-	return ops->caller_is_gone && ops->caller_is_gone(ops->userdata, bind);
+	if (!ops->caller_is_gone || !ops->caller_is_gone(ops->userdata, bind))
+		return false;
+	core_tell(core, &(struct core_output){TOLD_CALLER_GONE, .bind = bind->number});
+	return true;
 }
 
 /* Refuses a bind of which nothing may come any more. */
@@ -165,6 +172,12 @@ static int write_binding(struct core *core, struct bind *bind, const struct pod_
 	bool forming = placement && gangs_is_forming(&core->gangs, bind->what.uid);
 
 	bind->text = ops->write_binding(ops->userdata, bind, facts, placement, forming, err);
+	if (bind->text)
+		core_tell(core, &(struct core_output){GAVE_BINDING, .bind = bind->number,
+					.placement = placement, .yes = forming});
+	else
+		core_tell(core,
+			&(struct core_output){TOLD_NO_BINDING, .bind = bind->number, .text = err->text});
 	return bind->text ? 0 : -ENOMEM;
 }
 
@@ -371,6 +384,9 @@ static void advance(struct core *core, int64_t now_ns)
 
 int core_bind(struct core *core, struct bind_target *target, void *caller, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_BIND, now_ns, .uid = target->uid,
+			      .namespace_ = target->namespace_, .name = target->name, .text = target->node});
 	struct bind *bind = calloc(1, sizeof(*bind));
 	struct error lost = {0};
 
@@ -417,6 +433,8 @@ static void requeue_those_of(struct core *core, const char *node)
 
 void core_node_listed(struct core *core, struct bind *bind, const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_BIND_LISTED, now_ns, .bind = bind->number, .text = why});
 	struct error err = {0};
 
 	land(core, bind);
@@ -434,6 +452,9 @@ void core_node_listed(struct core *core, struct bind *bind, const char *why, int
 void core_bind_pod_read(
 	struct core *core, struct bind *bind, const struct pod_facts *facts, const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){
+			      CORE_BIND_POD_READ, now_ns, .bind = bind->number, .pod = facts, .text = why});
 	land(core, bind);
 	if (!facts)
 		refuse(core, bind, BIND_POD_UNREADABLE, why);
@@ -451,6 +472,9 @@ void core_bind_pod_read(
 void core_binding_answered(
 	struct core *core, struct bind *bind, enum binding_outcome outcome, const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_BINDING_ANSWERED, now_ns, .bind = bind->number,
+			      .outcome = (int)outcome, .text = why});
 	struct error err = {0};
 
 	land(core, bind);
@@ -471,6 +495,8 @@ void core_binding_answered(
 
 void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_BIND_NOT_ASKED, now_ns, .bind = bind->number, .text = why});
 	land(core, bind);
 	if (bind->order == BIND_LIST_NODE) {
 		leadership_end(&core->leadership, bind->what.node, bind->leadership_period, false, now_ns);
@@ -484,9 +510,11 @@ void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, 
 
 void core_bind_is_answered(struct core *core, struct bind *bind)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_BIND_ANSWERED, .bind = bind->number});
 	core->binds.n_open--;
-	list_remove(&bind->item);
 	bind->caller = NULL;
+	list_remove(&bind->item);
 	if (bind->outcome == BIND_IN_DOUBT)
 		list_append(&core->binds.doubtful, &bind->item);
 	else
@@ -503,6 +531,7 @@ int64_t core_doubts_end_ns(const struct core *core)
 
 void core_end_doubts(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_DOUBTS_END, now_ns});
 	/* Without a watch nothing tells yet whether the Binding was applied. */
 	while (core->following && core_doubts_end_ns(core) <= now_ns) {
 		struct bind *bind = list_entry(core->binds.doubtful.next, struct bind, item);

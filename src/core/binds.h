@@ -59,7 +59,7 @@ struct bind {
 
 /* What a bind asks of the caller at once. All but write_binding may be NULL. None may change the core. */
 struct bind_ops {
-	/* A GPU is about to be reserved: for the checks of the simulation. */
+	/* A GPU is about to be held or reserved: for the checks of the simulation. */
 	void (*about_to_reserve)(void *userdata);
 	/* The Binding as text, malloc'ed; NULL with a sentence. placement NULL: the pod asks for no GPU.
 	 * forming: its gang has not started. */

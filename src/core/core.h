@@ -11,6 +11,7 @@
 #include "core/evictions.h"
 #include "core/gang/gang.h"
 #include "core/leadership.h"
+#include "core/log/event.h"
 #include "core/policy-spaces.h"
 #include "core/preemption/budget.h"
 #include "core/registry/ledger.h"
@@ -26,15 +27,13 @@ struct core {
 	struct leadership leadership;
 	struct binds binds;
 	struct resizings resizings;
-	struct budgets budgets; /* the caller keeps them as the API server shows them */
+	struct budgets budgets;
 	struct evictions evictions;
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
-	bool following;			/* the watch of pods is open: the caller sets it */
-	int64_t heard_ns; /* until when it has told all, by the clock; 0: it is not open. The caller sets it
-			   */
-	/* Called before filter chooses, for recordings. May be NULL. */
-	void (*asked)(void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
-	void *asked_data;
+	bool following;			/* the watch of pods is open */
+	int64_t heard_ns;		/* until when it has told all, by the clock; 0: it is not open */
+	struct core_log log; /* who is told what comes in and goes out; empty: nobody. The caller sets it */
+	unsigned depth;	     /* of events: what follows inside of one is no event of its own */
 	struct list gang_orders;  /* struct gang_order: for the caller */
 	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not */
 	uint64_t gangs_looked_at; /* the ledger's generation then */

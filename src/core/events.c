@@ -7,9 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/bind.h"
-#include "core/evicting.h"
+#include "core/events-internal.h"
 #include "core/policies.h"
-#include "core/preempt.h"
 #include "core/resizing.h"
 
 /* No answer of the API server is that late: our requests wait 5 s at most. */
@@ -78,6 +77,8 @@ void core_follow_gangs(struct core *core, int64_t now_ns)
 			bind_turn_away(core, order->uid);
 		} else {
 			list_append(&core->gang_orders, &order->item);
+			core_tell(core, &(struct core_output){GAVE_GANG_ORDER, .uid = order->uid,
+						.outcome = (int)order->kind});
 			continue;
 		}
 		gang_order_free(order);
@@ -106,12 +107,19 @@ void core_look_at_gangs_within(struct core *core, int64_t delay_ns, int64_t now_
 
 void core_gangs_may_look(struct core *core, int64_t now_ns)
 {
-	if (core->gangs.by_uid.count && core->gangs_looked_at != core->ledger.generation)
-		core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
+	_event_ struct core *event = NULL;
+	int64_t due_ns = now_ns + CORE_LOOK_DELAY_NS;
+
+	if (!core->gangs.by_uid.count || core->gangs_looked_at == core->ledger.generation ||
+		(core->gangs_look_ns && core->gangs_look_ns <= due_ns))
+		return;
+	event = core_begin(core, &(struct core_event){CORE_GANGS_MAY_LOOK, now_ns});
+	core->gangs_look_ns = due_ns;
 }
 
 void core_look_at_gangs(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_GANGS_LOOK, now_ns});
 	bool leads = core_is_ready(core) && ownership_may_plan(&core->ownership, NULL) == 0;
 	int64_t again_ns;
 
@@ -153,6 +161,7 @@ static void forget_gang_pod(struct core *core, const char *uid, bool ended, int6
 enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod, const char *const *names,
 	size_t n, int64_t now_ns, const char **ret_node, const char **ret_text)
 {
+	const struct ledger_pod *held;
 	enum gang_answer answer;
 
 	/* kube-scheduler may know before our watch that a pod has left its gang. */
@@ -164,6 +173,11 @@ enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod
 	core_follow_gangs(core, now_ns);
 	if (answer == GANG_NONE)
 		return answer;
+	/* A call of bind for this pod that was turned away just now took its hold along, and the node's name.
+	 */
+	held = ledger_pod(&core->ledger, pod->uid);
+	if (*ret_node && !(*ret_node = held ? held->node : NULL))
+		answer = GANG_WAIT;
 	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);
 	return answer;
 }
@@ -230,6 +244,8 @@ static void end_hold_on_new_verdict(struct core *core, const char *uid, uintptr_
 
 int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t verdict, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_POD_SEEN, now_ns, .pod = facts, .number = (int64_t)verdict});
 	int gang = core_see_gang_pod(core, facts, true, now_ns), r;
 
 	if (request_is_empty(&facts->request) && !ledger_pod(&core->ledger, facts->uid))
@@ -266,6 +282,8 @@ static int assume_running(struct core *core, const char *uid)
 
 int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_POD_GONE, now_ns, .uid = uid, .yes = shown});
 	int r = shown ? 0 : assume_running(core, uid), forgotten = forget_pod(core, uid, false, now_ns);
 
 	return r < 0 ? r : forgotten;
@@ -292,6 +310,7 @@ static bool is_resized(const struct ledger_pod *known, const struct pod_facts *f
 
 int core_show_pod(struct core *core, const struct pod_facts *facts)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_POD_SHOWN, .pod = facts});
 	const struct ledger_pod *known;
 
 	/* A pod that asks for something impossible has what the kubelet gave it. */
@@ -335,6 +354,7 @@ static void count_failed_pods(struct core *core, int64_t now_ns)
 
 void core_nodes_are_listed(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_NODES_LISTED, now_ns});
 	core->nodes_listed = true;
 	count_failed_pods(core, now_ns);
 	core_follow_nominations(core, now_ns);
@@ -353,7 +373,7 @@ static size_t find_waiting(struct core *core, int64_t now_ns)
 			continue;
 		if (requeue_list_found_waiting(&core->requeues, &pod->facts, now_ns) < 0)
 			lost++;
-		else if (core_may_evict_for(core, &pod->facts))
+		else if (core_may_evict_for(core, &pod->facts) && !gangs_rules_out(&core->gangs, &pod->facts))
 			requeue_list_may_evict(&core->requeues, pod->facts.uid);
 	}
 	return lost;
@@ -361,6 +381,7 @@ static size_t find_waiting(struct core *core, int64_t now_ns)
 
 size_t core_pods_are_listed(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_PODS_LISTED, now_ns});
 	size_t lost = core->pods_listed ? 0 : find_waiting(core, now_ns);
 
 	core->pods_listed = true;
@@ -378,6 +399,9 @@ bool core_is_unlisted(const struct ledger_pod *pod)
 bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified what,
 	const struct pod_facts *facts, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_POD_VERIFIED, now_ns, .uid = uid, .outcome = what,
+			      .pod = what == POD_ENDED || what == POD_IS_THERE ? facts : NULL});
 	const struct ledger_pod *known = ledger_pod(&core->ledger, uid);
 	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
 
@@ -396,6 +420,7 @@ bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified 
 
 void core_tick(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_TICK, now_ns});
 	uintptr_t second = (uintptr_t)(now_ns / NS_PER_S);
 	const char *uid;
 	void *since;

@@ -19,6 +19,22 @@
 void core_init(struct core *core, const struct gang_rules *rules);
 void core_release(struct core *core);
 
+/* core_see_node(), core_node_is_gone(), core_hear_agent(), core_set_agent_lost() - as the functions of
+ * registry/ledger.h: ledger_set_node() and so on. */
+int core_see_node(struct core *core, const struct node_facts *facts);
+void core_node_is_gone(struct core *core, const char *name, const char *uid);
+void core_hear_agent(struct core *core, const char *node, int64_t heard_ns);
+void core_set_agent_lost(struct core *core, const char *node, bool lost);
+
+/* core_set_watch() - whether the watch of pods is open, and until when it has told all, by the clock; 0: it
+ * is not open. core_set_ownership() - what the Lease of the ledger says. core_note_call() - kube-scheduler
+ * asks; another: not surely the process that asked last (leadership.h). core_drop_hold() - what filter held
+ * for the pod is not needed. */
+void core_set_watch(struct core *core, bool following, int64_t heard_ns);
+void core_set_ownership(struct core *core, const struct ownership *ownership);
+void core_note_call(struct core *core, bool another, int64_t now_ns);
+void core_drop_hold(struct core *core, const char *uid);
+
 /* core_see_pod() - the watch shows the pod. verdict: a number that changes when kube-scheduler says anew that
  * the pod is unschedulable; 0 if it does not say so. -ENOMEM: the pod was not taken. */
 int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t verdict, int64_t now_ns);
@@ -48,24 +64,30 @@ bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified 
 /* core_tick() - once a second: what ends by time. */
 void core_tick(struct core *core, int64_t now_ns);
 
-/* core_see_gang_pod() - as gangs_see_pod(): another question than the watch's shows the pod (listed false).
- * core_filter_gang() - filter for a pod of a gang; as gangs_filter(). GANG_NONE: like any pod.
- * core_fail_gang() - the gang of this pod cannot be bound as it stands. */
-int core_see_gang_pod(struct core *core, const struct pod_facts *facts, bool listed, int64_t now_ns);
-enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod, const char *const *names,
-	size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);
-void core_fail_gang(struct core *core, const char *uid, const char *why, int64_t now_ns);
-
-/* core_look_at_gangs_within() - a look at the gangs is due after this delay at the latest.
- * core_look_at_gangs() - the look. Afterwards, and whenever the ledger may have changed, the caller arms a
- * timer for gangs_look_ns. core_gangs_may_look() - the ledger may have changed. */
+/* core_look_at_gangs() - afterwards, and whenever the ledger may have changed, the caller arms a timer for
+ * gangs_look_ns. core_gangs_may_look() - the ledger may have changed. */
 #define CORE_LOOK_DELAY_NS (INT64_C(50) * 1000 * 1000) /* one look for a burst of events */
-void core_look_at_gangs_within(struct core *core, int64_t delay_ns, int64_t now_ns);
 void core_gangs_may_look(struct core *core, int64_t now_ns);
 void core_look_at_gangs(struct core *core, int64_t now_ns);
 
+/* core_see_budget() - takes it over in any case; -ENOMEM: it is lost. core_budget_is_gone() - unknown ones
+ * are ignored. */
+int core_see_budget(struct core *core, struct budget *budget);
+void core_budget_is_gone(struct core *core, const char *uid);
+
+/* core_see_group(), core_group_is_gone(), core_set_groups_known(), core_gang_has_run() - as the functions of
+ * gang/gang.h. core_gang_recalled() - the answer to GANG_RECALL; all: such pods were shown. */
+int core_see_group(struct core *core, const char *key, const struct gang_group *group, int64_t now_ns);
+void core_group_is_gone(struct core *core, const char *key, int64_t now_ns);
+void core_set_groups_known(struct core *core, bool known, int64_t now_ns);
+int core_gang_has_run(struct core *core, const struct pod_facts *finished);
+void core_gang_recalled(struct core *core, const char *uid, bool all, int64_t now_ns);
+
+/* core_look_at_requeues() - requeue_list_look(). core_requeue_failed() - requeue_list_failed(). */
+size_t core_look_at_requeues(struct core *core, int64_t now_ns,
+	const struct pod_facts *ret_pods[REQUEUES_PER_LOOK], int64_t *ret_again_ns);
+void core_requeue_failed(struct core *core, const char *uid, int64_t now_ns);
+
 /* core_next_gang_order() - what the caller has to do for a gang, but for GANG_GO and GANG_TURN_AWAY, which
- * the core does. NULL: nothing. The caller frees it by gang_order_free(). core_follow_gangs() - after a
- * function of gang.h that says that orders may follow. */
+ * the core does. NULL: nothing. The caller frees it by gang_order_free(). */
 struct gang_order *core_next_gang_order(struct core *core);
-void core_follow_gangs(struct core *core, int64_t now_ns);

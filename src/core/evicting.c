@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/events-internal.h"
 #include "core/eviction-attempt.h"
 #include "core/preemption/preemption.h"
 #include "core/registry/nomination.h"
@@ -181,8 +182,25 @@ static bool may_search(struct core *core, const struct pod_facts *pod, const str
 		return false;
 	}
 	if (!attempt)
-		return core->evictions.attempts.count < ATTEMPTS_MAX;
+		return true;
 	return attempt->step == EVICTION_REST && !attempt->busy && now_ns >= attempt->due_ns;
+}
+
+/* For one more attempt. The oldest one that rests is given up; its pod is considered again when it is
+ * rejected. */
+static bool make_room(struct evictions *evictions)
+{
+	struct eviction_attempt *attempt;
+
+	if (evictions->attempts.count < ATTEMPTS_MAX)
+		return true;
+	table_for_each (&evictions->attempts, cursor, attempt) {
+		if (attempt->step != EVICTION_REST || attempt->busy)
+			continue;
+		attempt_free(table_remove(&evictions->attempts, attempt->pod.uid));
+		return true;
+	}
+	return false;
 }
 
 void core_consider_evictions(struct core *core, const struct pod_facts *pod, const char *const *names,
@@ -197,7 +215,7 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 	}
 	if (!may_search(core, pod, attempt, now_ns))
 		return;
-	if (!attempt)
+	if (!attempt && make_room(evictions))
 		attempt = attempt_new(evictions, pod, now_ns);
 	if (!attempt)
 		return;
@@ -216,10 +234,12 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 
 void core_filter_is_answered(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = NULL;
 	struct evictions *evictions = &core->evictions;
 
 	if (!evictions->search_began_ns)
 		return;
+	event = core_begin(core, &(struct core_event){CORE_FILTER_ANSWERED, now_ns});
 	evictions->search_after_ns = now_ns + (now_ns - evictions->search_began_ns) * (SEARCH_SHARE - 1);
 	evictions->search_began_ns = 0;
 }
@@ -247,9 +267,10 @@ static void give_next_order(struct core *core, struct eviction_attempt *attempt,
 		return;
 	if (attempt->step == EVICTION_EVICT && attempt->next == attempt->n_victims)
 		attempt->step = EVICTION_NOMINATE;
-	attempt_order(attempt, attempt->step == EVICTION_EVICT	? EVICTION_ORDER_EVICT
-			       : attempt->step == EVICTION_MARK ? EVICTION_ORDER_MARK
-								: EVICTION_ORDER_NOMINATE);
+	attempt_order(core, attempt,
+		attempt->step == EVICTION_EVICT	 ? EVICTION_ORDER_EVICT
+		: attempt->step == EVICTION_MARK ? EVICTION_ORDER_MARK
+						 : EVICTION_ORDER_NOMINATE);
 }
 
 enum eviction_outcome eviction_outcome(int result, long status, bool accepted)
@@ -276,6 +297,9 @@ static void spare(struct core *core, struct eviction_attempt *attempt, int64_t n
 void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 	enum eviction_outcome outcome, const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_EVICTION_ANSWERED, now_ns, .uid = attempt->pod.uid,
+			      .outcome = (int)outcome, .text = why});
 	attempt_set_busy(attempt, false);
 	attempt->evicted_ns = now_ns;
 	if (outcome == EVICTION_AGAIN && ++attempt->tries >= TRIES_MAX)
@@ -298,6 +322,8 @@ void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 
 void core_victim_is_marked(struct core *core, struct eviction_attempt *attempt)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_VICTIM_MARKED, .uid = attempt->pod.uid});
 	attempt_set_busy(attempt, false);
 	attempt->next++;
 	attempt->step = EVICTION_EVICT;
@@ -305,6 +331,8 @@ void core_victim_is_marked(struct core *core, struct eviction_attempt *attempt)
 
 void core_nomination_answered(struct core *core, struct eviction_attempt *attempt, bool written)
 {
+	_event_ struct core *event = core_begin(core,
+		&(struct core_event){CORE_NOMINATION_ANSWERED, .uid = attempt->pod.uid, .yes = written});
 	attempt_set_busy(attempt, false);
 	if (!written && ++attempt->tries < TRIES_MAX)
 		return;
@@ -314,11 +342,15 @@ void core_nomination_answered(struct core *core, struct eviction_attempt *attemp
 
 void core_nomination_is_cleared(struct core *core, struct eviction_attempt *attempt)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_NOMINATION_CLEARED, .uid = attempt->pod.uid});
 	attempt_set_busy(attempt, false);
 }
 
 void core_eviction_not_asked(struct core *core, struct eviction_attempt *attempt)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_EVICTION_NOT_ASKED, .uid = attempt->pod.uid});
 	attempt_set_busy(attempt, false);
 }
 
@@ -384,7 +416,9 @@ static void rest(struct core *core, struct eviction_attempt *attempt, int64_t no
 
 	if (attempt->requeue_ns > now_ns)
 		return;
-	attempt->requeue_ns = now_ns + attempt->backoff_ns; /* unless kube-scheduler asks before */
+	/* Unless kube-scheduler asks before: the request that requeues the pod may be lost. */
+	attempt->requeue_ns = now_ns + attempt->backoff_ns;
+	attempt_back_off(attempt);
 	r = requeue_list_eviction_due(&core->requeues, &attempt->pod, now_ns);
 	if (r < 0)
 		attempt_report(attempt, (struct eviction_report){.kind = EVICTION_NOT_REQUEUED, .error = r});
@@ -418,6 +452,7 @@ static void advance(
 
 void core_continue_evictions(struct core *core, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_EVICTIONS_GO_ON, now_ns});
 	struct evictions *evictions = &core->evictions;
 	struct eviction_attempt *attempt;
 

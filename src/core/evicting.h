@@ -18,23 +18,9 @@
 
 struct core;
 
-void evictions_init(struct evictions *evictions);
-/* evictions_release() - also attempts whose requests are under way: the caller has cancelled these. */
-void evictions_release(struct evictions *evictions);
-
-/* core_may_evict_for() - pods of lower priority have been seen, and the pod does not refuse that they go.
- * core_consider_evictions() - filter has rejected such a pod on all the named nodes. For filter.c. Searches
- * at most one tenth of the time, if the caller tells how long an answer of filter took:
- * core_filter_is_answered() - the answer to the last core_filter() is there. */
-bool core_may_evict_for(const struct core *core, const struct pod_facts *pod);
-void core_consider_evictions(struct core *core, const struct pod_facts *pod, const char *const *names,
-	size_t n_names, int64_t now_ns);
+/* core_filter_is_answered() - the answer to the last core_filter() is there: at most one tenth of the time is
+ * spent on searches for victims. */
 void core_filter_is_answered(struct core *core, int64_t now_ns);
-
-/* core_cancel_evictions() - kube-scheduler preempts for the pod. What has begun goes on.
- * core_is_evicting_for() - victims of this pod have been asked to go, or are about to be. */
-void core_cancel_evictions(struct core *core, const char *uid);
-bool core_is_evicting_for(const struct core *core, const char *uid);
 
 /* core_continue_evictions() - goes on with each attempt. The caller arms a timer for evictions.due_ns. */
 void core_continue_evictions(struct core *core, int64_t now_ns);

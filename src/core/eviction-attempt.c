@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 #include "core/core.h"
 #include "core/preemption/preemption.h"
+#include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 
 #define BACKOFF_FIRST_NS (2 * NS_PER_S)
@@ -78,14 +79,26 @@ void attempt_set_busy(struct eviction_attempt *attempt, bool busy)
 		attempt->evictions->busy = busy;
 }
 
-void attempt_order(struct eviction_attempt *attempt, enum eviction_order order)
+void attempt_order(struct core *core, struct eviction_attempt *attempt, enum eviction_order order)
 {
+	bool names_victim = order == EVICTION_ORDER_EVICT || order == EVICTION_ORDER_MARK;
+
 	attempt->order = order;
 	attempt_set_busy(attempt, true);
 	list_append(&attempt->evictions->orders, &attempt->order_item);
+	core_tell(core,
+		&(struct core_output){GAVE_EVICTION_ORDER, .uid = attempt->pod.uid, .outcome = (int)order,
+			.name = names_victim ? eviction_victim(attempt)->uid : NULL});
 }
 
 /* ---- the end of an attempt ---- */
+
+void attempt_back_off(struct eviction_attempt *attempt)
+{
+	attempt->backoff_ns *= 2;
+	if (attempt->backoff_ns > BACKOFF_LAST_NS)
+		attempt->backoff_ns = BACKOFF_LAST_NS;
+}
 
 void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
 {
@@ -93,14 +106,12 @@ void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t n
 		ledger_drop_nomination(&core->ledger, attempt->pod.uid);
 	/* Another scheduler that owns the ledger by now may have nominated the pod anew. */
 	if (attempt->step == EVICTION_WAIT && ownership_may_bind(&core->ownership, now_ns, NULL) == 0)
-		attempt_order(attempt, EVICTION_ORDER_CLEAR);
+		attempt_order(core, attempt, EVICTION_ORDER_CLEAR);
 	drop_victims(attempt);
 	drop_nodes(attempt);
 	attempt->step = EVICTION_REST;
 	attempt->due_ns = attempt->requeue_ns = now_ns + attempt->backoff_ns;
-	attempt->backoff_ns *= 2;
-	if (attempt->backoff_ns > BACKOFF_LAST_NS)
-		attempt->backoff_ns = BACKOFF_LAST_NS;
+	attempt_back_off(attempt);
 }
 
 void attempt_report_end(const struct eviction_attempt *attempt, enum attempt_outcome outcome, const char *why)
@@ -131,14 +142,6 @@ int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, c
 	return preemption_plan_node(&core->ledger, node, &question, ret_plan);
 }
 
-static const struct gpu_ledger *gpu_find(const struct node_ledger *node, const char *uuid)
-{
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (strcmp(node->gpus[i].uuid, uuid) == 0)
-			return &node->gpus[i];
-	return NULL;
-}
-
 /* "GPU 1 (GPU-..) of node n", "GPU 1 (GPU-..), GPU 3 (GPU-..) of node n" */
 static void describe_gpus(struct eviction_attempt *attempt, const struct preemption_plan *plan)
 {
@@ -148,7 +151,7 @@ static void describe_gpus(struct eviction_attempt *attempt, const struct preempt
 
 	strbuf_init(&text, sizeof(attempt->gpu) - 300); /* and a node's name of at most 253 */
 	for (size_t i = 0; i < n; i++) {
-		const struct gpu_ledger *gpu = gpu_find(plan->node, gpus[i]->uuid);
+		const struct gpu_ledger *gpu = node_ledger_gpu(plan->node, gpus[i]->uuid);
 
 		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, gpus[i]->uuid);
 	}
@@ -192,6 +195,8 @@ static bool begin_on(struct core *core, struct eviction_attempt *attempt, const 
 	if (take_victims(core, attempt, &plan) < 0)
 		return false;
 	attempt_report(attempt, (struct eviction_report){.kind = EVICTION_CHOSEN, .plan = &plan});
+	core_tell(core, &(struct core_output){GAVE_VICTIMS, .uid = attempt->pod.uid, .name = node,
+				.placement = &plan.placement});
 	if (ledger_nominate(&core->ledger, &attempt->pod, node, &plan.placement, NOMINATION_LASTS) < 0)
 		return false;
 	attempt->step = attempt->n_victims ? EVICTION_EVICT : EVICTION_NOMINATE;

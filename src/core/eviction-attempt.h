@@ -19,7 +19,7 @@ void attempt_free(struct eviction_attempt *attempt);
 void attempt_report(const struct eviction_attempt *attempt, struct eviction_report what);
 
 /* attempt_order() - for the caller. attempt_set_busy() - false: the answer to the last order is there. */
-void attempt_order(struct eviction_attempt *attempt, enum eviction_order order);
+void attempt_order(struct core *core, struct eviction_attempt *attempt, enum eviction_order order);
 void attempt_set_busy(struct eviction_attempt *attempt, bool busy);
 
 /* attempt_plan_on() - preemption_plan_node() as the attempt stands. attempt_begin() - plans anew on the best
@@ -34,9 +34,11 @@ int attempt_plan_on(struct core *core, const struct eviction_attempt *attempt, c
 void attempt_begin(struct core *core, struct eviction_attempt *attempt, int64_t now_ns);
 
 /* attempt_fail() - it rests, and what was kept for the pod is free for others. attempt_end() - the same after
- * victims were planned, reported with the sentence. attempt_report_end() - only reports. */
+ * victims were planned, reported with the sentence. attempt_report_end() - only reports.
+ * attempt_back_off() - the next rest, or the next requeue during one, lasts twice as long. */
 void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t now_ns);
 void attempt_end(struct core *core, struct eviction_attempt *attempt, enum attempt_outcome outcome,
 	const char *why, int64_t now_ns);
+void attempt_back_off(struct eviction_attempt *attempt);
 void attempt_report_end(
 	const struct eviction_attempt *attempt, enum attempt_outcome outcome, const char *why);

@@ -38,9 +38,10 @@ struct eviction_attempt {
 	bool busy; /* a request is on its way, or ordered */
 	struct pod_facts pod;
 	enum eviction_step step;
-	int64_t begun_ns; /* when filter rejected the pod first */
-	int64_t due_ns;
-	int64_t requeue_ns; /* when the pod is requeued, for an attempt after its rest */
+	int64_t begun_ns;   /* when filter rejected the pod first */
+	int64_t due_ns;	    /* of EVICTION_REST and EVICTION_PLANNED */
+	int64_t requeue_ns; /* EVICTION_REST: when the pod is requeued next, so that filter considers it again
+			     */
 	int64_t backoff_ns;
 	char *nodes[EVICTION_NODES_MAX]; /* best first */
 	size_t n_nodes, next_node;

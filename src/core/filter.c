@@ -5,8 +5,7 @@
 
 #include "base/cleanup.h"
 #include "core/core.h"
-#include "core/events.h"
-#include "core/evicting.h"
+#include "core/events-internal.h"
 #include "core/placement/decide.h"
 #include "core/placement/rank.h"
 #include "core/policies-internal.h"
@@ -101,45 +100,35 @@ static int judge_nodes(struct core *core, const struct filter_question *question
 	return 0;
 }
 
-/* Tells a recording what is chosen from: the nodes that the policy unit has left, where a policy has a say.
- */
-static int tell_asked(
-	struct core *core, const struct filter_question *question, const struct filter_answer *answer)
+static int compare_numbers(const void *a, const void *b)
 {
-	_cleanup_free_ const char **names = NULL;
-	size_t n = 0;
+	const struct node_ledger *x = *(const struct node_ledger *const *)a,
+				 *y = *(const struct node_ledger *const *)b;
 
-	if (!core->asked)
-		return 0;
-	if (!answer->policy.selected) {
-		core->asked(core->asked_data, question->pod, question->names, question->n);
-		return 0;
-	}
-	names = calloc(question->n + 1, sizeof(*names));
-	if (!names)
-		return -ENOMEM;
-	for (size_t i = 0; i < question->n; i++)
-		if (answer->verdicts[i].reject_reason != REJECT_POLICY_UNIT)
-			names[n++] = question->names[i];
-	core->asked(core->asked_data, question->pod, names, n);
-	return 0;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Pods are evicted for this pod only where its policy lets it in. */
-static int consider_evictions(struct core *core, const struct filter_question *question, int64_t now_ns,
-	const struct policy_decision *decision)
+/* Pods are evicted for this pod only where its policy lets it in. A search looks at the first nodes with a
+ * plan: in an order that does not depend on the one in which kube-scheduler names the nodes. */
+static int consider_evictions(struct core *core, const struct filter_question *question,
+	const struct filter_answer *answer, int64_t now_ns)
 {
+	_cleanup_free_ const struct node_ledger **nodes = NULL;
 	_cleanup_free_ const char **names = NULL;
 	size_t n = 0;
 
 	if (!core_may_evict_for(core, question->pod))
 		return 0;
+	nodes = calloc(question->n + 1, sizeof(*nodes));
 	names = calloc(question->n + 1, sizeof(*names));
-	if (!names)
+	if (!nodes || !names)
 		return -ENOMEM;
 	for (size_t i = 0; i < question->n; i++)
-		if (policy_may_preempt(decision, question->names[i]))
-			names[n++] = question->names[i];
+		if (answer->verdicts[i].node && policy_may_preempt(&answer->policy, question->names[i]))
+			nodes[n++] = answer->verdicts[i].node;
+	qsort(nodes, n, sizeof(*nodes), compare_numbers);
+	for (size_t i = 0; i < n; i++)
+		names[i] = nodes[i]->facts.name;
 	if (n)
 		core_consider_evictions(core, question->pod, names, n, now_ns);
 	return 0;
@@ -156,12 +145,12 @@ static int filter_pod(struct core *core, const struct filter_question *question,
 		return r;
 	ledger_expire(&core->ledger, now_ns);
 	ledger_drop_hold(&core->ledger, pod->uid);
-	if (judge_nodes(core, question, now_ns, answer) < 0 || tell_asked(core, question, answer) < 0)
+	if (judge_nodes(core, question, now_ns, answer) < 0)
 		return -ENOMEM;
 	if (!answer->n_fitting) {
 		answer->outcome = FILTER_NO_NODE;
 		answer->requeue_error = requeue_list_rejected(&core->requeues, pod, &core->ledger, now_ns);
-		r = consider_evictions(core, question, now_ns, &answer->policy);
+		r = consider_evictions(core, question, answer, now_ns);
 		answer->waits_for = core_nomination_waits_for(core, pod);
 		return r;
 	}
@@ -169,13 +158,41 @@ static int filter_pod(struct core *core, const struct filter_question *question,
 		return -ENOMEM;
 	answer->outcome = FILTER_FITS;
 	answer->n_nodes = best < answer->n_fitting ? best : answer->n_fitting;
+	if (core->binds.ops.about_to_reserve)
+		core->binds.ops.about_to_reserve(core->binds.ops.userdata);
 	answer->hold_error = decide_hold(&core->ledger, pod, answer->nodes[0]->facts.name, now_ns);
 	return 0;
+}
+
+/* ---- the log ---- */
+
+static void tell_answer(
+	const struct core *core, const struct filter_question *question, const struct filter_answer *answer)
+{
+	const struct ledger_pod *pod = ledger_pod(&core->ledger, question->pod->uid);
+	const char *names[OUTPUT_NAMES_MAX];
+	size_t n = 0;
+
+	core_tell_names(core, question->names, answer->verdicts, question->n);
+	for (; n < answer->n_nodes && n < OUTPUT_NAMES_MAX; n++)
+		names[n] = answer->nodes[n]->facts.name;
+	core_tell(core, &(struct core_output){GAVE_FILTER, .uid = question->pod->uid,
+				.outcome = (int)answer->outcome, .number = (int64_t)answer->n_fitting,
+				.names = names, .n_names = n, .reasons = answer->reject_reasons,
+				.text = answer->text ? answer->text : answer->policy.text});
+	if (pod && pod->occupancy == OCCUPANCY_TENTATIVE && pod->has_placement)
+		core_tell(core, &(struct core_output){GAVE_HOLD, .uid = pod->facts.uid, .name = pod->node,
+					.placement = &pod->placement});
 }
 
 void core_filter(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *ret_answer)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_FILTER, now_ns, .pod = question->pod,
+			      .uid = question->policy.uid, .number = (int64_t)question->best,
+			      .namespace_ = question->policy.space ? question->policy.space->name : NULL,
+			      .policy_pod = question->policy.facts});
 	const struct ledger_pod *known = ledger_pod(&core->ledger, question->pod->uid);
 
 	*ret_answer = (struct filter_answer){.outcome = FILTER_NOT_OURS};
@@ -191,6 +208,8 @@ void core_filter(struct core *core, const struct filter_question *question, int6
 	policies_select(core, &question->policy, now_ns, &ret_answer->policy);
 	if (filter_pod(core, question, now_ns, ret_answer) < 0)
 		ret_answer->outcome = FILTER_FAILED;
+	if (core->log.output)
+		tell_answer(core, question, ret_answer);
 }
 
 /* ---- prioritize ---- */
@@ -206,6 +225,8 @@ static int score_of(const struct node_ledger *const *ranked, size_t n, const str
 int core_prioritize(
 	struct core *core, const struct pod_facts *pod, const char *const *names, size_t n, int *ret_scores)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_PRIORITIZE, .pod = pod, .names = names, .n_names = n});
 	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
 	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
@@ -231,5 +252,7 @@ int core_prioritize(
 		else
 			ret_scores[i] = score == SCORE_MAX ? SCORE_MAX - 1 : score;
 	}
+	core_tell(core, &(struct core_output){GAVE_SCORES, .uid = pod->uid, .names = names, .n_names = n,
+				.scores = ret_scores});
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* policies-internal.h - what policies.c (questions) and policies-gang.c share. */
+/* policies-internal.h - what policies.c (questions), policies-gang.c and events-policies.c share. */
 #pragma once
 
 #include "core/policies.h"
@@ -29,6 +29,14 @@ void policies_wait(struct core *core, int64_t now_ns, struct policy_decision *de
 /* core_policy_take_gang() - the pod gets its node in the unit that policies_narrow_gang() has chosen for its
  * gang: its place there is kept, and those of the others. */
 void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_decision *decision);
+
+/* core_policy_wait_until() - the pod waits for a unit, and is worth another attempt then at the latest; 0: it
+ * is not by time. core_policy_found_waiting() - the pod may wait for a unit since before this process began.
+ */
+int core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
+	int64_t until_ns, int64_t now_ns);
+int core_policy_found_waiting(
+	struct core *core, struct policy_space *space, const struct policy_pod *pod, int64_t now_ns);
 
 /* policies_drop_given_up() - what was taken for pods that did not ask, whose gang has no plan any more. */
 void policies_drop_given_up(struct core *core, struct policy_space *space);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/core.h"
+#include "core/events-internal.h"
 #include "core/policies-internal.h"
 
 /* After the first answer in a unit whose pods may be preempted: kube-scheduler has tried it by then. */
@@ -41,6 +41,8 @@ void policy_spaces_release(struct policy_spaces *spaces)
 
 struct policy_space *core_add_policy_space(struct core *core, const char *namespace_)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_POLICY_SPACE_BEGINS, .namespace_ = namespace_});
 	struct policy_space *space = core_policy_space(core, namespace_);
 
 	if (space)
@@ -59,6 +61,8 @@ struct policy_space *core_add_policy_space(struct core *core, const char *namesp
 
 void core_remove_policy_space(struct core *core, const char *namespace_)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_POLICY_SPACE_ENDS, .namespace_ = namespace_});
 	struct policy_space *space = table_remove(&core->policies.by_name, namespace_);
 
 	if (space)
@@ -68,11 +72,6 @@ void core_remove_policy_space(struct core *core, const char *namespace_)
 struct policy_space *core_policy_space(const struct core *core, const char *namespace_)
 {
 	return table_get(&core->policies.by_name, namespace_);
-}
-
-bool core_policies_are_used(const struct core *core)
-{
-	return core->policies.by_name.count;
 }
 
 bool policy_space_is_ready(const struct core *core, const struct policy_space *space)
@@ -242,13 +241,26 @@ void policies_narrow(struct core *core, const char *const *names, size_t n, bool
 void core_policy_narrow(struct core *core, const struct policy_asked *asked, const char *const *names,
 	size_t n, bool *usable, int64_t now_ns, struct policy_decision *ret_decision)
 {
+	_event_ struct core *event = core_begin(core,
+		&(struct core_event){CORE_POLICY_NARROW, now_ns, .uid = asked->uid,
+			.namespace_ = asked->space ? asked->space->name : NULL, .policy_pod = asked->facts});
+	int64_t left = 0;
+
+	core_tell_names(core, names, NULL, n);
 	policies_select(core, asked, now_ns, ret_decision);
 	policies_narrow(core, names, n, usable, now_ns, ret_decision);
+	for (size_t i = 0; i < n; i++)
+		left += usable[i];
+	core_tell(core, &(struct core_output){GAVE_NARROWED, .uid = asked->uid, .number = left,
+				.text = ret_decision->text});
 }
 
 void core_policy_recall(struct core *core, const struct policy_asked *asked, int64_t now_ns,
 	struct policy_decision *ret_decision)
 {
+	_event_ struct core *event = core_begin(core,
+		&(struct core_event){CORE_PREEMPT_RECALL, now_ns, .uid = asked->uid,
+			.namespace_ = asked->space ? asked->space->name : NULL, .policy_pod = asked->facts});
 	struct policy_pod *pod = policies_select(core, asked, now_ns, ret_decision);
 
 	if (!pod)
@@ -333,6 +345,7 @@ static void look_at(struct core *core, struct policy_space *space)
 
 void core_look_at_policies(struct core *core)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_POLICIES_LOOK});
 	struct policy_space *space;
 
 	table_for_each (&core->policies.by_name, cursor, space)

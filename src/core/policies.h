@@ -16,19 +16,14 @@ struct core;
 struct error;
 struct pod_facts;
 
-/* policy_spaces_init() - known is true: without a watch of policies there are none. */
-void policy_spaces_init(struct policy_spaces *spaces);
-void policy_spaces_release(struct policy_spaces *spaces);
-
 /* core_add_policy_space() - an empty one; the one that is there already; NULL: out of memory.
  * core_remove_policy_space() - with all that is in it. Unknown names are ignored. */
 struct policy_space *core_add_policy_space(struct core *core, const char *namespace_);
 void core_remove_policy_space(struct core *core, const char *namespace_);
 
-/* core_policy_space() - NULL if the namespace has none. core_policies_are_used() - any namespace has.
+/* core_policy_space() - NULL if the namespace has none.
  * policy_space_is_ready() - its pods are read, and so are all nodes and pods of the cluster. */
 struct policy_space *core_policy_space(const struct core *core, const char *namespace_);
-bool core_policies_are_used(const struct core *core);
 bool policy_space_is_ready(const struct core *core, const struct policy_space *space);
 
 /* A question of kube-scheduler's about a pod. */
@@ -74,13 +69,28 @@ void core_policy_recall(struct core *core, const struct policy_asked *asked, int
 	struct policy_decision *ret_decision);
 bool policy_may_preempt(const struct policy_decision *decision, const char *node);
 
-/* core_policy_wait_until() - the pod waits for a unit, and is worth another attempt then at the latest; 0: it
- * is not by time. core_policy_found_waiting() - the pod may wait for a unit since before this process began.
- */
-int core_policy_wait_until(struct core *core, struct policy_space *space, const struct policy_pod *pod,
-	int64_t until_ns, int64_t now_ns);
-int core_policy_found_waiting(
-	struct core *core, struct policy_space *space, const struct policy_pod *pod, int64_t now_ns);
+/* What the watches show. core_set_policies_known() - which ResourcePolicies there are, or that there are
+ * none. core_see_policy() - takes it over in any case; 1: the pods of its namespace have to be read (again),
+ * since it names annotations that no policy named before; -ENOMEM: it is lost. core_see_policy_pod() - takes
+ * the facts over in any case. core_policy_pods_list_begins(), core_policy_pods_are_listed() - around a LIST
+ * of the pods of a namespace that the watch of pods did not show; older: the policies were there before this
+ * process, so that pods may wait that an earlier one has rejected; returns how many of them could not be
+ * queued. core_policy_marks_failed() - the pod's labels for its unit could not be written: it is worth
+ * another attempt at until_ns. core_look_at_policies_anew() - a LIST is complete: pods that were told to wait
+ * for it are asked about again. */
+void core_set_policies_known(struct core *core, bool known);
+int core_see_policy(struct core *core, struct policy_space *space, struct resource_policy *policy);
+void core_policy_is_gone(struct core *core, struct policy_space *space, const char *uid);
+int core_see_policy_node(struct core *core, const char *name, const char *labels); /* -ENOMEM */
+void core_policy_node_is_gone(struct core *core, const char *name);
+void core_see_policy_pod(
+	struct core *core, struct policy_space *space, struct policy_pod_facts *facts, int64_t now_ns);
+void core_policy_pod_is_gone(struct core *core, struct policy_space *space, const char *uid);
+void core_policy_pods_list_begins(struct core *core, struct policy_space *space);
+size_t core_policy_pods_are_listed(struct core *core, struct policy_space *space, bool older, int64_t now_ns);
+int core_policy_marks_failed(
+	struct core *core, struct policy_space *space, const char *uid, int64_t until_ns, int64_t now_ns);
+void core_look_at_policies_anew(struct core *core);
 
 /* core_look_at_policies() - soon after a question, or a change of a book: what was freed is told to the
  * pods that wait for it. core_tick_policies() - once a second: what ends by time. */

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/core.h"
-#include "core/evicting.h"
+#include "core/events-internal.h"
 #include "core/registry/nomination.h"
 
 /* How long a nomination lasts that kube-scheduler has cleared: it may be about to nominate anew. */
@@ -101,9 +101,31 @@ static int choose_node(
 	return add_others(best, answer);
 }
 
+static void tell_answer(
+	const struct core *core, const struct pod_facts *pod, const struct preempt_answer *answer)
+{
+	bool names_node = answer->outcome == PREEMPT_NODE;
+	size_t n_victims = names_node ? answer->plan.n_victims : 0, n = n_victims + answer->n_others;
+	_cleanup_free_ const char **victims = calloc(n + 1, sizeof(*victims));
+
+	for (size_t i = 0; victims && i < n; i++)
+		victims[i] = i < n_victims ? answer->plan.victims[i]->facts.uid
+					   : answer->others[i - n_victims];
+	core_tell(
+		core, &(struct core_output){GAVE_PREEMPTION, .uid = pod->uid, .outcome = (int)answer->outcome,
+			      .name = names_node ? answer->plan.node->facts.name : NULL,
+			      .placement = names_node ? &answer->plan.placement : NULL, .names = victims,
+			      .n_names = victims ? n : 0, .text = answer->text});
+}
+
 void core_preempt(struct core *core, const struct preempt_question *question, int64_t now_ns,
 	struct preempt_answer *ret_answer)
 {
+	_event_ struct core *event = core_begin(core,
+		&(struct core_event){CORE_PREEMPT, now_ns, .pod = question->pod, .uid = question->policy.uid,
+			.namespace_ = question->policy.space ? question->policy.space->name : NULL,
+			.policy_pod = question->policy.facts, .candidates = question->nodes,
+			.n_candidates = question->n});
 	const struct pod_facts *pod = question->pod;
 
 	*ret_answer = (struct preempt_answer){.outcome = PREEMPT_NO_NODE, .text = ""};
@@ -129,6 +151,7 @@ void core_preempt(struct core *core, const struct preempt_question *question, in
 		ret_answer->outcome = PREEMPT_FAILED;
 		return;
 	}
+	tell_answer(core, pod, ret_answer);
 	if (question->decided)
 		question->decided(question->userdata, pod, ret_answer);
 	if (ret_answer->outcome != PREEMPT_NODE)

@@ -75,14 +75,6 @@ struct preempt_question {
 void core_preempt(struct core *core, const struct preempt_question *question, int64_t now_ns,
 	struct preempt_answer *ret_answer);
 
-/* core_follow_nomination() - the API server shows an unbound pod like this: its status.nominatedNodeName
- * keeps GPUs there for it; where we did not choose them (restart, a nomination by another program) they are
- * chosen as if all pods below this one had gone. A nomination that was cleared lasts for another 10 s:
- * kube-scheduler clears it after a bind error. core_follow_nominations() - the same for all waiting pods:
- * only after the first LISTs it is known which GPUs are being freed. For events.c. */
-void core_follow_nomination(struct core *core, const struct pod_facts *pod, int64_t now_ns);
-void core_follow_nominations(struct core *core, int64_t now_ns);
-
 /* core_nomination_waits_for() - the node for which the pod is nominated, if a pod there is about to go; else
  * NULL. pod: as kube-scheduler shows it. */
 const struct node_ledger *core_nomination_waits_for(const struct core *core, const struct pod_facts *pod);

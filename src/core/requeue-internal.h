@@ -18,6 +18,8 @@
 #define BACKOFF_ASKED_NS (8 * NS_PER_S)
 /* A new pod is in kube-scheduler's queue, and mostly asked about by then. */
 #define ASKS_BY_ITSELF_NS NS_PER_S
+/* Between two requeues for evictions that may help, of all pods together. */
+#define HOPE_NS NS_PER_S
 /* A pod that kube-scheduler never asked this process about may be another scheduler's. */
 #define FOUND_REQUEUES_MAX 3
 
@@ -39,7 +41,7 @@ struct requeue_pod {
 	bool asked;	      /* kube-scheduler has asked about it, in vain */
 	int64_t asked_ns;     /* when it did last; else when the pod was found */
 	uint64_t rejected_at; /* room: ledger generation when filter looked last */
-	bool may_evict;	      /* room: whatever is freed, evictions may then make the rest of it */
+	bool may_evict;	      /* room: requeue_list_may_evict() */
 	uint64_t freed; /* unit: as reported when the policy was asked last, or when it was freed last */
 	bool has_place; /* gang: a place is held for it, and kube-scheduler has not asked since */
 	uint32_t requeues;

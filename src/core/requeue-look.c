@@ -185,8 +185,6 @@ static bool fits(struct look *look, const struct requeue_pod *pod)
 
 	if (!pod->waits[REQUEUE_ROOM].waits || pod->rejected_at == look->ledger->generation)
 		return false;
-	if (pod->may_evict)
-		return true;
 	if (failures_include(&look->failures, request) && !has_nomination(look->ledger, &pod->facts))
 		return false;
 	if (fits_somewhere(look->ledger, &pod->facts, &look->fitting))
@@ -219,6 +217,45 @@ static void note_requeued(struct requeue_pod *pod, int64_t now_ns)
 		pod->waits[REQUEUE_GANG].due_ns = pod->not_before_ns;
 }
 
+/* For which of the pods that do not fit evictions may help by now; NULL: for none. Only an attempt tells, and
+ * costs a search, so that one pod has one at a time: the pod that kube-scheduler was asked to try, or has
+ * tried, longest ago. */
+static struct requeue_pod *next_hope(struct requeue_pod **pods, const struct ledger *ledger, int64_t now_ns)
+{
+	struct requeue_pod *first = NULL;
+	int64_t first_ns = INT64_MAX;
+
+	for (size_t i = 0; pods[i]; i++) {
+		struct requeue_pod *pod = pods[i];
+		int64_t tried_ns = pod->not_before_ns > pod->asked_ns ? pod->not_before_ns : pod->asked_ns;
+
+		if (!pod->may_evict || !pod->waits[REQUEUE_ROOM].waits ||
+			pod->rejected_at == ledger->generation || pod->not_before_ns > now_ns ||
+			tried_ns >= first_ns)
+			continue;
+		first = pod;
+		first_ns = tried_ns;
+	}
+	return first;
+}
+
+/* Returns when the next pod may be tried that way, relative to now. */
+static int64_t requeue_hope(struct requeue_list *list, struct requeue_pod **pods, const struct ledger *ledger,
+	int64_t now_ns, const struct pod_facts **ret_pod)
+{
+	struct requeue_pod *pod = next_hope(pods, ledger, now_ns);
+
+	*ret_pod = NULL;
+	if (!pod)
+		return INT64_MAX;
+	if (now_ns >= list->hope_ns) {
+		note_requeued(pod, now_ns);
+		list->hope_ns = now_ns + HOPE_NS;
+		*ret_pod = &pod->facts;
+	}
+	return list->hope_ns - now_ns;
+}
+
 size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64_t now_ns,
 	const struct pod_facts *ret_pods[REQUEUES_PER_LOOK], int64_t *ret_again_ns)
 {
@@ -240,6 +277,13 @@ size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64
 		}
 		if (next_ns != INT64_MAX && next_ns - now_ns < again_ns)
 			again_ns = next_ns > now_ns ? next_ns - now_ns : AGAIN_NS;
+	}
+	if (pods && n < REQUEUES_PER_LOOK) {
+		int64_t next_ns = requeue_hope(list, pods, ledger, now_ns, &ret_pods[n]);
+
+		n += ret_pods[n] != NULL;
+		if (next_ns < again_ns)
+			again_ns = next_ns;
 	}
 	list->looked_at = ledger->generation;
 	list->reported = false;

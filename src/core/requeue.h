@@ -7,7 +7,7 @@
  * | waits for | since | an attempt is worth it when |
  * |---|---|---|
  * | REQUEUE_ROOM: a GPU | filter found no node in the ledger | the ledger has changed since then, and the pod
- *   fits, or there are pods of lower priority; evictions for it may be tried again |
+ *   fits; its turn has come to see whether evictions help by now; evictions for it may be tried again |
  * | REQUEUE_UNIT: a unit of its ResourcePolicy | the policy gave it none | something was freed in the
  * policies of its namespace since then; the time is over after which its policy answers differently | |
  * REQUEUE_GANG: the turn of its gang | filter named no node for a gang member, or its gang was planned before
@@ -41,6 +41,7 @@ struct requeue_list {
 	uint64_t next_order;
 	uint64_t looked_at; /* ledger generation of the last complete look */
 	bool reported;	    /* something that the last look did not know */
+	int64_t hope_ns;    /* when a pod may be requeued next since evictions may help it */
 };
 
 void requeue_list_init(struct requeue_list *list);
@@ -58,9 +59,10 @@ void requeue_list_stop(struct requeue_list *list, const char *uid, enum requeue_
 /* requeue_list_rejected() - filter found no node for the pod in the ledger as it is now.
  * requeue_list_found_waiting() - an earlier process of ours may have rejected the pod, for all we know: it is
  * treated as if something had been freed since, three times at most unless kube-scheduler asks us for it: it
- * may be another scheduler's. requeue_list_may_evict() - after either: as far as is known no eviction
- * helps the pod now, though there are pods of lower priority. requeue_list_eviction_due() - evictions for the
- * pod may be tried again, which filter does: an attempt is worth it now. */
+ * may be another scheduler's. requeue_list_may_evict() - after either: no eviction helps
+ * the pod now, though there are pods of lower priority; after any change of the ledger one may. One such pod
+ * each second is requeued, in turn. requeue_list_eviction_due() - evictions for the pod may be tried again,
+ * which filter does: an attempt is worth it now. */
 int requeue_list_rejected(
 	struct requeue_list *list, const struct pod_facts *pod, const struct ledger *ledger, int64_t now_ns);
 int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *pod, int64_t now_ns);

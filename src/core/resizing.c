@@ -98,6 +98,8 @@ static void give_order(struct core *core, struct resizing *resizing, enum resize
 	resizing->order = order;
 	resizing->busy = order != RESIZE_REPORT;
 	list_append(&core->resizings.orders, &resizing->order_item);
+	core_tell(core, &(struct core_output){GAVE_RESIZE_ORDER, .uid = resizing->uid, .outcome = (int)order,
+				.text = order == RESIZE_SEND ? resizing->answer.said : NULL});
 }
 
 static void forget_refusal(struct resizing *resizing)
@@ -135,6 +137,8 @@ static void start(struct core *core, struct resizing *resizing, int64_t now_ns)
 
 void core_resize_leads(struct core *core, struct resizing *resizing, bool leads, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_RESIZE_LEADS, now_ns, .uid = resizing->uid, .yes = leads});
 	resizing->busy = false;
 	if (resizing->gone)
 		resizing_free(resizing);
@@ -146,6 +150,8 @@ void core_resize_leads(struct core *core, struct resizing *resizing, bool leads,
 
 void core_resize_not_asked(struct core *core, struct resizing *resizing, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_RESIZE_NOT_ASKED, now_ns, .uid = resizing->uid});
 	resizing->busy = false;
 	again_later(resizing, now_ns);
 }
@@ -190,6 +196,8 @@ static int make_yes(struct core *core, const struct pod_facts *pod, void *shown,
 	if (placement_copy(&pod->placement, &target) < 0)
 		return -EAGAIN;
 	r = ops->parse(ops->userdata, pod, &target, err);
+	core_tell(core, &(struct core_output){TOLD_RESIZE, .uid = pod->uid, .number = r,
+				.text = r < 0 ? err->text : NULL, .placement = r < 0 ? NULL : &target});
 	if (r < 0)
 		return r;
 	same = gives_as_much(&pod->placement, &target);
@@ -199,7 +207,10 @@ static int make_yes(struct core *core, const struct pod_facts *pod, void *shown,
 			return r == -EBUSY || r == -ENOMEM ? -EAGAIN : r;
 		answer->reserved = true;
 	}
-	return ops->write_yes(ops->userdata, shown, pod, &target, same, answer, err);
+	r = ops->write_yes(ops->userdata, shown, pod, &target, same, answer, err);
+	core_tell(core, &(struct core_output){TOLD_PATCH, .uid = pod->uid, .yes = true, .number = r,
+				.text = r < 0 ? err->text : answer->said});
+	return r;
 }
 
 /* 0: resizing->answer is to be sent. -EAGAIN: nothing can be said now (the watch shows it otherwise, a resize
@@ -225,8 +236,11 @@ static int make_answer(struct core *core, struct resizing *resizing, const struc
 		ledger_resize_release(&core->ledger, pod->uid);
 	if (r < 0)
 		resize_answer_release(answer);
-	if (r < 0 && r != -EAGAIN)
+	if (r < 0 && r != -EAGAIN) {
 		r = ops->write_no(ops->userdata, shown, pod, &err, answer);
+		core_tell(core, &(struct core_output){TOLD_PATCH, .uid = pod->uid, .number = r,
+					.text = r < 0 ? err.text : answer->said});
+	}
 	if (r < 0)
 		resize_answer_release(answer);
 	return r;
@@ -249,6 +263,8 @@ static bool decide(struct core *core, struct resizing *resizing, const struct po
 void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, const struct pod_facts *facts,
 	void *shown, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_RESIZE_LISTED, now_ns,
+							      .uid = resizing->uid, .yes = ok, .pod = facts});
 	resizing->busy = false;
 	if (!ok) {
 		again_later(resizing, now_ns);
@@ -322,6 +338,9 @@ static void go_on_after_refusal(
 void core_resize_answered(struct core *core, struct resizing *resizing, enum patch_outcome outcome,
 	const char *why, int64_t now_ns)
 {
+	_event_ struct core *event = core_begin(
+		core, &(struct core_event){CORE_RESIZE_ANSWERED, now_ns, .uid = resizing->uid,
+			      .outcome = (int)outcome, .text = why});
 	bool was_yes = resizing->answer.applied, reserved = resizing->answer.reserved, over;
 
 	resizing->busy = false;

@@ -31,7 +31,7 @@ void resizings_init(struct resizings *resizings);
 /* resizings_release() - also those whose requests are under way: the caller has cancelled these. */
 void resizings_release(struct resizings *resizings);
 
-/* resizings_find() - that of this pod; NULL: it has none. */
+/* resizings_find() - that of this pod; NULL if it has none. */
 struct resizing *resizings_find(const struct resizings *resizings, const char *uid);
 
 /* core_see_resize() - the watch shows the pod bound, with or without a request. For core_see_pod(). */

@@ -1,7 +1,10 @@
 #include "kube/json-archive.h"
 
 #include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/cleanup.h"
 #include "kube/json.h"
 
 static void *json_member_of(void *value, const char *key)
@@ -40,8 +43,41 @@ static bool json_boolean_of(void *value, bool *ret_boolean)
 	return true;
 }
 
+/* How many bytes the character has that begins here; 0: it is none. */
+static size_t character_len(const unsigned char *p)
+{
+	size_t len = *p < 0x80		       ? 1
+		     : *p >= 0xc2 && *p < 0xe0 ? 2
+		     : (*p & 0xf0) == 0xe0     ? 3
+		     : *p >= 0xf0 && *p < 0xf5 ? 4
+					       : 0;
+
+	for (size_t i = 1; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] >= 0xa0) || (*p == 0xf0 && p[1] < 0x90) ||
+		(*p == 0xf4 && p[1] >= 0x90))
+		return 0;
+	return len;
+}
+
+/* A sentence may have been cut in the middle of a character: what reads the text would refuse all of it. */
+static void add_valid_text(struct strbuf *out, const char *text)
+{
+	_cleanup_free_ char *copy = NULL;
+	size_t at = 0, len;
+
+	while (text[at] && (len = character_len((const unsigned char *)text + at)))
+		at += len;
+	if (text[at] && (copy = strdup(text)))
+		for (at = 0; copy[at]; at += len)
+			if ((len = character_len((const unsigned char *)copy + at)) == 0)
+				copy[at] = '?', len = 1;
+	json_add_string(out, copy ? copy : text);
+}
+
 const struct archive_format json_archive = {
-	.add_text = json_add_string,
+	.add_text = add_valid_text,
 	.add_number = json_add_number,
 	.member = json_member_of,
 	.item = json_item_of,

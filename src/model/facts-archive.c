@@ -6,19 +6,6 @@
 
 #include "model/units.h"
 
-/* Room for a list that is read; what is there already stays when the archive writes. Returns how many. */
-static size_t make_room(struct archive *archive, size_t n, size_t size, void **list)
-{
-	if (!archive_reads(archive) || !n)
-		return n;
-	free(*list);
-	*list = calloc(n, size);
-	if (*list)
-		return n;
-	archive_fail(archive, ENOMEM, "out of memory");
-	return 0;
-}
-
 static void archive_share(struct archive *archive, struct gpu_share *share)
 {
 	archive_chars(archive, "uuid", share->uuid, sizeof(share->uuid));
@@ -36,7 +23,7 @@ void archive_placement(struct archive *archive, struct placement *placement)
 	archive_uint32(archive, "unit", &placement->unit_mib, UINT32_MAX);
 	archive_uint32(archive, "resizes", &placement->resizes, UINT32_MAX);
 	n = archive_list(archive, "containers", placement->n_containers, REQUEST_CONTAINERS_MAX, &at);
-	placement->n_containers = make_room(
+	placement->n_containers = archive_room(
 		archive, n, sizeof(*placement->containers), (void **)&placement->containers);
 	for (size_t i = 0; i < placement->n_containers; i++) {
 		struct container_placement *container = &placement->containers[i];
@@ -44,7 +31,7 @@ void archive_placement(struct archive *archive, struct placement *placement)
 		archive_item(archive, i);
 		archive_need_text(archive, "name", &container->name);
 		n = archive_list(archive, "gpus", container->n_gpus, NODE_GPUS_MAX, &gpus_at);
-		container->n_gpus = make_room(
+		container->n_gpus = archive_room(
 			archive, n, sizeof(*container->gpus), (void **)&container->gpus);
 		for (size_t k = 0; k < container->n_gpus; k++) {
 			archive_item(archive, k);
@@ -71,9 +58,20 @@ static void archive_container(struct archive *archive, struct container_request 
 	archive_need_text(archive, "name", &container->name);
 	archive_enum(archive, "kind", &container->kind, CONTAINER_MAIN + 1);
 	archive_int(archive, "index", &container->index, 0, INT32_MAX);
-	archive_uint32(archive, "units", &container->units, UNITS_MAX);
-	archive_uint32(archive, "asked", &container->asked, UNITS_MAX);
-	archive_uint32(archive, "core", &container->core, UNITS_MAX);
+	archive_uint32(archive, "units", &container->units, UINT32_MAX);
+	archive_uint32(archive, "asked", &container->asked, UINT32_MAX);
+	archive_uint32(archive, "core", &container->core, UINT32_MAX);
+}
+
+/* Choosing GPUs relies on these sums. Instances are told by the agent where a pod is known from it only. */
+static void check_sums(struct archive *archive, const struct request *request)
+{
+	struct request right = *request;
+
+	request_recompute(&right);
+	if (right.units != request->units || right.asked != request->asked || right.core != request->core ||
+		right.gpus != request->gpus || (!request->whole && request->gpus > REQUEST_GPUS_MAX))
+		archive_fail(archive, EINVAL, "the sums of a request are not those of its containers");
 }
 
 void archive_request(struct archive *archive, struct request *request)
@@ -81,7 +79,7 @@ void archive_request(struct archive *archive, struct request *request)
 	struct archive_place at;
 	size_t n = archive_list(archive, "containers", request->n_containers, REQUEST_CONTAINERS_MAX, &at);
 
-	request->n_containers = make_room(
+	request->n_containers = archive_room(
 		archive, n, sizeof(*request->containers), (void **)&request->containers);
 	for (size_t i = 0; i < request->n_containers; i++) {
 		archive_item(archive, i);
@@ -89,15 +87,17 @@ void archive_request(struct archive *archive, struct request *request)
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &at);
-	archive_uint32(archive, "units", &request->units, UNITS_MAX);
-	archive_uint32(archive, "asked", &request->asked, UNITS_MAX);
-	archive_uint32(archive, "core", &request->core, UNITS_MAX);
+	archive_uint32(archive, "units", &request->units, UINT32_MAX);
+	archive_uint32(archive, "asked", &request->asked, UINT32_MAX);
+	archive_uint32(archive, "core", &request->core, UINT32_MAX);
 	archive_uint32(archive, "instances", &request->instances, INT32_MAX);
-	archive_uint32(archive, "gpus", &request->gpus, REQUEST_GPUS_MAX);
+	archive_uint32(archive, "gpus", &request->gpus, UNITS_MAX); /* many, of whole ones */
 	archive_uint32(archive, "unit", &request->unit_mib, UNIT_MIB_NONE);
 	archive_bool(archive, "whole", &request->whole);
 	archive_text(archive, "group", &request->group);
 	archive_uint32(archive, "groupPods", &request->group_pods, UINT32_MAX);
+	if (archive_reads(archive) && !archive->failed)
+		check_sums(archive, request);
 }
 
 void archive_held(struct archive *archive, struct held *held)
@@ -108,7 +108,7 @@ void archive_held(struct archive *archive, struct held *held)
 	archive_chars(archive, "at", held->at, sizeof(held->at));
 	archive_bool(archive, "namesEnded", &held->names_ended);
 	n = archive_list(archive, "pods", held->n_pods, HELD_PODS_MAX, &at);
-	held->n_pods = make_room(archive, n, sizeof(*held->pods), (void **)&held->pods);
+	held->n_pods = archive_room(archive, n, sizeof(*held->pods), (void **)&held->pods);
 	for (size_t i = 0; i < held->n_pods; i++) {
 		struct held_pod *pod = &held->pods[i];
 
@@ -118,7 +118,7 @@ void archive_held(struct archive *archive, struct held *held)
 		archive_need_text(archive, "name", &pod->name);
 		archive_uint32(archive, "instances", &pod->instances, INT32_MAX);
 		n = archive_list(archive, "gpus", pod->n_gpus, NODE_GPUS_MAX, &gpus_at);
-		pod->n_gpus = make_room(archive, n, sizeof(*pod->gpus), (void **)&pod->gpus);
+		pod->n_gpus = archive_room(archive, n, sizeof(*pod->gpus), (void **)&pod->gpus);
 		for (size_t k = 0; k < pod->n_gpus; k++) {
 			archive_item(archive, k);
 			archive_share(archive, &pod->gpus[k]);
@@ -150,7 +150,8 @@ static void archive_gpu(struct archive *archive, struct gpu_facts *gpu, size_t n
 	archive_chars(archive, "uuid", gpu->uuid, sizeof(gpu->uuid));
 	archive_int(archive, "index", &gpu->index, 0, INT32_MAX);
 	archive_int64(archive, "mib", &mib, 0, INT64_MAX);
-	gpu->mib = (uint64_t)mib;
+	if (reads)
+		gpu->mib = (uint64_t)mib;
 	archive_bool(archive, "healthy", &gpu->healthy);
 	archive_chars(archive, "model", gpu->model, sizeof(gpu->model));
 	archive_chars(archive, "reason", gpu->reason, sizeof(gpu->reason));
@@ -239,7 +240,8 @@ void archive_pod_facts(struct archive *archive, struct pod_facts *facts)
 	archive_owned_text(archive, "owner", &facts->owner);
 	archive_owned_text(archive, "node", &facts->node);
 	archive_int(archive, "priority", &priority, INT32_MIN, INT32_MAX);
-	facts->priority = priority;
+	if (archive_reads(archive))
+		facts->priority = priority;
 	archive_pod_flags(archive, facts);
 	archive_int64(archive, "started", &facts->started, INT64_MIN, INT64_MAX);
 	archive_int64(archive, "created", &facts->created, INT64_MIN, INT64_MAX);
@@ -256,6 +258,7 @@ void archive_pod_facts(struct archive *archive, struct pod_facts *facts)
 	if (archive_enter(archive, "placement", facts->has_placement, &at)) {
 		archive_placement(archive, &facts->placement);
 		archive_leave(archive, &at);
-		facts->has_placement = true;
+		if (archive_reads(archive))
+			facts->has_placement = true;
 	}
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
+#include "scheduler/event-log.h"
 #include "scheduler/evict.h"
 #include "scheduler/gangs.h"
 #include "scheduler/requeue.h"
@@ -59,6 +60,7 @@ void actuate(struct scheduler *scheduler)
 	gang_controller_carry_out(scheduler->gangs);
 	core_gangs_may_look(&scheduler->core, monotonic_ns());
 	requeuer_look(scheduler->requeuer);
+	event_log_follow(scheduler->event_log);
 	arm(scheduler->actuator);
 }
 

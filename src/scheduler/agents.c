@@ -85,7 +85,7 @@ static void agent_set_lost(struct agents *agents, struct agent *agent, bool lost
 			agent->node, agent->duration_s);
 	else
 		log_info("node %s: its agent renews its Lease again", agent->node);
-	ledger_set_agent_lost(&agents->scheduler->core.ledger, agent->node, lost);
+	core_set_agent_lost(&agents->scheduler->core, agent->node, lost);
 }
 
 static void on_lease(void *userdata, struct json_object *lease)
@@ -110,7 +110,7 @@ static void on_lease(void *userdata, struct json_object *lease)
 		return;
 	snprintf(agent->renewed, sizeof(agent->renewed), "%s", renewed);
 	agent->changed_ns = monotonic_ns();
-	ledger_hear_agent(&agents->scheduler->core.ledger, node, agent->changed_ns);
+	core_hear_agent(&agents->scheduler->core, node, agent->changed_ns);
 	agent_set_lost(agents, agent, false);
 }
 
@@ -123,7 +123,7 @@ static void on_lease_deleted(void *userdata, const char *uid, struct json_object
 		return;
 	if (table_get(&agents->by_node, agent->node) == agent) {
 		agent_set_lost(agents, agent, false);
-		ledger_hear_agent(&agents->scheduler->core.ledger, agent->node, 0);
+		core_hear_agent(&agents->scheduler->core, agent->node, 0);
 		table_remove(&agents->by_node, agent->node);
 	}
 	agent_free(agent);
@@ -151,9 +151,9 @@ void agents_tell(const struct agents *agents, const char *node)
 {
 	const struct agent *agent = table_get(&agents->by_node, node);
 
-	ledger_set_agent_lost(&agents->scheduler->core.ledger, node, agent && agent->lost);
+	core_set_agent_lost(&agents->scheduler->core, node, agent && agent->lost);
 	if (agent && agent->changed_ns)
-		ledger_hear_agent(&agents->scheduler->core.ledger, node, agent->changed_ns);
+		core_hear_agent(&agents->scheduler->core, node, agent->changed_ns);
 }
 
 const struct kube_watch *agents_watch(const struct agents *agents)

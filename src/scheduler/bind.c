@@ -81,9 +81,12 @@ static char *write_binding(void *userdata, const struct bind *bind, const struct
 								   : json_object_new_object();
 	char *text = NULL;
 
-	error_set(err, ENOMEM, "out of memory");
-	if (annotations && (!placement || check_annotations(facts, annotations, err) == 0))
+	if (annotations && placement && check_annotations(facts, annotations, err) < 0)
+		return NULL;
+	if (annotations)
 		text = binding_text(&bind->what, annotations);
+	if (!text) /* an error that stays although there is a Binding would be a part of the core's state */
+		error_set(err, ENOMEM, "out of memory");
 	if (text && placement)
 		record_bind(scheduler, facts, bind->what.node, placement);
 	return text;

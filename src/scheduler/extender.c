@@ -13,7 +13,6 @@
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "scheduler/answer.h"
-#include "scheduler/journal.h"
 #include "scheduler/leadership.h"
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
@@ -115,7 +114,7 @@ static void count(struct scheduler_metrics *metrics, const struct filter_answer 
 static char *reject_malformed(struct scheduler *scheduler, const struct extender_args *args, const char *text)
 {
 	record_filter_error(scheduler, &args->pod, text);
-	ledger_drop_hold(&scheduler->core.ledger, args->pod.uid);
+	core_drop_hold(&scheduler->core, args->pod.uid);
 	return answer_unresolvable(args->nodes.names, args->nodes.n, text);
 }
 

@@ -25,9 +25,6 @@
 
 struct gang_groups {
 	struct scheduler *scheduler;
-	struct gangs *gangs;
-	void (*changed)(void *userdata);
-	void *userdata;
 	struct kube_watch *watch;
 	struct table keys; /* uid -> namespace/name (malloc'ed): deletions may come without the object */
 	bool asking, known;
@@ -46,12 +43,11 @@ static void on_group(void *userdata, struct json_object *object)
 		log_warning("%s; until then the pods of its gang wait", err.text);
 	if (!key)
 		return;
-	if (gangs_set_group(groups->gangs, key, &group) < 0) {
+	if (core_see_group(&groups->scheduler->core, key, &group, monotonic_ns()) < 0) {
 		log_error("PodGroup %s: out of memory", key);
 	} else if (uid && !table_get(&groups->keys, uid) && table_set(&groups->keys, uid, key) == 0) {
 		TAKE_PTR(key);
 	}
-	groups->changed(groups->userdata);
 }
 
 /* After a gap of the watch its end is told after the beginning of one that was made anew under its name. */
@@ -71,8 +67,7 @@ static void on_group_deleted(void *userdata, const char *uid, struct json_object
 	_cleanup_free_ char *key = table_remove(&groups->keys, uid);
 
 	if (key && !was_made_anew(groups, key))
-		gangs_remove_group(groups->gangs, key);
-	groups->changed(groups->userdata);
+		core_group_is_gone(&groups->scheduler->core, key, monotonic_ns());
 }
 
 static void set_known(struct gang_groups *groups)
@@ -80,8 +75,7 @@ static void set_known(struct gang_groups *groups)
 	if (groups->known)
 		return;
 	groups->known = true;
-	gangs_set_groups_known(groups->gangs, true);
-	groups->changed(groups->userdata);
+	core_set_groups_known(&groups->scheduler->core, true, monotonic_ns());
 }
 
 static void on_groups_synced(void *userdata)
@@ -111,17 +105,13 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		log_error("cannot watch PodGroups, trying again");
 }
 
-int gang_groups_new(struct scheduler *scheduler, struct gangs *gangs, void (*changed)(void *userdata),
-	void *userdata, struct gang_groups **ret_groups)
+int gang_groups_new(struct scheduler *scheduler, struct gang_groups **ret_groups)
 {
 	struct gang_groups *groups = calloc(1, sizeof(*groups));
 
 	if (!groups)
 		return -ENOMEM;
 	groups->scheduler = scheduler;
-	groups->gangs = gangs;
-	groups->changed = changed;
-	groups->userdata = userdata;
 	table_init(&groups->keys);
 	*ret_groups = groups;
 	return 0;

@@ -4,13 +4,10 @@
 #include <stdint.h>
 
 struct gang_groups;
-struct gangs;
 struct scheduler;
 
-/* gang_groups_new() - asks now and then whether the API server has the kind, and watches it from then on.
- * changed() is called after changes of gangs. */
-int gang_groups_new(struct scheduler *scheduler, struct gangs *gangs, void (*changed)(void *userdata),
-	void *userdata, struct gang_groups **ret_groups);
+/* gang_groups_new() - asks now and then whether the API server has the kind, and watches it from then on. */
+int gang_groups_new(struct scheduler *scheduler, struct gang_groups **ret_groups);
 /* gang_groups_stop() - the watch ends, before the client does. Accepts NULL. */
 void gang_groups_stop(struct gang_groups *groups);
 void gang_groups_free(struct gang_groups *groups); /* accepts NULL */

@@ -23,7 +23,6 @@
 #include "kube/names.h"
 #include "kube/pod.h"
 #include "scheduler/gang-groups.h"
-#include "scheduler/journal.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
@@ -48,21 +47,7 @@ struct gang_request {
 	char key[128]; /* of its gang, for people */
 };
 
-/* What is known of gangs has changed from outside of the core. */
-static void gangs_changed(struct scheduler *scheduler)
-{
-	struct core *core = &scheduler->core;
-
-	core_follow_gangs(core, monotonic_ns());
-	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, monotonic_ns());
-}
-
-static void on_groups_changed(void *userdata)
-{
-	gangs_changed(userdata);
-}
-
-/* What is decided about gangs goes into the flight recorder, and plans into the journal. */
+/* What is decided about gangs goes into the flight recorder. */
 
 /* That there is no room is looked at after each change, for each gang that waits: only the answers that
  * kube-scheduler gets are kept. */
@@ -72,7 +57,6 @@ static void on_plan(struct scheduler *scheduler, const struct gang_event *event)
 
 	if (!event->placed && !event->asked)
 		return;
-	journal_planned(scheduler->journal, event);
 	snprintf(text, sizeof(text), "%zu of %zu pods of gang %s have room, %zu are needed", event->placed,
 		event->n_slots, event->gang->key, event->needed);
 	for (size_t i = 0; i < event->n_slots; i++)
@@ -132,8 +116,8 @@ int gang_controller_new(struct scheduler *scheduler, struct gang_controller **re
 	gangs->listener = on_gang_event;
 	gangs->listener_data = scheduler;
 	list_init(&controller->requests);
-	gangs_set_groups_known(gangs, false);
-	r = gang_groups_new(scheduler, gangs, on_groups_changed, scheduler, &controller->groups);
+	core_set_groups_known(&scheduler->core, false, monotonic_ns());
+	r = gang_groups_new(scheduler, &controller->groups);
 	if (r < 0) {
 		gang_controller_free(controller);
 		return r;
@@ -279,7 +263,7 @@ static int read_finished(struct gang_controller *controller, const struct kube_r
 		int r = pod_facts_from_json(json_object_array_get_idx(items, i), &facts, NULL);
 
 		if (r == 0)
-			r = gangs_has_run(&controller->scheduler->core.gangs, &facts);
+			r = core_gang_has_run(&controller->scheduler->core, &facts);
 		if (r == -ENOMEM)
 			return r;
 	}
@@ -300,10 +284,8 @@ static void on_recalled(void *userdata, const struct kube_response *response)
 	if (r < 0)
 		log_warning("gang %s: cannot see whether it has run before: %s, trying again", request->key,
 			*response->text ? response->text : strerror(-r));
-	else
-		gangs_recalled(&controller->scheduler->core.gangs, request->pod.uid);
+	core_gang_recalled(&controller->scheduler->core, request->pod.uid, r >= 0, monotonic_ns());
 	request_free(request);
-	gangs_changed(controller->scheduler);
 }
 
 static void recall(struct gang_controller *controller, const struct pod_facts *pod)

@@ -22,8 +22,8 @@ void leadership_note(struct scheduler *scheduler, struct http_call *call)
 
 	/* While a connection is open on which the leader known so far has called, its process lives and
 	 * leads. Go's client keeps at least one open while calls go on. */
-	leadership_note_call(
-		leadership, call && !http_call_has_company(call, leadership->period), monotonic_ns());
+	core_note_call(
+		&scheduler->core, call && !http_call_has_company(call, leadership->period), monotonic_ns());
 	if (call)
 		http_call_mark(call, leadership->period);
 }

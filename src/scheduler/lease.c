@@ -37,10 +37,10 @@ struct ledger_lease {
 	struct loop_timer *timer;
 	struct kube_request *request;
 	char identity[LEDGER_HOLDER_SIZE];
-	struct ownership *ownership; /* the core's */
-	char renewed[40];	     /* as last seen */
-	int64_t changed_ns;	     /* when we saw the holder, or its renewal, change */
-	int64_t sent_ns;	     /* of the renewal on its way */
+	struct ownership ownership; /* what the core is told */
+	char renewed[40];	    /* as last seen */
+	int64_t changed_ns;	    /* when we saw the holder, or its renewal, change */
+	int64_t sent_ns;	    /* of the renewal on its way */
 	uint64_t failures;
 };
 
@@ -59,7 +59,7 @@ bool ledger_lease_is_valid_identity(const char *identity)
 
 bool ledger_lease_is_known(const struct ledger_lease *lease)
 {
-	return lease->ownership->owner != LEDGER_OWNER_UNKNOWN || lease->ownership->trouble[0];
+	return lease->ownership.owner != LEDGER_OWNER_UNKNOWN || lease->ownership.trouble[0];
 }
 
 int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t size)
@@ -73,32 +73,41 @@ int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t s
 	return 0;
 }
 
+static void tell_core(struct ledger_lease *lease)
+{
+	struct core *core = &lease->scheduler->core;
+
+	if (memcmp(&core->ownership, &lease->ownership, sizeof(lease->ownership)) != 0)
+		core_set_ownership(core, &lease->ownership);
+}
+
 static void lease_look_again(struct ledger_lease *lease, int64_t in_ns)
 {
+	tell_core(lease);
 	loop_timer_set(lease->timer, in_ns);
 }
 
 static void lease_failed(struct ledger_lease *lease, const char *verb, const char *text)
 {
-	char line[sizeof(lease->ownership->trouble)];
+	char line[sizeof(lease->ownership.trouble)];
 
 	lease->failures++;
 	snprintf(line, sizeof(line), "cannot %s " LEDGER_LEASE_TEXT ": %s", verb, text);
-	if (strcmp(line, lease->ownership->trouble) != 0) {
+	if (strcmp(line, lease->ownership.trouble) != 0) {
 		log_warning("%s", line);
-		memcpy(lease->ownership->trouble, line, sizeof(line));
+		memcpy(lease->ownership.trouble, line, sizeof(line));
 	}
 	lease_look_again(lease, RETRY_NS);
 }
 
 static void lease_set_owner(struct ledger_lease *lease, enum ledger_owner owner)
 {
-	if (owner == LEDGER_OWNER_US && lease->ownership->owner != LEDGER_OWNER_US)
+	if (owner == LEDGER_OWNER_US && lease->ownership.owner != LEDGER_OWNER_US)
 		log_info("%s owns the GPU ledger, as we do", lease->identity);
-	if (owner == LEDGER_OWNER_OTHER && lease->ownership->owner != LEDGER_OWNER_OTHER)
+	if (owner == LEDGER_OWNER_OTHER && lease->ownership.owner != LEDGER_OWNER_OTHER)
 		log_warning("another scheduler owns the GPU ledger: %s (we are of %s)",
-			lease->ownership->holder, lease->identity);
-	lease->ownership->owner = owner;
+			lease->ownership.holder, lease->identity);
+	lease->ownership.owner = owner;
 }
 
 static void on_written(void *userdata, const struct kube_response *response)
@@ -115,8 +124,8 @@ static void on_written(void *userdata, const struct kube_response *response)
 		return;
 	}
 	/* From when it was sent: others may have seen it that early. */
-	lease->ownership->valid_until_ns = lease->sent_ns + VALID_NS;
-	lease->ownership->trouble[0] = '\0';
+	lease->ownership.valid_until_ns = lease->sent_ns + VALID_NS;
+	lease->ownership.trouble[0] = '\0';
 	lease_set_owner(lease, LEDGER_OWNER_US);
 	lease_look_again(lease, RENEW_NS);
 }
@@ -127,6 +136,7 @@ static void lease_write(
 	const char *text = json_text(object);
 	int r;
 
+	tell_core(lease);
 	lease->sent_ns = monotonic_ns();
 	r = text ? kube_request(lease->scheduler->client, method, path, KUBE_CONTENT_JSON, text, TIMEOUT_MS,
 			   on_written, lease, &lease->request)
@@ -138,7 +148,7 @@ static void lease_write(
 /* The spec as we hold it. What others have put into the object stays. */
 static int lease_claim(const struct ledger_lease *lease, struct json_object *spec)
 {
-	bool ours = strcmp(lease->ownership->holder, lease->identity) == 0;
+	bool ours = strcmp(lease->ownership.holder, lease->identity) == 0;
 	int64_t transitions = -1;
 	char now[MICRO_TIME_SIZE];
 
@@ -161,7 +171,7 @@ static void lease_create(struct ledger_lease *lease)
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 	struct json_object *metadata = json_object_new_object(), *spec = json_object_new_object();
 
-	lease->ownership->holder[0] = '\0';
+	lease->ownership.holder[0] = '\0';
 	if (json_set(object, "apiVersion", json_object_new_string("coordination.k8s.io/v1")) < 0 ||
 		json_set(object, "kind", json_object_new_string("Lease")) < 0 ||
 		json_set(object, "metadata", metadata) < 0 || json_set(object, "spec", spec) < 0 ||
@@ -183,10 +193,10 @@ static void lease_note(struct ledger_lease *lease, struct json_object *spec)
 	if (!renewed || strlen(renewed) >= sizeof(lease->renewed))
 		renewed = "";
 	if (lease->changed_ns &&
-		strncmp(lease->ownership->holder, holder, sizeof(lease->ownership->holder) - 1) == 0 &&
+		strncmp(lease->ownership.holder, holder, sizeof(lease->ownership.holder) - 1) == 0 &&
 		strcmp(lease->renewed, renewed) == 0)
 		return;
-	snprintf(lease->ownership->holder, sizeof(lease->ownership->holder), "%s", holder);
+	snprintf(lease->ownership.holder, sizeof(lease->ownership.holder), "%s", holder);
 	snprintf(lease->renewed, sizeof(lease->renewed), "%s", renewed);
 	lease->changed_ns = monotonic_ns();
 }
@@ -212,9 +222,9 @@ static void lease_decide(struct ledger_lease *lease, struct json_object *object)
 		}
 	}
 	lease_note(lease, spec);
-	if (lease->ownership->holder[0] && strcmp(lease->ownership->holder, lease->identity) != 0 &&
+	if (lease->ownership.holder[0] && strcmp(lease->ownership.holder, lease->identity) != 0 &&
 		!lease_has_run_out(lease, spec)) {
-		lease->ownership->trouble[0] = '\0';
+		lease->ownership.trouble[0] = '\0';
 		lease_set_owner(lease, LEDGER_OWNER_OTHER);
 		lease_look_again(lease, RENEW_NS);
 	} else if (lease_claim(lease, spec) < 0) {
@@ -258,8 +268,7 @@ int ledger_lease_start(struct scheduler *scheduler, const char *identity, struct
 	if (!lease)
 		return -ENOMEM;
 	lease->scheduler = scheduler;
-	lease->ownership = &scheduler->core.ownership;
-	*lease->ownership = (struct ownership){.owner = LEDGER_OWNER_UNKNOWN};
+	lease->ownership = (struct ownership){.owner = LEDGER_OWNER_UNKNOWN};
 	snprintf(lease->identity, sizeof(lease->identity), "%s", identity);
 	if (loop_add_timer(scheduler->loop, on_timer, lease, &lease->timer) < 0) {
 		free(lease);
@@ -285,14 +294,14 @@ void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page
 
 	if (!lease)
 		return;
-	sent_ns = lease->ownership->valid_until_ns ? lease->ownership->valid_until_ns - VALID_NS : 0;
+	sent_ns = lease->ownership.valid_until_ns ? lease->ownership.valid_until_ns - VALID_NS : 0;
 	renewed_ns = sent_ns > lease->changed_ns ? sent_ns : lease->changed_ns;
 	metrics_one(page, "ration_ledger_owned", "gauge",
 		"1 while this scheduler and its kube-scheduler own the ledger, so that filter answers.",
-		lease->ownership->owner == LEDGER_OWNER_US);
+		lease->ownership.owner == LEDGER_OWNER_US);
 	metrics_one(page, "ration_ledger_may_bind", "gauge",
 		"1 while the last renewal is young enough for a Binding to be sent.",
-		ownership_may_bind(lease->ownership, monotonic_ns(), NULL) == 0);
+		ownership_may_bind(&lease->ownership, monotonic_ns(), NULL) == 0);
 	metrics_one(page, "ration_ledger_lease_failures_total", "counter",
 		"Times that the Lease could not be read or renewed.", lease->failures);
 	if (!renewed_ns)

@@ -23,7 +23,7 @@
 #include "scheduler/extender.h"
 #include "scheduler/gangs.h"
 #include "scheduler/inspect.h"
-#include "scheduler/journal.h"
+#include "scheduler/event-log.h"
 #include "scheduler/lease.h"
 #include "scheduler/metrics-page.h"
 #include "scheduler/policies.h"
@@ -328,7 +328,7 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 	else if (get && strcmp(path, "/why") == 0)
 		why_answer(scheduler, call);
 	else if (get && strcmp(path, "/history") == 0)
-		journal_answer(scheduler->journal, call);
+		event_log_answer(scheduler->event_log, call);
 	else
 		reply_text(call, 404,
 			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/preempt, /simulate/filter; GET /inspect, /inspect/NODE, /metrics, /why?namespace=NS&name=POD, /history\n");
@@ -488,7 +488,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = loop_add_timer(scheduler->loop, on_tick, program, &program->tick)) < 0 ||
 		(r = loop_add_timer(scheduler->loop, on_drain, program, &program->drain)) < 0 ||
 		(r = recorder_new(&scheduler->recorder)) < 0 ||
-		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
+		(r = event_log_new(scheduler, &scheduler->event_log)) < 0 ||
 		(r = requeuer_new(scheduler, &scheduler->requeuer)) < 0 ||
 		(r = gang_controller_new(scheduler, &scheduler->gangs)) < 0 ||
 		(r = actuator_new(scheduler, &scheduler->actuator)) < 0)
@@ -519,7 +519,7 @@ static void program_stop(struct program *program)
 	policies_stop(scheduler->policies);
 	if (scheduler->core.binds.n_open)
 		return; /* peers still wait: the kernel closes their connections */
-	journal_stop(scheduler->journal);
+	event_log_stop(scheduler->event_log);
 	http_server_free(program->verbs);
 	http_server_free(program->probes);
 	http_server_free(program->metrics);
@@ -527,7 +527,7 @@ static void program_stop(struct program *program)
 	actuator_free(scheduler->actuator);
 	gang_controller_free(scheduler->gangs);
 	requeuer_free(scheduler->requeuer);
-	journal_free(scheduler->journal);
+	event_log_free(scheduler->event_log);
 	recorder_free(scheduler->recorder);
 	loop_timer_remove(program->tick);
 	loop_timer_remove(program->drain);

@@ -4,7 +4,7 @@
 #include "kube/kube-metrics.h"
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
-#include "scheduler/journal.h"
+#include "scheduler/event-log.h"
 #include "scheduler/lease.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
@@ -195,10 +195,10 @@ static void add_cluster(struct metrics *page, const struct ledger *ledger)
 static void add_history(struct metrics *page, const struct scheduler *scheduler)
 {
 	static const char *const rings[] = {"decisions", "changes"};
-	uint64_t bytes[] = {recorder_bytes(scheduler->recorder), journal_bytes(scheduler->journal)};
+	uint64_t bytes[] = {recorder_bytes(scheduler->recorder), event_log_bytes(scheduler->event_log)};
 
 	metrics_family(page, "ration_history_bytes", "gauge",
-		"Memory of what /why and /history tell: decisions, and changes of the ledger. Each ring grows to 8 MiB, or 10,000 decisions and 20,000 changes, and no further.");
+		"Memory of what /why and /history tell: decisions (at most 10,000, and 8 MiB), and events of the last two states on (6 MiB, and the states).");
 	metrics_each(page, "ring", rings, bytes, ARRAY_SIZE(rings));
 }
 

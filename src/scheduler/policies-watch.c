@@ -24,28 +24,8 @@
 #define BACKOFF_MAX_MS 1000
 #define ENDED_MAX 10000 /* uids; a list that takes so long begins anew */
 #define LIST_AGAIN_NS (5 * NS_PER_S)
-/* A verdict that the watch shows so soon after a claim may be that of the question before. */
-#define CLAIM_GRACE_NS (2 * NS_PER_S)
 
 /* ---- pods of a namespace ---- */
-
-/* If kube-scheduler calls a pod unschedulable after filter gave it a unit, something else has rejected the
- * pod: its claim ends. If filter was not asked, the pod has found no room in its first unit since then. */
-static void take_verdict(struct policy_namespace *ns, struct policy_pod *pod, uint64_t before)
-{
-	uint64_t preempted = pod->wait.preempted;
-	struct policy_answer ignored;
-	int64_t now = monotonic_ns();
-
-	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
-		return;
-	if (pod->claim >= 0 && now - pod->claim_began_ns > CLAIM_GRACE_NS)
-		policy_book_drop_claim(&ns->space->book, pod);
-	if (pod->claim >= 0 || !policy_namespace_is_ready(ns))
-		return;
-	policy_book_ask(&ns->space->book, pod, 1, 0, now, &ignored);
-	pod->wait.preempted = preempted;
-}
 
 /* While the namespace is listed, its list may be older than what the watch tells. Where that cannot be
  * remembered, it is listed anew. */
@@ -60,9 +40,6 @@ static void note_end(struct policy_namespace *ns, const char *uid)
 static void take_pod(struct policy_namespace *ns, struct json_object *object, bool listed)
 {
 	_cleanup_policy_pod_facts_ struct policy_pod_facts facts;
-	const struct policy_pod *known;
-	struct policy_pod *pod;
-	uint64_t before;
 
 	if (policy_pod_facts_from_json(object, &ns->space->book.annotation_keys, &facts) < 0)
 		return;
@@ -70,12 +47,7 @@ static void take_pod(struct policy_namespace *ns, struct json_object *object, bo
 		return;
 	if (facts.finished)
 		note_end(ns, facts.uid);
-	known = policy_book_pod(&ns->space->book, facts.uid);
-	before = known ? known->facts.verdict : 0;
-	pod = policy_book_set_pod(&ns->space->book, &facts, true);
-	if (pod)
-		take_verdict(ns, pod, before);
-	ns->space->changed = true;
+	core_see_policy_pod(&ns->policies->scheduler->core, ns->space, &facts, monotonic_ns());
 	policies_look_soon(ns->policies);
 }
 
@@ -97,7 +69,7 @@ void policies_see_pod(struct policies *policies, struct json_object *object)
 static void forget_pod(struct policy_namespace *ns, const char *uid)
 {
 	note_end(ns, uid);
-	policy_book_delete_pod(&ns->space->book, uid);
+	core_policy_pod_is_gone(&ns->policies->scheduler->core, ns->space, uid);
 	policies_look_soon(ns->policies);
 }
 
@@ -122,35 +94,18 @@ static void on_listed_pod(void *userdata, struct json_object *object)
 	take_pod(userdata, object, true);
 }
 
-/* kube-scheduler keeps a pod that an earlier process rejected in its unschedulable queue until the pod
- * changes. */
-static void find_waiting(struct policy_namespace *ns)
-{
-	const struct policy_pod *pod;
-
-	table_for_each (&ns->space->book.pods, cursor, pod) {
-		int r = 0;
-
-		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
-			!pod->asked)
-			r = core_policy_found_waiting(
-				&ns->policies->scheduler->core, ns->space, pod, monotonic_ns());
-		if (r < 0)
-			requeue_log_refused(pod->facts.namespace_, pod->facts.name, r);
-	}
-}
-
 static void on_pods_listed(void *userdata)
 {
 	struct policy_namespace *ns = userdata;
+	size_t lost = core_policy_pods_are_listed(
+		&ns->policies->scheduler->core, ns->space, ns->is_older, monotonic_ns());
 
-	policy_book_end_list(&ns->space->book);
-	if (!ns->space->is_read)
-		ns->space->book.freed++; /* for pods that were told to wait for this list */
-	if (ns->is_older)
-		find_waiting(ns);
+	if (lost)
+		log_warning(
+			"%zu pods of namespace %s will not be nudged when there is a place for them: too many pods wait",
+			lost, ns->space->name);
 	ns->is_older = false;
-	ns->space->is_read = ns->listed = true;
+	ns->listed = true;
 	policies_look_soon(ns->policies);
 }
 
@@ -175,7 +130,7 @@ static int read_pods(struct policy_namespace *ns)
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", ns->space->name);
 	stop_reading(ns);
 	ns->again = false;
-	policy_book_begin_list(&ns->space->book);
+	core_policy_pods_list_begins(&scheduler->core, ns->space);
 	r = kube_list_start(scheduler->client, scheduler->loop, path, PODS_QUERY, &ops, ns, &ns->list);
 	if (r < 0)
 		return r;
@@ -194,9 +149,8 @@ void policies_look_anew(struct policies *policies, bool pods)
 		return;
 	table_for_each (&policies->namespaces, cursor, ns) {
 		ns->again = ns->again || pods;
-		ns->space->changed = true;
-		ns->space->book.freed++;
 	}
+	core_look_at_policies_anew(&policies->scheduler->core);
 	if (policies->namespaces.count)
 		policies_look_soon(policies);
 }
@@ -210,7 +164,7 @@ void policies_see_node(struct policies *policies, const char *name, struct json_
 	if (!policies ||
 		labels_from_json(json_member(json_member(object, "metadata"), "labels"), &labels) < 0)
 		return;
-	if (policy_nodes_set(&policies_spaces(policies)->nodes, name, labels) < 0)
+	if (core_see_policy_node(&policies->scheduler->core, name, labels) < 0)
 		log_error("node %s: out of memory", name);
 	if (policies->namespaces.count)
 		policies_look_soon(policies);
@@ -220,7 +174,7 @@ void policies_forget_node(struct policies *policies, const char *name)
 {
 	if (!policies)
 		return;
-	policy_nodes_remove(&policies_spaces(policies)->nodes, name);
+	core_policy_node_is_gone(&policies->scheduler->core, name);
 	if (policies->namespaces.count)
 		policies_look_soon(policies);
 }
@@ -335,32 +289,19 @@ static int check_crowd(
 	return 0;
 }
 
-/* Annotations that no policy named before were not kept. */
-static bool names_new_annotations(const struct policy_namespace *ns, const struct resource_policy *policy)
-{
-	for (size_t i = 0; i < policy->n_units; i++)
-		for (size_t j = 0; j < policy->units[i].pod_annotations.n; j++)
-			if (!table_get(&ns->space->book.annotation_keys,
-				    policy->units[i].pod_annotations.list[j].key))
-				return true;
-	return false;
-}
-
 static int take_policy(struct policy_namespace *ns, struct resource_policy *policy, struct error *err)
 {
-	bool annotations = names_new_annotations(ns, policy);
 	int r = check_crowd(ns, policy, err);
 
 	if (r < 0) {
 		resource_policy_free(policy);
 		return r;
 	}
-	if (policy_book_set_policy(&ns->space->book, policy) < 0)
+	r = core_see_policy(&ns->policies->scheduler->core, ns->space, policy);
+	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (annotations) {
+	if (r > 0)
 		stop_reading(ns);
-		ns->space->is_read = false;
-	}
 	return 0;
 }
 
@@ -391,12 +332,11 @@ static void judge_policy(
 		r = take_policy(ns, policy, &err);
 	if (r < 0) {
 		log_warning("ResourcePolicy %s/%s: %s, ignoring it", ns->space->name, status->name, err.text);
-		policy_book_remove_policy(&ns->space->book, status->uid);
+		core_policy_is_gone(&ns->policies->scheduler->core, ns->space, status->uid);
 	}
 	policy_status_set(status, object, r, err.text);
 	if (r < 0 && r != -E2BIG)
 		make_room(ns->policies);
-	ns->space->changed = true;
 }
 
 static void on_policy(void *userdata, struct json_object *object)
@@ -437,10 +377,9 @@ static void on_policy_deleted(void *userdata, const char *uid, struct json_objec
 	(void)last;
 	if (!ns)
 		return;
-	policy_book_remove_policy(&ns->space->book, uid);
+	core_policy_is_gone(&policies->scheduler->core, ns->space, uid);
 	policy_status_drop(ns, uid);
 	make_room(policies);
-	ns->space->changed = true;
 	policies_follow(policies);
 	policies_look_soon(policies);
 }
@@ -469,7 +408,7 @@ static void on_policies_synced(void *userdata)
 
 	if (policies->absent)
 		log_info("ResourcePolicies are known to the API server now");
-	policies_spaces(policies)->known = true;
+	core_set_policies_known(&policies->scheduler->core, true);
 	policies->absent = false;
 }
 
@@ -479,7 +418,7 @@ static void on_policies_absent(void *userdata)
 
 	if (!policies->absent)
 		log_info("the API server has no ResourcePolicies for us: no levels");
-	policies_spaces(policies)->known = true;
+	core_set_policies_known(&policies->scheduler->core, true);
 	policies->absent = true;
 }
 

@@ -146,11 +146,9 @@ static void on_marked(void *userdata, const struct kube_response *response)
 		log_warning("pod %s/%s: the labels of its level cannot be written: %s, trying again",
 			write->ns, pod ? pod->facts.name : write->uid, response->text);
 		if (pod) {
-			int r;
-
-			policy_book_drop_claim(&ns->space->book, pod);
-			r = core_policy_wait_until(&ns->policies->scheduler->core, ns->space, pod,
-				monotonic_ns() + AGAIN_NS, monotonic_ns());
+			int64_t now = monotonic_ns();
+			int r = core_policy_marks_failed(&write->policies->scheduler->core, ns->space,
+				write->uid, now + AGAIN_NS, now);
 
 			if (r < 0)
 				requeue_log_refused(pod->facts.namespace_, pod->facts.name, r);
@@ -286,7 +284,6 @@ static void write_pods(struct policy_namespace *ns, int64_t now)
 
 	if (!ns->space->changed || !policy_namespace_is_ready(ns))
 		return;
-	policy_book_settle(&ns->space->book);
 	ns->space->changed = false;
 	table_for_each (&ns->space->book.pods, cursor, pod) {
 		bool toleration = needs_toleration(pod);
@@ -377,8 +374,10 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	policies->leads = leadership_is_here(response);
 	policies->leads_checked_ns = monotonic_ns();
 	policy_write_free(write);
-	if (policies->leads)
-		write_all(policies);
+	if (!policies->leads)
+		return;
+	core_look_at_policies(&policies->scheduler->core); /* the counts may be those of a moment ago */
+	write_all(policies);
 }
 
 static void ask_who_leads(struct policies *policies)

@@ -28,7 +28,7 @@ int policies_start(struct scheduler *scheduler, struct policies **ret_policies)
 	policies->scheduler = scheduler;
 	table_init(&policies->namespaces);
 	table_init(&policies->namespace_names);
-	scheduler->core.policies.known = false;
+	core_set_policies_known(&scheduler->core, false);
 	list_init(&policies->requests);
 	r = loop_add_timer(scheduler->loop, policies_on_timer, policies, &policies->timer);
 	if (r == 0)
@@ -175,7 +175,6 @@ struct json_object *policies_explain(
 
 	if (!ns)
 		return NULL;
-	policy_book_settle(&ns->space->book);
 	table_for_each (&ns->space->book.pods, cursor, pod)
 		if (strcmp(pod->facts.name, name) == 0 && pod->policy)
 			return explain(&ns->space->book, pod);

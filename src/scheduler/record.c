@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "core/placement/explain.h"
 #include "core/preemption/preemption.h"
-#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 
@@ -13,7 +12,6 @@ static struct decision decision_about(
 	struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind)
 {
 	return (struct decision){.kind = kind,
-		.number = journal_number(scheduler->journal),
 		.time_ns = realtime_ns(),
 		.uid = pod->uid,
 		.namespace_ = pod->namespace_,
@@ -151,7 +149,6 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 	const char *node, const char *text, int64_t spent_ns)
 {
 	recorder_add(scheduler->recorder, &(struct decision){.kind = DECISION_OUTCOME,
-						  .number = journal_number(scheduler->journal),
 						  .time_ns = realtime_ns(),
 						  .spent_ns = spent_ns,
 						  .uid = uid,

@@ -15,6 +15,7 @@ struct recorder {
 	struct stored *ring[DECISIONS_MAX];
 	size_t first, n;
 	size_t bytes;
+	uint64_t number; /* of the last decision */
 };
 
 int recorder_new(struct recorder **ret_recorder)
@@ -138,6 +139,7 @@ void recorder_add(struct recorder *recorder, const struct decision *decision)
 	struct stored *stored;
 	size_t bytes;
 
+	cut.number = ++recorder->number;
 	cut.n_nodes = at_most(cut.n_nodes, DECISION_NODES_MAX);
 	cut.n_reasons = at_most(cut.n_reasons, DECISION_REASONS_MAX);
 	cut.n_gpus = at_most(cut.n_gpus, DECISION_GPUS_MAX);
@@ -160,21 +162,6 @@ const struct decision *recorder_next(const struct recorder *recorder, size_t *cu
 	if (*cursor >= recorder->n)
 		return NULL;
 	return &recorder->ring[(recorder->first + (*cursor)++) % DECISIONS_MAX]->decision;
-}
-
-size_t recorder_find(const struct recorder *recorder, uint64_t number)
-{
-	size_t low = 0, high = recorder->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (recorder->ring[(recorder->first + middle) % DECISIONS_MAX]->decision.number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
 }
 
 size_t recorder_count(const struct recorder *recorder)

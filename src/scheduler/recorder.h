@@ -61,7 +61,7 @@ struct decision_victim {
 
 struct decision {
 	enum decision_kind kind;
-	uint64_t number;  /* in the order of everything that happened, see journal.h */
+	uint64_t number;  /* in the order of decisions; recorder_add() sets it */
 	int64_t time_ns;  /* realtime */
 	int64_t spent_ns; /* outcome: since the call came in */
 	const char *uid, *namespace_, *name;
@@ -92,9 +92,6 @@ void recorder_add(struct recorder *recorder, const struct decision *decision);
 
 /* recorder_next() - oldest first: start with *cursor = 0; NULL at the end. Valid until the next addition. */
 const struct decision *recorder_next(const struct recorder *recorder, size_t *cursor);
-
-/* recorder_find() - the cursor of the first decision with this number or a later one; numbers grow. */
-size_t recorder_find(const struct recorder *recorder, uint64_t number);
 
 size_t recorder_count(const struct recorder *recorder);
 size_t recorder_bytes(const struct recorder *recorder);

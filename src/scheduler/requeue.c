@@ -101,7 +101,7 @@ static void requeue_failed(struct requeuer *requeuer, const char *uid, const cha
 	if (!requeuer->failing)
 		log_warning("cannot nudge waiting pods: %s, trying again", why);
 	requeuer->failing = true;
-	requeue_list_failed(&requeuer->scheduler->core.requeues, uid, monotonic_ns());
+	core_requeue_failed(&requeuer->scheduler->core, uid, monotonic_ns());
 	look_within(requeuer, NS_PER_S);
 }
 
@@ -160,8 +160,7 @@ static void requeuer_on_timer(void *userdata)
 	struct scheduler *scheduler = requeuer->scheduler;
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
-	size_t n = requeue_list_look(
-		&scheduler->core.requeues, &scheduler->core.ledger, monotonic_ns(), pods, &again_ns);
+	size_t n = core_look_at_requeues(&scheduler->core, monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
 	for (size_t i = 0; i < n; i++)

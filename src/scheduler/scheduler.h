@@ -17,8 +17,8 @@
 
 struct actuator;
 struct budget_sync;
+struct event_log;
 struct gang_controller;
-struct journal;
 struct kube_client;
 struct ledger_lease;
 struct loop;
@@ -37,7 +37,7 @@ struct scheduler {
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
 	struct recorder *recorder;
-	struct journal *journal;
+	struct event_log *event_log;
 	struct budget_sync *budget_sync;
 	struct gang_controller *gangs;
 	struct policies *policies;

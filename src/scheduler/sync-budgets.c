@@ -22,7 +22,7 @@ static void on_budget(void *userdata, struct json_object *object)
 
 	if (budget_from_json(object, &budget, &err) < 0)
 		log_warning("a PodDisruptionBudget that cannot be read: %s, ignoring", err.text);
-	else if (budgets_set(&sync->scheduler->core.budgets, budget) < 0)
+	else if (core_see_budget(&sync->scheduler->core, budget) < 0)
 		log_error("PodDisruptionBudget: out of memory");
 }
 
@@ -30,7 +30,7 @@ static void on_budget_deleted(void *userdata, const char *uid, struct json_objec
 {
 	struct budget_sync *sync = userdata;
 
-	budgets_remove(&sync->scheduler->core.budgets, uid);
+	core_budget_is_gone(&sync->scheduler->core, uid);
 }
 
 static void on_budgets_synced(void *userdata)

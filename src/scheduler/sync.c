@@ -74,7 +74,7 @@ static void on_node(void *userdata, struct json_object *object)
 		if (!name || table_set(&sync->node_names, facts.uid, name) < 0)
 			free(name);
 	}
-	if (ledger_set_node(&sync->scheduler->core.ledger, &facts) < 0)
+	if (core_see_node(&sync->scheduler->core, &facts) < 0)
 		log_error("node %s: out of memory", facts.name);
 	policies_see_node(sync->scheduler->policies, facts.name, object);
 	agents_tell(sync->agents, facts.name);
@@ -90,7 +90,7 @@ static void on_node_deleted(void *userdata, const char *uid, struct json_object 
 	free(table_remove(&sync->complaints, uid));
 	if (!name)
 		return;
-	ledger_remove_node(ledger, name, uid);
+	core_node_is_gone(&sync->scheduler->core, name, uid);
 	other = ledger_node(ledger, name); /* that has taken the name, or one that only pods name */
 	if (!other || !other->facts.uid)
 		policies_forget_node(sync->scheduler->policies, name);
@@ -184,7 +184,7 @@ static void on_pods_connected(void *userdata, bool connected)
 {
 	struct sync *sync = userdata;
 
-	sync->scheduler->core.following = connected;
+	core_set_watch(&sync->scheduler->core, connected, sync->scheduler->core.heard_ns);
 }
 
 static const struct kube_watch_ops node_ops = {
@@ -231,7 +231,8 @@ void sync_tick(struct sync *sync)
 {
 	struct core *core = &sync->scheduler->core;
 
-	core->heard_ns = core->following ? kube_watch_counts(sync->pods)->last_message_ns : 0;
+	core_set_watch(
+		core, core->following, core->following ? kube_watch_counts(sync->pods)->last_message_ns : 0);
 	agents_tick(sync->agents);
 }
 

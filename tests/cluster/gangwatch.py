@@ -88,5 +88,5 @@ class GangWatch(PodWatch):
 def replayed(cluster):
     """What the scheduler that leads has decided comes out the same elsewhere; the sums of it."""
     said = cluster.run("ration", "replay", "-", stdin=cluster.run("ration", "history").stdout).stdout
-    assert "plans of gangs: all as recorded." in said and " 0 wrong sums, 0 cards over" in said, said
+    assert "all as recorded, and so is the state at the end." in said and " 0 wrong sums, 0 cards over" in said, said
     return said

@@ -90,7 +90,7 @@ def test_why_names_the_right_that_is_missing(lab):
 
 
 def test_a_history_of_the_real_scheduler_replays_as_recorded(lab, tmp_path):
-    """RATION_RECORD=FILE keeps it: tests/histories is made so."""
+    """RATION_RECORD=FILE keeps it."""
     cluster = lab(NODES)
     for i in range(12):
         cluster.create(pod(f"p{i}", 3 + 5 * (i % 4), *([2] if i % 3 == 0 else [])))

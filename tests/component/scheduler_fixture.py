@@ -1,4 +1,5 @@
 """ration-scheduler as kube-scheduler sees it: a real process, real sockets, a small API server; nodes with GPUs."""
+import contextlib
 import http.client
 import json
 import os
@@ -6,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 from fake_apiserver import wait_for
@@ -60,7 +62,9 @@ class Scheduler:
         if self.process.returncode is None:
             assert self.process.poll() is None, \
                 f"ration-scheduler has ended by itself, with {self.process.returncode}:\n{self.text()[-3000:]}"
+            history = self.history()
             self.stop()
+            replays(history)
         assert "ERROR: " not in self.text() and "runtime error" not in self.text(), self.text()    # sanitizers
 
     def http(self, method, path, body=None, port=0, timeout=15):
@@ -71,6 +75,13 @@ class Scheduler:
             return response.status, response.read()
         finally:
             connection.close()
+
+    def history(self):
+        """What it has recorded; nothing where it has read no lists yet or answers nobody."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            status, body = self.http("GET", "/history", timeout=5)
+            return body if status == 200 else b""
+        return b""
 
     def verb(self, name, body):
         status, answer = self.http("POST", "/" + name, json.dumps(body))
@@ -107,6 +118,17 @@ class Scheduler:
 
     def ready(self):
         return self.http("GET", "/readyz", port=1)[0] == 200
+
+
+def replays(history):
+    """Whatever a test does: what the scheduler decided and has become comes out the same when it is replayed."""
+    if not history:
+        return
+    with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as file:
+        file.write(history)
+    done = subprocess.run([BUILD / "src/cli/ration", "replay", file.name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr} (the history is in {file.name})"
+    os.unlink(file.name)
 
 
 def placement_of(api, name):

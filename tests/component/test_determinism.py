@@ -1,5 +1,5 @@
 """The core decides the same in each process and each build. The simulation (tests/simulation) runs it, and its digest is one
-number for every step of its histories."""
+number for every step of its histories. What a scheduler of it decides is recorded as ration-scheduler records it, from some event on."""
 import os
 import pathlib
 import re
@@ -29,6 +29,28 @@ def test_each_process_takes_the_same_steps(kind):
     assert digest(program, kind, HISTORIES[kind], seed=2) != first
 
 
+def simulate(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_recorded_comes_out_again(kind, tmp_path):
+    program, file = BUILD / "tests/simulation/simulation", tmp_path / "recordings"
+    done = simulate(program, *KINDS[kind], "--record", file, "--histories", str(HISTORIES[kind] // 3), "--seed", "3", "--table")
+    assert done.returncode == 0, done.stdout[-2000:]
+    recordings = int(re.search(r"recordings replayed \| (\d+)", done.stdout)[1])
+    assert recordings > HISTORIES[kind] / 6
+    assert f"{recordings} recordings: all as recorded" in simulate(program, "--play", file).stdout
+    # Each line counts: a decision or a member of the state that is another one is found.
+    lines = file.read_text().splitlines(keepends=True)
+    decisions = [i for i, line in enumerate(lines) if line.startswith('{"gave":')]
+    text = lines[decisions[-1]]
+    lines[decisions[-1]] = text.replace('"gave":', '"x":1,"gave":')
+    file.write_text("".join(lines))
+    done = simulate(program, "--play", file)
+    assert done.returncode == 1 and re.search(r"^recording \d+: event \d+ at .*: recorded: .*; computed: ", done.stdout), done.stdout
+
+
 # Debian's clang comes with the tools of ./check fuzz.
 @pytest.mark.plain
 @pytest.mark.long(1)
@@ -41,3 +63,9 @@ def test_what_another_compiler_makes_takes_the_same_steps(tmp_path, compiler):
     for kind, histories in HISTORIES.items():
         here, there = (digest(build / "tests/simulation/simulation", kind, histories * 10) for build in (BUILD, tmp_path / "build"))
         assert here == there, kind
+        file = tmp_path / kind
+        assert simulate(BUILD / "tests/simulation/simulation", *KINDS[kind], "--record", file, "--histories",
+                        str(histories * 10)).returncode == 0
+        done = simulate(tmp_path / "build/tests/simulation/simulation", "--play", file)
+        assert done.returncode == 0 and int(done.stdout.split()[0]) > histories * 5, (kind, done.stdout)
+        file.unlink()

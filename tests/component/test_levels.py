@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fake_apiserver import FOREVER, wait_for
-from histories import replay, save, sums
+from histories import kinds, replay, save, sums
 from scheduler_fixture import gpu_node
 from unit_policies import NODES, ask, policy, ready, status
 
@@ -653,9 +653,12 @@ def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp
     api.delete("pods", "big")
     wait_for(lambda: nudged(api, "p"))
     assert scheduler.filter(pod, ["b1", "a1"])["NodeNames"] == ["a1"]
-    # The level is not in the history, only which nodes it has left; its reason is not looked for.
-    save(scheduler, tmp_path / "history")
-    assert sums(replay(tmp_path / "history"))[1:] == (3, 3)    # answers, and big's hold and bind and the pod's hold
+    # The level is computed again, and so is its reason.
+    lines = save(scheduler, tmp_path / "history")
+    sums(replay(tmp_path / "history"))
+    gave = kinds(lines, "gave")
+    assert (gave["filter"], gave["hold"], gave["binding"]) == (3, 2, 1)
+    assert any("waits for level 1 (idc)" in line["text"] for line in lines if line.get("gave") in ("filter", "narrowed"))
 
 
 def test_a_gpu_pod_that_its_level_holds_back_is_not_nudged_at_each_change_of_the_ledger(api, start):

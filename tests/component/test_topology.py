@@ -6,7 +6,7 @@ import pytest
 
 from explanations import known
 from fake_apiserver import wait_for
-from histories import SEED, replay, save, sums
+from histories import SEED, kinds, replay, save, sums
 from listings import node
 from scheduler_fixture import gpu_node, placement_of
 
@@ -256,7 +256,9 @@ def test_a_day_of_whole_cards_is_never_over_and_replays_as_recorded(api, start, 
             i, broken = rng.randrange(2), rng.sample(range(8), rng.randrange(3))
             api.patch("nodes", f"n{i}", {"metadata": {"annotations": {
                 "ration.dev/gpus": inventory(f"n{i}", rng.choice(layouts), broken)}}})
-    save(scheduler, tmp_path / "history")
-    _, answers, choices = sums(replay(tmp_path / "history"))
-    assert answers > 100 and choices >= bindings > 8
+    assert not scheduler.filter(whole_pod(api, "too-many", 100), ["n0", "n1"]).get("NodeNames")
+    lines = save(scheduler, tmp_path / "history")
+    sums(replay(tmp_path / "history"))
+    gave = kinds(lines, "gave")
+    assert gave["filter"] > 100 and gave["binding"] >= bindings > 8
     assert scheduler.inspect()["overcommittedGPUs"] == 0

@@ -15,7 +15,6 @@
 #include "scheduler/actuator.h"
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
-#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
@@ -110,7 +109,6 @@ static void cluster_begin(void)
 {
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
-	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	bind_start(&scheduler);
 	MUST(actuator_new(&scheduler, &scheduler.actuator) == 0);
@@ -162,7 +160,6 @@ static void cluster_end(void)
 	MUST(scheduler.core.binds.n_open == 0);
 	actuator_free(scheduler.actuator);
 	requeuer_free(scheduler.requeuer);
-	journal_free(scheduler.journal);
 	core_release(&scheduler.core);
 }
 

@@ -59,10 +59,6 @@ void log_write(enum log_level unit, const char *format, ...)
 {
 }
 
-static void groups_changed(void *userdata)
-{
-}
-
 static void check_path(const struct pod_facts *facts)
 {
 	char path[700];
@@ -151,23 +147,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct scheduler scheduler;
 	char *text = fuzz_text(data, size);
 	struct gang_groups *groups;
-	struct gangs gangs;
+	struct gangs *gangs = &scheduler.core.gangs;
 
-	requeue_list_init(&scheduler.core.requeues);
-	gangs_init(&gangs, &rules, &scheduler.core.requeues);
-	gangs_set_groups_known(&gangs, false);
-	MUST(gang_groups_new(&scheduler, &gangs, groups_changed, NULL, &groups) == 0);
+	core_init(&scheduler.core, &rules);
+	core_set_groups_known(&scheduler.core, false, 1);
+	MUST(gang_groups_new(&scheduler, &groups) == 0);
 	gang_groups_tick(groups, 1);
 	asked(asked_userdata, &known);
 	watch_ops->synced(watch_userdata);
-	MUST(gangs.groups_known);
+	MUST(gangs->groups_known);
 	for (size_t at = 0, turn = 0; at < size && turn < 32; at += strlen(text + at) + 1, turn++)
 		if (text[at])
-			take_piece(&gangs, text + at);
+			take_piece(gangs, text + at);
 	gang_groups_stop(groups);
 	gang_groups_free(groups);
-	gangs_release(&gangs);
-	requeue_list_release(&scheduler.core.requeues);
+	core_release(&scheduler.core);
 	free(text);
 	return 0;
 }

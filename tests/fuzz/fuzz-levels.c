@@ -20,12 +20,14 @@
 #include "kube/watch.h"
 #include "net/http-server.h"
 #include "net/loop.h"
-#include "scheduler/journal.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
+#include "log-fixture.h"
+
+#define HISTORY_MAX (64u << 20)
 
 const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
@@ -286,8 +288,8 @@ static void take_piece(struct policies *policies, const char *text)
 	else if (*text == 't')
 		now_s += 10;
 	loop_run_once(scheduler.loop, 0);
-	scheduler.core.heard_ns = now_s * NS_PER_S;
-	core_tick_policies(&scheduler.core, now_s * NS_PER_S);
+	core_set_watch(&scheduler.core, true, now_s * NS_PER_S);
+	core_tick(&scheduler.core, now_s * NS_PER_S);
 	policies_tick(policies);
 	requeuer_look(scheduler.requeuer);
 }
@@ -296,7 +298,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
-	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.lease = (struct ledger_lease *)&scheduler;
 	return 0;
 }
@@ -304,7 +305,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
+	_cleanup_strbuf_ struct strbuf history;
 	struct policies *policies;
+	struct error err = {""};
 
 	ours = true;
 	memset(calls, 0, sizeof(calls));
@@ -312,6 +315,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
 	scheduler.core.following = true;
+	strbuf_init(&history, HISTORY_MAX);
+	log_begin(&scheduler.core, &history);
 	MUST(requeuer_new(&scheduler, &scheduler.requeuer) == 0);
 	MUST(policies_start(&scheduler, &policies) == 0);
 	scheduler.policies = policies;
@@ -328,6 +333,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
 		MUST(!watches[i].kind);
 	requeuer_free(scheduler.requeuer);
+	log_end(&scheduler.core, &history);
+	if (log_replay(&history, &err)) {
+		fprintf(stderr, "%s\n%s\n", err.text, strbuf_cstr(&history));
+		abort();
+	}
 	core_release(&scheduler.core);
 	ours = false;
 	free(text);

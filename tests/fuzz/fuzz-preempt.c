@@ -12,10 +12,12 @@
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "scheduler/journal.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
+#include "log-fixture.h"
+
+#define HISTORY_MAX (64u << 20)
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "99999999999999999999",
@@ -25,6 +27,7 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "
 	"\"aliyun.com/gpu-mem\":\"7\"", "\"aliyun.com/gpu-count\":\"2\"", NULL};
 
 static struct scheduler scheduler;
+static struct strbuf history;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -56,7 +59,7 @@ static void add_node(int i)
 		facts.gpus[k] = (struct gpu_facts){.index = (int)k, .mib = 8192, .healthy = true};
 		snprintf(facts.gpus[k].uuid, sizeof(facts.gpus[k].uuid), "GPU-%d-%zu", i, k);
 	}
-	MUST(ledger_set_node(&scheduler.core.ledger, &facts) == 0);
+	MUST(core_see_node(&scheduler.core, &facts) == 0);
 }
 
 /* Two pods of 4 units on each GPU, the more important the higher k. */
@@ -76,7 +79,7 @@ static void add_pod(int node, int k)
 		node, k, node, k, k % 2, node, k / 2, k, node);
 	object = object_from(text);
 	MUST(pod_facts_from_json(object, &facts, NULL) == 0 && facts.has_placement);
-	MUST(ledger_set_pod(&scheduler.core.ledger, &facts) == 0);
+	MUST(core_see_pod(&scheduler.core, &facts, 0, 1) == 0);
 }
 
 static void cluster_begin(void)
@@ -88,9 +91,9 @@ static void cluster_begin(void)
 
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
-	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
-	MUST(budget_from_json(object, &budget, NULL) == 0 &&
-		budgets_set(&scheduler.core.budgets, budget) == 0);
+	log_begin(&scheduler.core, &history);
+	MUST(recorder_new(&scheduler.recorder) == 0);
+	MUST(budget_from_json(object, &budget, NULL) == 0 && core_see_budget(&scheduler.core, budget) == 0);
 	for (int i = 0; i < 3; i++) {
 		add_node(i);
 		for (int k = 0; k < 2 * (i + 1) - (i == 2); k++)
@@ -168,16 +171,23 @@ static void show(const char *text, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+	struct error err = {""};
 	size_t len = nul ? (size_t)(nul - data) : size, left = size - len - (nul != NULL), over;
 	_cleanup_free_ char *body = fuzz_text(data, len), *shown = fuzz_text(data + size - left, left);
 
+	strbuf_init(&history, HISTORY_MAX);
 	cluster_begin();
 	ask(body, len);
 	show(shown, left);
 	ask(body, len);
 	MUST(ledger_check(&scheduler.core.ledger, &over) == 0);
+	log_end(&scheduler.core, &history);
+	if (log_replay(&history, &err)) {
+		fprintf(stderr, "%s\n%s\n", err.text, strbuf_cstr(&history));
+		abort();
+	}
+	strbuf_release(&history);
 	core_release(&scheduler.core);
-	journal_free(scheduler.journal);
 	recorder_free(scheduler.recorder);
 	return 0;
 }

@@ -10,7 +10,6 @@
 #include "kube/client.h"
 #include "net/loop.h"
 #include "scheduler/actuator.h"
-#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/resize.h"
@@ -87,7 +86,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_open("fuzz-watch", LOG_LEVEL_ERROR);
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
-	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	return 0;
 }
 

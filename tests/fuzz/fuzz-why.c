@@ -1,25 +1,28 @@
-/* Questions to /why and /history about a ledger that others have filled. Input: namespace, name, uid and node
+/* Questions to /why about a ledger that others have filled. Input: namespace, name, uid and node
  * of the question, a line each (empty: not in the question), then a line for each thing that happens: n NODE,
- * p POD (objects as the API server shows them), f FILTER (a body), d UID. What /history answers must replay.
+ * p POD (objects as the API server shows them), f FILTER (a body), d UID. What was recorded
+ * of it must replay.
  */
 #include "fuzz.h"
 
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "cli/replay.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/extender.h"
-#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/why.h"
+#include "log-fixture.h"
+
+#define HISTORY_MAX (64u << 20)
 
 const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"\n", "d\na\n\n\n", "\nd u1\n", "\nd u2\n", "n0\n", "{", "}", "[", "]",
@@ -89,15 +92,15 @@ static void happen(char *line)
 	if (len < 3 || line[1] != ' ')
 		return;
 	if (line[0] == 'd')
-		ledger_delete_pod(&scheduler.core.ledger, line + 2, INT64_MAX - 1);
+		core_pod_is_gone(&scheduler.core, line + 2, true, monotonic_ns());
 	if (line[0] == 'f')
 		free(extender_filter(&scheduler, NULL, line + 2, len - 2, &(bool){false}));
 	if ((line[0] != 'n' && line[0] != 'p') || json_parse(line + 2, len - 2, &object, NULL) < 0)
 		return;
 	if (line[0] == 'n' && node_facts_from_json(object, &node, NULL) == 0)
-		MUST(ledger_set_node(&scheduler.core.ledger, &node) == 0);
+		MUST(core_see_node(&scheduler.core, &node) == 0);
 	if (line[0] == 'p' && pod_facts_from_json(object, &pod, NULL) == 0)
-		MUST(ledger_set_pod(&scheduler.core.ledger, &pod) == 0);
+		MUST(core_see_pod(&scheduler.core, &pod, 0, monotonic_ns()) == 0);
 }
 
 static void ask_why(struct http_call *call)
@@ -114,31 +117,12 @@ static void ask_why(struct http_call *call)
 	call->body = NULL;
 }
 
-static void ask_history(struct http_call *call)
-{
-	_cleanup_replay_ struct replay replay;
-	struct error err = {""};
-
-	journal_answer(scheduler.journal, call);
-	while (!call->body)
-		MUST(loop_run_once(scheduler.loop, 1000) >= 0);
-	MUST(call->status == 200);
-	replay_init(&replay);
-	for (char *line = call->body, *end; *line; line = end) {
-		end = line + strcspn(line, "\n") + 1;
-		if (replay_line(&replay, line, (size_t)(end - line), &err) != 0) {
-			fprintf(stderr, "%s\n%s\n", err.text, call->body);
-			abort();
-		}
-	}
-	free(call->body);
-	call->body = NULL;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_free_ char *text = fuzz_text(data, size);
 	struct http_call call = {.status = 0};
+	_cleanup_strbuf_ struct strbuf history;
+	struct error err = {""};
 	char *rest = text, *line;
 
 	for (size_t i = 0; i < ARRAY_SIZE(call.values); i++) {
@@ -147,16 +131,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	core_init(&scheduler.core, NULL);
 	scheduler.core.nodes_listed = scheduler.core.pods_listed = true;
-	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0 &&
-		requeuer_new(&scheduler, &scheduler.requeuer) == 0);
+	MUST(recorder_new(&scheduler.recorder) == 0 && requeuer_new(&scheduler, &scheduler.requeuer) == 0);
+	strbuf_init(&history, HISTORY_MAX);
+	log_begin(&scheduler.core, &history);
 	while ((line = strsep(&rest, "\n")))
 		happen(line);
 	ask_why(&call);
 	requeuer_free(scheduler.requeuer); /* its timer would wake pods, and there is no API server */
-	ask_history(&call);
+	log_end(&scheduler.core, &history);
+	if (log_replay(&history, &err)) {
+		fprintf(stderr, "%s\n%s\n", err.text, strbuf_cstr(&history));
+		abort();
+	}
 	MUST(ledger_check(&scheduler.core.ledger, NULL) == 0);
 	core_release(&scheduler.core);
-	journal_free(scheduler.journal);
 	recorder_free(scheduler.recorder);
 	return 0;
 }

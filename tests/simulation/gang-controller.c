@@ -19,7 +19,7 @@ void controller_start(struct sim *sim, int pair)
 		ration->core.gangs.requeues = &ration->no_requeues;
 	if (!sim->plan->n_gangs)
 		return;
-	gangs_set_groups_known(&ration->core.gangs, false);
+	core_set_groups_known(&ration->core, false, sim->now_ns);
 	sim_after(sim, sim_delay(random, 5000, 5000000), EVENT_GANG_GROUPS, ration->epoch, pair, 0, 0);
 }
 
@@ -174,38 +174,26 @@ static void look(struct sim *sim, int pair)
 	ration_carry_out(sim, pair);
 }
 
-/* What is known of gangs has changed from outside of the core. */
-static void changed(struct sim *sim, int pair)
-{
-	struct core *core = ration_core(sim, pair);
-
-	core_follow_gangs(core, sim->now_ns);
-	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, sim->now_ns);
-	ration_carry_out(sim, pair);
-}
-
 static void take_group(struct sim *sim, int pair, int g, uint32_t min)
 {
 	struct gang_group group = {.min = min, .timeout_ns = sim->plan->gangs[g].timeout_s * NS_PER_S};
 	char key[16];
 
 	snprintf(key, sizeof(key), "default/g%d", g);
-	if (gangs_set_group(&sim->rations[pair].core.gangs, key, &group) < 0)
+	if (core_see_group(ration_core(sim, pair), key, &group, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
 }
 
-static void remove_group(struct ration *ration, int g)
+static void remove_group(struct sim *sim, int pair, int g)
 {
 	char key[16];
 
 	snprintf(key, sizeof(key), "default/g%d", g);
-	gangs_remove_group(&ration->core.gangs, key);
+	core_group_is_gone(ration_core(sim, pair), key, sim->now_ns);
 }
 
 static void groups_listed(struct sim *sim, int pair)
 {
-	struct gangs *gangs = &sim->rations[pair].core.gangs;
-
 	if (api_is_away(sim)) {
 		sim_after(sim, NS_PER_S, EVENT_GANG_GROUPS, sim->rations[pair].epoch, pair, 0, 0);
 		return;
@@ -214,8 +202,8 @@ static void groups_listed(struct sim *sim, int pair)
 		if (sim->plan->gangs[g].group && !sim->group_is_gone[g])
 			take_group(sim, pair, g, sim->gangs[g].min);
 	sim->rations[pair].groups_listed = sim->n_group_log;
-	gangs_set_groups_known(gangs, true);
-	changed(sim, pair);
+	core_set_groups_known(ration_core(sim, pair), true, sim->now_ns);
+	ration_carry_out(sim, pair);
 }
 
 /* The watch of PodGroups tells of a change. */
@@ -228,11 +216,11 @@ static void group_seen(struct sim *sim, int pair, int index)
 		sim->broken == BREAK_GANG_IGNORE_CHANGES)
 		return;
 	if (sim->group_log[index].min == GROUP_DELETED)
-		remove_group(ration, sim->group_log[index].gang);
+		remove_group(sim, pair, sim->group_log[index].gang);
 	else
 		take_group(sim, pair, sim->group_log[index].gang,
 			sim->group_log[index].min == GROUP_MALFORMED ? 0 : sim->group_log[index].min);
-	changed(sim, pair);
+	ration_carry_out(sim, pair);
 }
 
 void controller_change_group(struct sim *sim, const struct input *input)
@@ -264,7 +252,7 @@ void controller_change_group(struct sim *sim, const struct input *input)
 /* A LIST of those who have finished. */
 static void recalled(struct sim *sim, int pair, int pod)
 {
-	struct gangs *gangs = &sim->rations[pair].core.gangs;
+	struct core *core = ration_core(sim, pair);
 
 	if (api_is_away(sim))
 		return;
@@ -272,11 +260,11 @@ static void recalled(struct sim *sim, int pair, int pod)
 		struct pod_facts facts = api_facts(sim, i, &sim->pods[i].state);
 
 		if (sim->pods[i].state.exists && sim->pods[i].state.gang == sim->pods[pod].state.gang &&
-			gangs_has_run(gangs, &facts) < 0)
+			core_gang_has_run(core, &facts) < 0)
 			sim->truncated = "out of memory";
 	}
-	gangs_recalled(gangs, sim->pods[pod].uid_text);
-	changed(sim, pair);
+	core_gang_recalled(core, sim->pods[pod].uid_text, true, sim->now_ns);
+	ration_carry_out(sim, pair);
 }
 
 /* ---- API server ---- */

@@ -11,7 +11,7 @@
 
 static const char help[] =
 	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--cards] [--priorities]\n"
-	"                  [--break RULE] [--steps | --digest]\n"
+	"                  [--break RULE] [--steps | --digest] [--replay | --record FILE]\n"
 	"       simulation --case NAME | --cases | --list\n"
 	"\n"
 	"Deterministic simulation of ration around its real decisions: ledger, placement, wake-up, matching. Each\n"
@@ -29,6 +29,9 @@ static const char help[] =
 	"  --must-violate succeed if an invariant is violated, and only then\n"
 	"  --full N       with RATION_FULL in the environment, N histories\n"
 	"  --steps        print what happens, step by step\n"
+	"  --replay       record what each scheduler decides, and replay it\n"
+	"  --record FILE  the same, and write the recordings, one after the other\n"
+	"  --play FILE    replay such recordings\n"
 	"  --digest       print one number for all that happens: the same in each process and each build\n"
 	"  --table        in the end, print how often what happened\n";
 
@@ -172,8 +175,9 @@ int main(int argc, char **argv)
 		{"digest", no_argument, NULL, 'd'}, {"table", no_argument, NULL, 't'},
 		{"must-violate", no_argument, NULL, 'm'}, {"full", required_argument, NULL, 'f'},
 		{"leaders", no_argument, NULL, 'L'}, {"gangs", no_argument, NULL, 'g'},
-		{"cards", no_argument, NULL, 'w'}, {"priorities", no_argument, NULL, 'p'},
-		{"help", no_argument, NULL, 'h'}, {0}};
+		{"cards", no_argument, NULL, 'w'}, {"replay", no_argument, NULL, 'r'},
+		{"record", required_argument, NULL, 'R'}, {"play", required_argument, NULL, 'P'},
+		{"priorities", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
 	const char *day = getenv("RATION_SEED");
 	uint64_t digest = 0xcbf29ce484222325ULL;
 	uint64_t histories = 1000, seed = day ? strtoull(day, NULL, 10) * 1000000 : 1;
@@ -229,6 +233,25 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			what |= DRAW_GPUS;
+			break;
+		case 'r':
+			sim_replays = true;
+			break;
+		case 'P': {
+			FILE *file = fopen(optarg, "re");
+
+			if (file)
+				return recordings_play(file);
+			perror(optarg);
+			return 2;
+		}
+		case 'R':
+			sim_replays = true;
+			sim_recordings = fopen(optarg, "we");
+			if (!sim_recordings) {
+				perror(optarg);
+				return 2;
+			}
 			break;
 		case 'p':
 			what |= DRAW_PRIORITIES;

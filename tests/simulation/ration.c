@@ -16,13 +16,11 @@ struct core *ration_core(struct sim *sim, int pair)
 {
 	struct core *core = &sim->rations[pair].core;
 
-	core->following = sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected;
+	core_set_watch(core, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected, 0);
 	return core;
 }
 
 static const struct bind_ops ops;
-static void look_before_choice(
-	void *userdata, const struct pod_facts *pod, const char *const *names, size_t n);
 
 void ration_start(struct sim *sim, int pair)
 {
@@ -37,11 +35,10 @@ void ration_start(struct sim *sim, int pair)
 	core_init(&ration->core, &rules);
 	ration->core.binds.ops = ops;
 	ration->core.binds.ops.userdata = ration;
-	ration->core.asked = look_before_choice;
-	ration->core.asked_data = ration;
 	ration->core.resizings.ops = size_ops(ration);
 	evictions_start(ration);
 	memset(ration->held, -1, sizeof(ration->held));
+	recording_begin(sim, pair);
 	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
 	watch_cut(sim, pair_watcher(pair, W_RATION_NODES), 0);
@@ -60,6 +57,7 @@ void ration_kill(struct sim *sim, int pair)
 		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
 	ration->alive = false;
 	ration->epoch++;
+	recording_end(sim, pair);
 	core_release(&ration->core);
 	requeue_list_release(&ration->no_requeues);
 	for (int i = 0; i < sim->n_pods; i++)
@@ -106,7 +104,7 @@ static void look(struct sim *sim, int pair)
 	ration->look_ns = 0;
 	if (sim->broken == BREAK_NO_REQUEUE)
 		return;
-	n = requeue_list_look(&ration->core.requeues, &ration->core.ledger, sim->now_ns, pods, &again_ns);
+	n = core_look_at_requeues(&ration->core, sim->now_ns, pods, &again_ns);
 	for (size_t i = 0; i < n; i++) {
 		int pod = atoi(pods[i]->uid + 1);
 
@@ -157,7 +155,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	struct node_facts facts = sim->nodes[node].facts;
 
 	if (state->gone) {
-		ledger_remove_node(&ration->core.ledger, facts.name, facts.uid);
+		core_node_is_gone(&ration->core, facts.name, facts.uid);
 		node_forget_holds(ration, node);
 		ration_carry_out(sim, pair);
 		return;
@@ -178,12 +176,12 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 		facts.mode = GPU_MODE_NONE;
 		facts.n_gpus = 0;
 	}
-	if (ledger_set_node(&ration->core.ledger, &facts) < 0)
+	if (core_see_node(&ration->core, &facts) < 0)
 		sim->truncated = "out of memory";
 	/* Our LIST of Leases shows one, whoever has written it when. */
 	if (!ledger_node(&ration->core.ledger, facts.name)->heard_ns &&
 		sim->broken != BREAK_SILENCE_IS_AN_END)
-		ledger_hear_agent(&ration->core.ledger, facts.name, sim->now_ns);
+		core_hear_agent(&ration->core, facts.name, sim->now_ns);
 	held_release(&facts.held);
 	node_forget_holds(ration, node);
 	ration_carry_out(sim, pair);
@@ -308,8 +306,8 @@ static void note_call(struct sim *sim, int pair)
 	struct ration *ration = &sim->rations[pair];
 	uint32_t caller = sim->kube_schedulers[pair].epoch;
 
-	leadership_note_call(&ration->core.leadership,
-		ration->caller != caller && sim->broken != BREAK_TAKEOVER_BY_PAUSE, sim->now_ns);
+	core_note_call(&ration->core, ration->caller != caller && sim->broken != BREAK_TAKEOVER_BY_PAUSE,
+		sim->now_ns);
 	ration->caller = caller;
 }
 
@@ -338,19 +336,12 @@ static int answer_of(struct sim *sim, int pair, int pod, const struct node_ledge
 	return answer;
 }
 
-/* Called just before a GPU is reserved. */
+/* Called just before a GPU is held or reserved. */
 static void look_before(void *userdata)
 {
 	struct ration *ration = userdata;
 
 	gpus_look(ration->sim, ration->pair, &ration->before);
-}
-
-/* Called just before filter chooses. */
-static void look_before_choice(
-	void *userdata, const struct pod_facts *pod, const char *const *names, size_t n)
-{
-	look_before(userdata);
 }
 
 /* What filter holds. */
@@ -365,7 +356,7 @@ static void check_hold(struct sim *sim, int pair, int pod, const struct filter_a
 	if (answer->hold_error == 0 && node >= 0 && sim->pods[pod].shape.whole && known)
 		gpus_check(sim, pair, &ration->before, pod, node, api_gpus(sim, node, &known->placement));
 	if (sim->broken == BREAK_IGNORE_HOLD)
-		ledger_drop_hold(&ration->core.ledger, uid);
+		core_drop_hold(&ration->core, uid);
 }
 
 static char *nominated_node(const struct sim *sim, int pair, int pod)
@@ -606,6 +597,7 @@ void ration_carry_out(struct sim *sim, int pair)
 	controller_carry_out(sim, pair);
 	if (requeue_list_is_due(&ration->core.requeues, &ration->core.ledger))
 		look_within(sim, pair, CORE_LOOK_DELAY_NS);
+	recording_follow(sim, pair);
 }
 
 static struct bind *take_asking(struct ration *ration, int slot)
@@ -719,7 +711,7 @@ static void hear_agents(struct sim *sim, struct ration *ration)
 
 	for (int n = 0; n < sim->n_nodes && sim->broken != BREAK_SILENCE_IS_AN_END; n++)
 		if (sim->nodes[n].agent.alive && !api_is_away_from(sim, n))
-			ledger_hear_agent(&ration->core.ledger, sim->nodes[n].name, renewed_ns);
+			core_hear_agent(&ration->core, sim->nodes[n].name, renewed_ns);
 }
 
 static void tick(struct sim *sim, int pair)

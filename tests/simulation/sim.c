@@ -111,6 +111,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"changes of a pod's gang by its label",
 	"changes of PodGroups",
 	"gangs whose PodGroup changed while some were bound, not judged until they are gone",
+	"recordings replayed",
 	"pods evicted for more important ones",
 	"evictions that the API server refused or did not answer",
 	"pods nominated for the node where others were evicted",

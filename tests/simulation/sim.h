@@ -26,6 +26,9 @@
 #include "agent/node/inventory.h"
 #include "agent/node/terms.h"
 #include "agent/pods/pods.h"
+#include <stdio.h>
+
+#include "base/strbuf.h"
 #include "base/clock.h"
 #include "core/bind.h"
 #include "core/core.h"
@@ -281,6 +284,9 @@ struct ration {
 	int16_t groups_listed;	     /* changes of PodGroups that the LIST has shown */
 	int64_t groups_last_ns;	     /* no later one arrives before this */
 	int16_t kept[PODS_MAX];	     /* what has been said of it */
+	/* recording.c */
+	struct strbuf recording;
+	int64_t recording_after; /* so many times that orders are carried out */
 };
 
 /* What the API server says about a gang. */
@@ -446,6 +452,7 @@ enum counter {
 	COUNT_LABELLED,
 	COUNT_GROUP_CHANGES,
 	COUNT_GANGS_UNCLEAR,
+	COUNT_REPLAYS,
 	COUNT_EVICTIONS,
 	COUNT_EVICTIONS_REFUSED,
 	COUNT_NOMINATED,
@@ -582,6 +589,15 @@ void sim_goes_on(struct sim *sim, int64_t for_ns);
 int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us);
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* recording.c: recording_follow() - between two events, with all orders carried out. recording_end() -
+ * replays what was recorded. */
+extern bool sim_replays;
+extern FILE *sim_recordings; /* NULL, or where all recordings are written */
+void recording_begin(struct sim *sim, int pair);
+void recording_follow(struct sim *sim, int pair);
+void recording_end(struct sim *sim, int pair);
+int recordings_play(FILE *file); /* replays what was written there; 0: all comes out as recorded */
+
 extern uint64_t *sim_digest; /* of the steps, instead of printing them; NULL: they are printed */
 void sim_say(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define say(sim, ...)                                                                                        \

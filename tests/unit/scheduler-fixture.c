@@ -19,7 +19,6 @@
 #include "net/loop.h"
 #include "scheduler/actuator.h"
 #include "scheduler/bind.h"
-#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/sync.h"
@@ -117,7 +116,6 @@ int world_begin(uint32_t units)
 	scheduler->core.following = true;
 	bind_start(scheduler);
 	if (loop_new(&scheduler->loop) < 0 || recorder_new(&scheduler->recorder) < 0 ||
-		journal_new(scheduler, &scheduler->journal) < 0 ||
 		requeuer_new(scheduler, &scheduler->requeuer) < 0 ||
 		actuator_new(scheduler, &scheduler->actuator) < 0)
 		return -1;
@@ -140,7 +138,6 @@ int world_end(void)
 	actuator_free(scheduler->actuator);
 	requeuer_free(scheduler->requeuer);
 	core_release(&scheduler->core);
-	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);
 	loop_free(scheduler->loop);
 	return good ? 0 : -1;

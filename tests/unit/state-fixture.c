@@ -74,10 +74,20 @@ static void begin(const struct script *script, struct core *core)
 		script->prepare(core);
 }
 
+/* Names the first line that differs: what cmocka prints is cut. */
 static void assert_same_text(const char *a, const char *b, const char *what, size_t step)
 {
-	if (!a || !b || strcmp(a, b) != 0)
-		fail_msg("%s after step %zu:\n%s\ninstead of:\n%s", what, step, b, a);
+	size_t at = 0, begin = 0;
+
+	assert_non_null(a);
+	assert_non_null(b);
+	if (strcmp(a, b) == 0)
+		return;
+	for (; a[at] && a[at] == b[at]; at++)
+		if (a[at] == '\n')
+			begin = at + 1;
+	fail_msg("%s after step %zu: %.*s\ninstead of %.*s", what, step, (int)strcspn(b + begin, "\n"),
+		b + begin, (int)strcspn(a + begin, "\n"), a + begin);
 }
 
 static char *play(const struct script *script, struct core *core, size_t from)

@@ -499,6 +499,8 @@ static void a_pod_that_is_deleted_ends_its_attempt_after_the_answer(void **state
 /* kube-scheduler was faster than the watch: what is freed later is a part of what the pod needs. */
 static void what_is_freed_after_a_search_leads_to_another_one(void **state)
 {
+	bool requeued = false;
+
 	show("all", 15, 1000, NULL, false);
 	for (int i = 0; i < 4; i++) {
 		char uid[8], gpu[16];
@@ -511,7 +513,12 @@ static void what_is_freed_after_a_search_leads_to_another_one(void **state)
 	assert_reported("search:nobody ");
 	assert_false(is_requeued("all"));
 	core_pod_is_gone(&core, "h2", true, now_ns);
-	assert_true(is_requeued("all"));
+	/* The pod that waits beside it, which nothing helps, has its turn too. */
+	for (int i = 0; i < 3 && !requeued; i++) {
+		requeued = is_requeued("all");
+		now_ns += NS_PER_S;
+	}
+	assert_true(requeued);
 	filter_rejects("all", 15, 1000);
 	assert_reported("search:planned ");
 }
@@ -691,6 +698,112 @@ static void before_the_first_lists_no_nomination_is_followed(void **state)
 	assert_true(is_nominated("big"));
 }
 
+/* kube-scheduler's own filters keep the pod back, so that filter is not asked about it again. */
+static void a_pod_whose_attempt_rests_is_requeued_more_and_more_rarely(void **state)
+{
+	size_t n = 0;
+
+	core.evictions.search_after_ns = now_ns + NS_PER_S;
+	filter_rejects("big", 10, 1000); /* too early after the last search */
+	for (int i = 0; i < 6000; i++) {
+		now_ns += 100 * NS_PER_MS;
+		if (core.evictions.due_ns)
+			core_continue_evictions(&core, now_ns);
+		n += is_requeued("big");
+	}
+	assert_in_range(n, 3, 20);
+}
+
+/* How many requeues a second of looks brings; whether `uid` is among them. */
+static size_t requeues_of_a_second(const char *uid, bool *ret_is_among)
+{
+	size_t sum = 0;
+
+	for (int i = 0; i < 20; i++) {
+		const struct pod_facts *pods[REQUEUES_PER_LOOK];
+		int64_t again_ns;
+		size_t n;
+
+		now_ns += 50 * NS_PER_MS;
+		n = requeue_list_look(&core.requeues, &core.ledger, now_ns, pods, &again_ns);
+		sum += n;
+		for (size_t k = 0; k < n; k++)
+			*ret_is_among |= strcmp(pods[k]->uid, uid) == 0;
+	}
+	return sum;
+}
+
+/* Each requeue of such a pod costs a request, an attempt of kube-scheduler and up to three searches. */
+static void pods_that_no_eviction_helps_keep_no_place_from_one_that_fits(void **state)
+{
+	static const char *const there[] = {"x3", "x2", "x1", "x0"}, *const gpus[] = {"GPU-n-3", "GPU-n-2",
+									     "GPU-n-1", "GPU-n-0"};
+	bool fits = false, again = false;
+	size_t n = 0;
+	char uid[16];
+
+	for (int i = 0; i < 4; i++)
+		show(there[i], 7, 1000, gpus[i], false);
+	show("small", 7, 0, NULL, false);
+	filter_rejects("small", 7, 0);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(uid, sizeof(uid), "b%d", i);
+		show(uid, 16, 1000, NULL, false);
+		filter_rejects(uid, 16, 1000);
+	}
+	core_pod_is_gone(&core, "x0", true, now_ns);
+	assert_true(requeues_of_a_second("small", &fits) <= 3);
+	assert_true(fits);
+	for (int i = 0; i < 60; i++) {
+		core.ledger.generation++; /* something changes each second */
+		n += requeues_of_a_second("b0", &again);
+	}
+	assert_in_range(n, 30, 130);
+	assert_true(again); /* each has its turn, beginning with the one that waits for it longest */
+}
+
+/* Every replica finds the pods, whoever leads. */
+static void after_a_start_few_pods_that_fit_nowhere_are_requeued(void **state)
+{
+	static const uint32_t units[] = {15};
+	_cleanup_node_facts_ struct node_facts node;
+	bool ignored = false;
+	size_t n = 0;
+	char uid[16];
+
+	core_release(&core);
+	core_init(&core, NULL);
+	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, units);
+	assert_int_equal(ledger_set_node(&core.ledger, &node), 0);
+	show("v0", 15, 0, "GPU-n-0", false);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(uid, sizeof(uid), "b%d", i);
+		show(uid, 16, 1000, NULL, false);
+	}
+	core_nodes_are_listed(&core, now_ns);
+	core_pods_are_listed(&core, now_ns);
+	for (int i = 0; i < 120; i++)
+		n += requeues_of_a_second("b0", &ignored);
+	assert_in_range(n, 10, 125);
+}
+
+/* Some pod of lower priority is always about to be bound somewhere. */
+static void a_thousand_attempts_that_rest_keep_no_other_pod_from_its_own(void **state)
+{
+	char uid[16];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(uid, sizeof(uid), "r%d", i);
+		core.evictions.search_after_ns = now_ns + 1000 * NS_PER_S;
+		filter_rejects(uid, 10, 1000);
+	}
+	assert_int_equal(core.evictions.attempts.count, 1000);
+	core.evictions.search_after_ns = 0;
+	filter_rejects("big", 10, 1000);
+	assert_non_null(table_get(&core.evictions.attempts, "big"));
+	assert_int_equal(core.evictions.attempts.count, 1000);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -723,6 +836,10 @@ int main(void)
 		T(preempt_names_no_node_while_pods_are_evicted_for_the_pod),
 		T(a_nomination_in_the_status_lasts_and_outlives_its_end_by_ten_seconds),
 		T(before_the_first_lists_no_nomination_is_followed),
+		T(a_pod_whose_attempt_rests_is_requeued_more_and_more_rarely),
+		T(pods_that_no_eviction_helps_keep_no_place_from_one_that_fits),
+		T(after_a_start_few_pods_that_fit_nowhere_are_requeued),
+		T(a_thousand_attempts_that_rest_keep_no_other_pod_from_its_own),
 	};
 
 	return cmocka_run_group_tests_name("evicting", tests, NULL, NULL);

@@ -666,6 +666,52 @@ static void of_many_who_were_told_another_reason_few_are_asked_for_at_a_time(voi
 	assert_int_equal(requeues(scene), 0);
 }
 
+/* A launcher and its workers: the launcher's Binding was thought lost, and it ran and succeeded before the
+ * workers came. */
+static void workers_start_though_a_pod_of_another_controller_of_their_gang_has_succeeded(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 40);
+	scene_pods_of(scene, "launcher", (const char *[]){"u0"}, 1, "g", 3, 5);
+	scene_pods_of(scene, "workers", (const char *[]){"u1", "u2"}, 2, "g", 3, 5);
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	succeed(scene, "u0");
+	for (int i = 0; i < 4; i++)
+		scene_wait(scene, 10 * SECOND);
+	gangs_recalled(&scene->gangs, "u1");
+	scene_wait(scene, 10 * SECOND);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
+}
+
+/* More gangs wait than one look plans: it has come to the middle of them. */
+static void a_more_important_gang_that_comes_in_the_middle_of_a_round_is_planned_first(void **state)
+{
+	struct scene *scene = *state;
+	char uid[16], gang[16];
+
+	scene_nodes(scene, 1, 8);
+	scene_occupy(scene, "f1", 1, "n0");
+	scene_occupy(scene, "f2", 7, "n0");
+	for (int i = 0; i < 50; i++) {
+		snprintf(uid, sizeof(uid), "a%d", i);
+		snprintf(gang, sizeof(gang), "g%d", i);
+		scene_pod(scene, uid, gang, 1, 8);
+		scene_ask(scene, uid);
+	}
+	scene_wait(scene, 0);
+	ledger_remove_pod(&scene->ledger, "f1");
+	scene_wait(scene, SECOND / 20);
+	scene_pod(scene, "top", "top", 1, 8);
+	scene_facts(scene, "top")->priority = 1000;
+	scene_show(scene, "top");
+	scene_ask(scene, "top");
+	ledger_remove_pod(&scene->ledger, "f2");
+	scene_wait(scene, SECOND / 20);
+	assert_string_equal(scene_held(scene, "top"), "n0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -698,6 +744,8 @@ int main(void)
 		scene_test(what_lacks_is_said_to_people),
 		scene_test(who_was_told_another_reason_is_asked_for_once_more),
 		scene_test(of_many_who_were_told_another_reason_few_are_asked_for_at_a_time),
+		scene_test(workers_start_though_a_pod_of_another_controller_of_their_gang_has_succeeded),
+		scene_test(a_more_important_gang_that_comes_in_the_middle_of_a_round_is_planned_first),
 	};
 
 	return cmocka_run_group_tests_name("gang-time", tests, NULL, NULL);

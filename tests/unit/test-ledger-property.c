@@ -93,7 +93,6 @@ struct world {
 	uint64_t random, seed;
 	bool clean; /* only the ledger's own placements, no GPU shrinks or is replaced */
 	struct ledger ledger;
-	struct ledger follower;				/* knows only what the listener was told */
 	struct test_node truth[N_NODES], view[N_NODES]; /* as it is; as the ledger was told */
 	struct test_pod pods[N_PODS];
 	int n_pods;
@@ -1167,49 +1166,11 @@ static void compare_with_a_fresh_ledger(struct world *w)
 	ledger_release(&fresh);
 }
 
-/* A second ledger that is told of every change is the same, also when it began as an image of the first. */
-
-static void follow(void *userdata, const struct ledger *ledger, const struct ledger_event *event)
-{
-	ledger_apply(userdata, event);
-}
-
-static void follower_starts_from_an_image(struct world *w)
-{
-	struct ledger_pod *pod;
-
-	ledger_release(&w->follower);
-	for (int i = 0; i < N_NODES; i++) {
-		_cleanup_node_facts_ struct node_facts facts;
-
-		node_facts_of(w, &w->view[i], i, &facts);
-		if (w->view[i].exists)
-			assert_int_equal(ledger_set_node(&w->follower, &facts), 0);
-	}
-	table_for_each (&w->ledger.pods, cursor, pod)
-		assert_int_equal(ledger_restore_pod(&w->follower, pod), 0);
-}
-
-static void compare_with_the_follower(const struct world *w)
-{
-	struct ledger_pod *pod;
-
-	for (int i = 0; i < N_NODES; i++)
-		compare_nodes(w, &w->follower, i);
-	table_for_each (&w->ledger.pods, cursor, pod)
-		compare_pods(w, pod, ledger_pod(&w->follower, pod->facts.uid));
-	if (w->ledger.pods.count != w->follower.pods.count)
-		fail_history(w, "%zu pods, but %zu", w->ledger.pods.count, w->follower.pods.count);
-}
-
 static void run_history(uint64_t seed, bool clean)
 {
 	struct world w = {.random = seed, .seed = seed, .clean = clean};
 
 	ledger_init(&w.ledger);
-	ledger_init(&w.follower);
-	w.ledger.listener = follow;
-	w.ledger.listener_data = &w.follower;
 	for (int i = 0; i < N_NODES; i++) {
 		w.truth[i].exists = true;
 		for (int c = 0; c < N_GPUS; c++)
@@ -1221,14 +1182,9 @@ static void run_history(uint64_t seed, bool clean)
 	for (int i = 0; i < N_STEPS; i++) {
 		step(&w);
 		check_all(&w);
-		compare_with_the_follower(&w);
-		if (one_in(&w, N_STEPS))
-			follower_starts_from_an_image(&w);
 	}
 	deliver_everything(&w);
-	compare_with_the_follower(&w);
 	compare_with_a_fresh_ledger(&w);
-	ledger_release(&w.follower);
 	ledger_release(&w.ledger);
 }
 

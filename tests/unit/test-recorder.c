@@ -18,10 +18,9 @@ static struct recorder *recorder_open(void)
 	return recorder;
 }
 
-static void add_named(struct recorder *recorder, const char *name, uint64_t number)
+static void add_named(struct recorder *recorder, const char *name)
 {
-	recorder_add(recorder,
-		&(struct decision){.kind = DECISION_BIND, .number = number, .uid = "u", .name = name});
+	recorder_add(recorder, &(struct decision){.kind = DECISION_BIND, .uid = "u", .name = name});
 }
 
 static void everything_a_decision_says_is_kept(void **state)
@@ -35,7 +34,6 @@ static void everything_a_decision_says_is_kept(void **state)
 	size_t cursor = 0;
 
 	recorder_add(recorder, &(struct decision){.kind = DECISION_FILTER,
-				       .number = 77,
 				       .time_ns = 5,
 				       .uid = "uid",
 				       .namespace_ = "default",
@@ -62,7 +60,7 @@ static void everything_a_decision_says_is_kept(void **state)
 	assert_non_null(kept);
 	assert_null(recorder_next(recorder, &cursor));
 	assert_int_equal(kept->kind, DECISION_FILTER);
-	assert_int_equal(kept->number, 77);
+	assert_int_equal(kept->number, 1);
 	assert_string_equal(kept->name, "p");
 	assert_string_equal(kept->node, "node-a");
 	assert_string_equal(kept->policy, "spread");
@@ -81,15 +79,15 @@ static void the_ring_keeps_the_last_10000_in_order(void **state)
 {
 	struct recorder *recorder = recorder_open();
 	const struct decision *kept;
-	uint64_t expected = 15000;
+	uint64_t expected = 15001;
 	size_t cursor = 0;
 
 	for (uint64_t i = 0; i < 25000; i++)
-		add_named(recorder, "p", i);
+		add_named(recorder, "p");
 	assert_int_equal(recorder_count(recorder), 10000);
 	while ((kept = recorder_next(recorder, &cursor)))
 		assert_int_equal(kept->number, expected++);
-	assert_int_equal(expected, 25000);
+	assert_int_equal(expected, 25001);
 	recorder_free(recorder);
 }
 
@@ -156,32 +154,12 @@ static void victims_are_kept_and_those_over_the_maximum_counted(void **state)
 	recorder_free(recorder);
 }
 
-/* Numbers are shared with the journal: there are gaps. */
-static void a_decision_is_found_by_its_number_or_the_next_one(void **state)
-{
-	struct recorder *recorder = recorder_open();
-	size_t cursor;
-
-	assert_int_equal(recorder_find(recorder, 5), 0);
-	for (uint64_t i = 1; i <= DECISIONS_MAX + 100; i++)
-		add_named(recorder, "p", 10 * i); /* 1010 and up are left */
-	cursor = recorder_find(recorder, 5000);
-	assert_int_equal(recorder_next(recorder, &cursor)->number, 5000);
-	cursor = recorder_find(recorder, 5001);
-	assert_int_equal(recorder_next(recorder, &cursor)->number, 5010);
-	cursor = recorder_find(recorder, 1);
-	assert_int_equal(recorder_next(recorder, &cursor)->number, 1010);
-	cursor = recorder_find(recorder, 10 * (DECISIONS_MAX + 100) + 1);
-	assert_null(recorder_next(recorder, &cursor));
-	recorder_free(recorder);
-}
-
 static void a_ring_that_wrapped_frees_everything(void **state)
 {
 	struct recorder *recorder = recorder_open();
 
 	for (uint64_t i = 0; i < DECISIONS_MAX + 3; i++)
-		add_named(recorder, "p", i);
+		add_named(recorder, "p");
 	recorder_free(recorder); /* the leak checker of the sanitized run tells */
 	recorder_free(NULL);
 }
@@ -194,7 +172,6 @@ int main(void)
 		cmocka_unit_test(memory_is_bounded_whatever_the_names_are),
 		cmocka_unit_test(lists_are_cut_at_their_maximum),
 		cmocka_unit_test(victims_are_kept_and_those_over_the_maximum_counted),
-		cmocka_unit_test(a_decision_is_found_by_its_number_or_the_next_one),
 		cmocka_unit_test(a_ring_that_wrapped_frees_everything),
 	};
 

@@ -151,7 +151,8 @@ static void look(struct core *core, int64_t now, struct strbuf *out)
 		strbuf_addf(out, " again %s", pods[i]->uid);
 }
 
-/* Without settling the book, which would hide what it has not counted yet. */
+/* Without settling the book, which would hide what it has not counted yet. What is counted in a stale book is
+ * thrown away before anybody reads it. */
 static void say(struct core *core, int64_t now, struct strbuf *out)
 {
 	const struct policy_book *book = book_of(core);
@@ -160,7 +161,7 @@ static void say(struct core *core, int64_t now, struct strbuf *out)
 	strbuf_addf(out, " freed %llu", (unsigned long long)book->freed);
 	table_for_each (&book->pods, cursor, pod) {
 		strbuf_addf(out, " %s in %d claims %d", pod->facts.uid, pod->unit, pod->claim);
-		for (size_t i = 0; pod->group && i < pod->policy->n_units; i++)
+		for (size_t i = 0; !book->stale && pod->group && i < pod->policy->n_units; i++)
 			strbuf_addf(out, ":%u/%u/%lld", pod->group->use[i].pods,
 				pod->group->use[i].terminating, (long long)pod->group->use[i].milli[0]);
 	}
@@ -272,6 +273,101 @@ static void pods_wait_for_units_as_they_did(void **state)
 	state_try_script(&(struct script){.n_steps = 14, .step = wait_step});
 }
 
+/* ---- any events ---- */
+
+static uint32_t seed;
+
+/* Below n; the same for each core that takes the step. */
+static uint32_t drawn(size_t step, uint32_t what, uint32_t n)
+{
+	uint32_t x = (seed * 7919 + (uint32_t)step * 104729 + what * 1299709) | 1;
+
+	for (int i = 0; i < 4; i++) {
+		x ^= x << 13;
+		x ^= x >> 17;
+		x ^= x << 5;
+	}
+	return (x >> 8) % n;
+}
+
+static void draw_change(struct core *core, size_t step, const char *uid, const char *labels)
+{
+	static const char *const of_nodes[] = {"pool=a\n", "pool=b\n", "type=virtual-kubelet\n", NULL};
+	const char *node = drawn(step, 1, 3) ? nodes[drawn(step, 2, 3)] : "";
+
+	switch (drawn(step, 3, 10)) {
+	case 0:
+		label_node(core, nodes[drawn(step, 4, 3)], of_nodes[drawn(step, 5, 4)]);
+		break;
+	case 1:
+		policy_nodes_remove(&core->policies.nodes, nodes[drawn(step, 4, 3)]);
+		break;
+	case 2:
+		set_policy(core, drawn(step, 4, 2) ? "p" : "older", drawn(step, 5, 4),
+			(enum policy_advance)drawn(step, 6, ADVANCE_MAX_VALUE));
+		break;
+	case 3:
+		policy_book_remove_policy(book_of(core), drawn(step, 4, 2) ? "p" : "older");
+		break;
+	case 4:
+		policy_book_delete_pod(book_of(core), uid);
+		break;
+	case 5:
+		policy_book_begin_list(book_of(core));
+		break;
+	case 6:
+		policy_book_end_list(book_of(core));
+		break;
+	default:
+		show(core, uid, labels, node, drawn(step, 4, 3) == 0);
+		break;
+	}
+}
+
+static void any_step(struct core *core, size_t step, struct strbuf *out)
+{
+	static const char *const uids[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
+	static const char *const all[] = {
+		WEB, WEB "second=\n", "app=shop\nversion=2\n", "app=db\n", "app=web\n"};
+	const char *uid = uids[drawn(step, 7, ARRAY_SIZE(uids))],
+		   *labels = all[drawn(step, 8, ARRAY_SIZE(all))];
+	int64_t now = (int64_t)(step + 1) * NS_PER_S * (drawn(0, 9, 4) ? 1 : 100);
+
+	core->heard_ns = now;
+	if (step <= 3) {
+		begin(core, step);
+		return;
+	}
+	switch (drawn(step, 10, 8)) {
+	case 0:
+	case 1:
+		filter(core, uid, labels, now, out);
+		break;
+	case 2:
+		recall(core, uid, labels, now, out);
+		break;
+	case 3:
+		confirm(core, uid, nodes[drawn(step, 4, 3)], now, out);
+		break;
+	case 4:
+		core_tick(core, now);
+		break;
+	case 5:
+		core_look_at_policies(core);
+		break;
+	default:
+		draw_change(core, step, uid, labels);
+		break;
+	}
+	say(core, now, out);
+}
+
+static void after_any_events_policies_go_on_as_they_did(void **state)
+{
+	for (seed = 1; seed <= 20; seed++)
+		state_try_script(&(struct script){.n_steps = 50, .step = any_step});
+}
+
 static void a_step_without_spaces(struct core *core, size_t step, struct strbuf *out)
 {
 	if (step == 0)
@@ -297,6 +393,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(policies_go_on_as_they_did),
 		cmocka_unit_test(pods_wait_for_units_as_they_did),
+		cmocka_unit_test(after_any_events_policies_go_on_as_they_did),
 		cmocka_unit_test(what_is_not_known_stays_unknown),
 	};
 

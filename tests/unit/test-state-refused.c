@@ -53,7 +53,7 @@ static void pods_that_cannot_wait_are_refused(void **state)
 		{"{\"requeuePod\":{" WHO ",\"backoff\":1000000000,\"room\":{\"waits\":true}}}",
 			"requeuePod: pod u waits for room and asks for nothing"},
 		{"{\"requeuePod\":{" REQUEST ",\"room\":{\"since\":-1}}}",
-			"requeuePod: \"since\" is not a whole number from 0 to 9223372036854775807"},
+			"requeuePod: \"since\" is not a whole number from 0 to 2305843009213693951"},
 		{"{\"requeue\":{\"reported\":1}}", "requeue: \"reported\" is neither true nor false"},
 	};
 

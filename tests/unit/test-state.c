@@ -492,15 +492,16 @@ static void resizes_go_on_as_they_did(void **state)
 
 /* Each member of each struct, in its place. */
 static const char *const full[] = {
-	"{\"requeue\":{\"nextOrder\":9,\"lookedAt\":-1,\"reported\":true}}\n",
-	"{\"requeuePod\":{\"facts\":{" WHO "\"request\":{\"containers\":[{\"name\":\"c\"}],\"units\":1}},"
+	"{\"requeue\":{\"nextOrder\":9,\"lookedAt\":-1,\"reported\":true,\"hope\":7}}\n",
+	"{\"requeuePod\":{\"facts\":{" WHO
+	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},"
 	"\"room\":" WAIT("1") ",\"unit\":" WAIT("2") ",\"gang\":" WAIT(
 		"3") ",\"order\":8,\"asked\":true,"
-		     "\"askedAt\":4,\"rejectedAt\":-1,\"freed\":5,\"hasPlace\":true,\"requeues\":3,\"inVain\":2,"
+		     "\"askedAt\":4,\"rejectedAt\":-1,\"freed\":5,\"hasPlace\":true,\"mayEvict\":true,\"requeues\":3,\"inVain\":2,"
 		     "\"notBefore\":6,\"backoff\":1000000000}}\n",
 	"{\"policies\":{\"watched\":1,\"given\":2,\"waited\":3,\"nodesGeneration\":4,\"begun\":5}}\n",
 	"{\"policyNode\":{\"name\":\"n\",\"labels\":\"a=b\\n\"}}\n",
-	"{\"policySpace\":{\"name\":\"s\",\"isRead\":true,\"changed\":true,\"lookedAt\":1,\"nodesGeneration\":2,"
+	"{\"policySpace\":{\"name\":\"s\",\"isRead\":true,\"lookedAt\":1,\"nodesGeneration\":2,"
 	"\"round\":3,\"stale\":true,\"freed\":4,\"gone\":[\"x\"],\"nextGone\":1}}\n",
 	"{\"policy\":{\"space\":\"s\",\"serial\":5," WHO
 	"\"created\":1,\"generation\":2,\"selectsNothing\":true,"
@@ -516,7 +517,7 @@ static const char *const full[] = {
 			    "\"version\":\"4\",\"cost\":2,\"costValue\":-5},\"selected\":true,\"grouped\":true,\"counts\":true,"
 			    "\"claim\":31,\"claimSerial\":5,\"forGang\":true,\"given\":-1,\"claimBegan\":1,\"claimEnds\":2,"
 			    "\"since\":[{},{\"ns\":3}],\"preempted\":4,\"waitSerial\":5,\"preempt\":6,\"round\":2,\"asked\":true,"
-			    "\"fresh\":true,\"busy\":true,\"notBefore\":7,\"forget\":8,\"text\":\"why\"}}\n",
+			    "\"fresh\":true,\"forget\":8,\"text\":\"why\"}}\n",
 	"{\"binds\":{\"begun\":9}}\n",
 	"{\"bind\":{\"where\":4,\"number\":8," WHO "\"node\":\"n\",\"order\":3,\"asked\":1,\"period\":-12,"
 	"\"doubtEnds\":2,\"outcome\":3,\"error\":\"why\"}}\n",

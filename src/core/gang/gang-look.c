@@ -74,15 +74,17 @@ static bool has_members_of(const struct gang *gang, const char *owner)
 	return false;
 }
 
-/* Where nobody is made in place of those that have succeeded, the others of their controller need only each
- * other. */
+/* Where nobody is made in place of those that have succeeded, the others need only each other. Pods of an
+ * older Job whose gang had the same name are among those that have finished, too: they count for others of
+ * their controller. */
 uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
 {
 	uint32_t min = gang_asked_min(gang, NULL), done = 0;
 
 	if (is_short(gangs, gang))
 		list_for_each (item, &gang->past.done)
-			done += has_members_of(gang, member_of(item)->facts.owner);
+			done += !member_of(item)->recalled ||
+				has_members_of(gang, member_of(item)->facts.owner);
 	return min > done ? min - done : min > 0;
 }
 
@@ -221,32 +223,28 @@ void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledge
 	}
 }
 
-/* Plans those of `all` that wait; whether some are left for the next look. While the ledger changes all the
- * time, what the first ones were told does not hold until the next look: it goes on where this one stops, or
- * the last ones would never be tried. */
+/* Plans those of `all` that wait, each once a round; whether some are left for the next look. While the
+ * ledger changes all the time, what the first ones were told does not hold until the next look, and the last
+ * ones would never be tried. */
 static bool try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns)
 {
-	size_t plans = 0, most = plans_per_look(ledger), first = 0;
+	size_t plans = 0, most = plans_per_look(ledger);
 	bool left = false;
 
-	for (size_t i = 0; all[i]; i++)
-		if (all[i] == gangs->next_turn)
-			first = i;
-	gangs->next_turn = NULL;
 	for (size_t i = 0; all[i]; i++) {
 		if (!may_try(gangs, all[i], ledger, now_ns))
 			continue;
-		if (i < first) {
+		if (all[i]->round == gangs->round) {
 			left = true;
 			continue;
 		}
-		if (plans == most) {
-			gangs->next_turn = all[i];
+		if (plans == most)
 			return true;
-		}
 		plans++;
+		all[i]->round = gangs->round;
 		gang_try(gangs, all[i], ledger, now_ns, false);
 	}
+	gangs->round++;
 	return left;
 }
 

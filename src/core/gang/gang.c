@@ -17,7 +17,7 @@
 void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues)
 {
 	*gangs = (struct gangs){
-		.rules = *rules, .requeues = requeues, .groups_known = true, .following = true};
+		.rules = *rules, .requeues = requeues, .groups_known = true, .following = true, .round = 1};
 	table_init(&gangs->by_key);
 	table_init(&gangs->by_uid);
 	list_init(&gangs->orders);
@@ -104,6 +104,9 @@ void gangs_release(struct gangs *gangs)
 		gang_order_free(order);
 	table_for_each (&gangs->by_key, cursor, gang)
 		gang_free(gangs, gang);
+	/* What a state brought for nobody. */
+	list_for_each_safe (item, after, &gangs->node_sets)
+		set_free(gangs, list_entry(item, struct gang_nodes, item));
 	table_release(&gangs->by_key);
 	table_release(&gangs->by_uid);
 }
@@ -142,8 +145,6 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 	table_remove(&gangs->by_key, gang->key);
 	if (gangs->kept == gang)
 		gangs->kept = NULL;
-	if (gangs->next_turn == gang)
-		gangs->next_turn = NULL;
 	gang_free(gangs, gang);
 }
 
@@ -397,7 +398,7 @@ int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 	if (!done)
 		return -ENOMEM;
 	done->stage = GANG_DONE;
-	done->listed = true;
+	done->listed = done->recalled = true;
 	return 0;
 }
 

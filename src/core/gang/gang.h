@@ -76,8 +76,9 @@ struct gang_member {
 	bool listed;	  /* the watch has shown it; an unlisted one is forgotten soon after asked_ns */
 	struct gang_nodes *nodes; /* those that kube-scheduler offered then; NULL: unknown */
 	int64_t nodes_valid_ns;	  /* how long after asked_ns that is believed */
-	bool missed;		  /* the others waited at bind for it in vain, as `ration why` tells */
-	int64_t kept_ns;	  /* since when GPUs are kept for it that do not become free */
+	bool recalled;	 /* GANG_DONE: it was never seen as a member, only among those that have finished */
+	bool missed;	 /* the others waited at bind for it in vain, as `ration why` tells */
+	int64_t kept_ns; /* since when GPUs are kept for it that do not become free */
 	int64_t ordered_ns; /* when its eviction, or the end of its mark, was ordered last: it is repeated */
 };
 
@@ -110,8 +111,8 @@ struct gang_past {
 };
 
 struct gang {
-	char *key; /* namespace/name */
-	struct list members;
+	char *key;	     /* namespace/name */
+	struct list members; /* struct gang_member; all stages but GANG_DONE */
 	bool has_group;
 	struct gang_group group;
 	struct gang_past past;
@@ -123,6 +124,7 @@ struct gang {
 	/* The oldest first, but what would be tried in vain lets others pass. */
 	struct gang_backoff backoff;
 	struct gang_no_room no_room;
+	uint64_t round;		    /* gangs->round in which a look has planned it last */
 	uint64_t hopeless_capacity; /* of the ledger when the gang would not have fitted even if nobody else
 				       were there; 0: not known */
 
@@ -164,10 +166,10 @@ struct gangs {
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
-	int64_t looked_ns;	/* when gangs_look() was called last */
-	struct gang *next_turn; /* where the last look had no time to go on; NULL: it came to the end */
-	struct gang *kept;	/* the one gang that GPUs are kept for; NULL: for none */
-	int64_t fit_check_ns;	/* when the last gang was found never to fit: such checks take long */
+	int64_t looked_ns;    /* when gangs_look() was called last */
+	uint64_t round;	      /* of plans by looks: each gang has one in it, however many looks it takes */
+	struct gang *kept;    /* the one gang that GPUs are kept for; NULL: for none */
+	int64_t fit_check_ns; /* when the last gang was found never to fit: such checks take long */
 	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };

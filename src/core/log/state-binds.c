@@ -42,9 +42,9 @@ static void archive_bind(struct archive *archive, struct bind *bind)
 	archive_need_text(archive, "name", &bind->what.name);
 	archive_need_text(archive, "node", &bind->what.node);
 	archive_enum(archive, "order", &bind->order, BIND_ANSWER + 1);
-	archive_int64(archive, "asked", &bind->asked_ns, 0, INT64_MAX);
+	archive_int64(archive, "asked", &bind->asked_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "period", &bind->leadership_period, INT64_MIN, INT64_MAX);
-	archive_int64(archive, "doubtEnds", &bind->doubt_ends_ns, 0, INT64_MAX);
+	archive_int64(archive, "doubtEnds", &bind->doubt_ends_ns, 0, STATE_TIME_MAX);
 	archive_bool(archive, "text", &has_text);
 	archive_enum(archive, "outcome", &bind->outcome, BIND_RESULT_MAX);
 	archive_chars(archive, "error", bind->error.text, sizeof(bind->error.text));
@@ -75,6 +75,9 @@ static bool is_consistent(const struct bind *bind, enum whereabouts where)
 	}
 }
 
+/* Of a state that is read: each is looked for among all others. */
+#define BINDS_MAX 5000
+
 static int check_bind(
 	const struct core *core, struct archive *archive, const struct bind *bind, enum whereabouts where)
 {
@@ -84,6 +87,8 @@ static int check_bind(
 		return archive->failed;
 	if (!number)
 		return archive_fail(archive, EINVAL, "a bind without \"number\"");
+	if (core->binds.n_open + binds_doubtful(&core->binds) > BINDS_MAX)
+		return archive_fail(archive, E2BIG, "more than %d binds", BINDS_MAX);
 	if (number > core->binds.n_begun)
 		return archive_fail(archive, EINVAL, "bind %llu came later than the last of all", number);
 	if (binds_find(&core->binds, number))

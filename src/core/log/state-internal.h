@@ -11,6 +11,10 @@
 #include "base/archive.h"
 
 struct core;
+struct ownership;
+
+/* Times to which another time is added: the sum is one, too. */
+#define STATE_TIME_MAX (INT64_MAX / 4)
 
 struct state_writer;
 struct archive *state_begin(struct state_writer *writer, const char *kind);
@@ -47,5 +51,20 @@ void state_read_resize_orders(struct core *core, struct archive *archive);
 
 /* state-leadership.c */
 void state_write_leadership(struct core *core, struct state_writer *writer);
+void state_archive_ownership(struct archive *archive, struct ownership *ownership);
 void state_read_ownership(struct core *core, struct archive *archive);
 void state_read_leadership(struct core *core, struct archive *archive);
+
+/* state-evictions.c */
+void state_write_evictions(struct core *core, struct state_writer *writer);
+void state_read_budget(struct core *core, struct archive *archive);
+void state_read_eviction(struct core *core, struct archive *archive);
+void state_read_evictions(struct core *core, struct archive *archive);
+
+/* state-gangs.c */
+void state_write_gangs(struct core *core, struct state_writer *writer);
+void state_read_gang_nodes(struct core *core, struct archive *archive);
+void state_read_gang(struct core *core, struct archive *archive);
+void state_read_gang_member(struct core *core, struct archive *archive);
+void state_read_gang_order(struct core *core, struct archive *archive);
+void state_read_gangs(struct core *core, struct archive *archive);

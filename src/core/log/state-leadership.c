@@ -5,7 +5,7 @@
 #include "core/core.h"
 #include "core/log/state-internal.h"
 
-static void archive_ownership(struct archive *archive, struct ownership *ownership)
+void state_archive_ownership(struct archive *archive, struct ownership *ownership)
 {
 	archive_enum(archive, "owner", &ownership->owner, LEDGER_OWNER_OTHER + 1);
 	archive_chars(archive, "holder", ownership->holder, sizeof(ownership->holder));
@@ -16,13 +16,13 @@ static void archive_ownership(struct archive *archive, struct ownership *ownersh
 void state_read_ownership(struct core *core, struct archive *archive)
 {
 	core->ownership = (struct ownership){.owner = LEDGER_OWNER_UNKNOWN};
-	archive_ownership(archive, &core->ownership);
+	state_archive_ownership(archive, &core->ownership);
 }
 
 static void archive_leadership(struct archive *archive, struct leadership *leadership)
 {
-	archive_int64(archive, "lastCall", &leadership->last_call_ns, 0, INT64_MAX);
-	archive_int64(archive, "freshUntil", &leadership->fresh_until_ns, 0, INT64_MAX);
+	archive_int64(archive, "lastCall", &leadership->last_call_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "freshUntil", &leadership->fresh_until_ns, 0, STATE_TIME_MAX);
 	archive_uint32(archive, "period", &leadership->period, UINT32_MAX);
 }
 
@@ -30,7 +30,7 @@ static void archive_leadership(struct archive *archive, struct leadership *leade
 static void archive_listed(struct archive *archive, char **name, int64_t *listed)
 {
 	archive_need_text(archive, "name", name);
-	archive_int64(archive, "listed", listed, 1, INT64_MAX);
+	archive_int64(archive, "listed", listed, 1, STATE_TIME_MAX);
 }
 
 static void read_listed(struct table *nodes, struct archive *archive)
@@ -72,7 +72,7 @@ void state_write_leadership(struct core *core, struct state_writer *writer)
 	size_t i = 0;
 	void *value;
 
-	archive_ownership(archive, &core->ownership);
+	state_archive_ownership(archive, &core->ownership);
 	state_end(writer);
 	archive = state_begin(writer, "leadership");
 	archive_leadership(archive, &core->leadership);

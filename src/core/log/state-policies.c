@@ -82,8 +82,8 @@ static void archive_standing(struct archive *archive, struct pod_image *image)
 	archive_uint64(archive, "claimSerial", &pod->claim_serial);
 	archive_bool(archive, "forGang", &pod->for_gang);
 	archive_int(archive, "given", &pod->given, -1, POLICY_UNITS_MAX - 1);
-	archive_int64(archive, "claimBegan", &pod->claim_began_ns, 0, INT64_MAX);
-	archive_int64(archive, "claimEnds", &pod->claim_ends_ns, 0, INT64_MAX);
+	archive_int64(archive, "claimBegan", &pod->claim_began_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "claimEnds", &pod->claim_ends_ns, 0, STATE_TIME_MAX);
 }
 
 static void archive_policy_pod(struct archive *archive, struct pod_image *image)
@@ -102,9 +102,7 @@ static void archive_policy_pod(struct archive *archive, struct pod_image *image)
 	archive_uint64(archive, "round", &pod->round);
 	archive_bool(archive, "asked", &pod->asked);
 	archive_bool(archive, "fresh", &pod->fresh);
-	archive_bool(archive, "busy", &pod->busy);
-	archive_int64(archive, "notBefore", &pod->not_before_ns, 0, INT64_MAX);
-	archive_int64(archive, "forget", &pod->forget_ns, 0, INT64_MAX);
+	archive_int64(archive, "forget", &pod->forget_ns, 0, STATE_TIME_MAX);
 	archive_chars(archive, "text", pod->text, sizeof(pod->text));
 }
 
@@ -169,13 +167,19 @@ static void write_pod(struct policy_space *space, const struct policy_pod *pod, 
 
 /* ---- policies ---- */
 
+/* Of a state that is read: each is looked for among all others. */
+#define POLICIES_READ_MAX 10000
+
+/* Also where there are too many. */
 static bool serial_is_used(const struct core *core, uint64_t serial)
 {
 	const struct policy_space *space;
+	size_t n = 0;
 
 	table_for_each (&core->policies.by_name, cursor, space)
 		list_for_each (item, &space->book.policies)
-			if (list_entry(item, struct policy_entry, item)->policy->serial == serial)
+			if (list_entry(item, struct policy_entry, item)->policy->serial == serial ||
+				++n > POLICIES_READ_MAX)
 				return true;
 	return false;
 }
@@ -251,7 +255,6 @@ static void archive_space(struct archive *archive, struct policy_space *space)
 	struct policy_book *book = &space->book;
 
 	archive_bool(archive, "isRead", &space->is_read);
-	archive_bool(archive, "changed", &space->changed);
 	archive_uint64(archive, "lookedAt", &space->looked_at);
 	archive_uint64(archive, "nodesGeneration", &book->nodes_generation);
 	archive_uint64(archive, "round", &book->round);
@@ -295,7 +298,7 @@ static void write_space(struct policy_space *space, struct state_writer *writer)
 static void archive_policies(struct archive *archive, struct policy_spaces *spaces)
 {
 	archive_bool(archive, "known", &spaces->known);
-	archive_int64(archive, "watched", &spaces->watched_ns, 0, INT64_MAX);
+	archive_int64(archive, "watched", &spaces->watched_ns, 0, STATE_TIME_MAX);
 	archive_uint64(archive, "given", &spaces->given);
 	archive_uint64(archive, "waited", &spaces->waited);
 	archive_uint64(archive, "nodesGeneration", &spaces->nodes.generation);

@@ -6,19 +6,6 @@
 
 #include "base/archive.h"
 
-/* Room for a list that is read; what is there already stays when the archive writes. Returns how many. */
-static size_t make_room(struct archive *archive, size_t n, size_t size, void **list)
-{
-	if (!archive_reads(archive) || !n)
-		return n;
-	free(*list);
-	*list = calloc(n, size);
-	if (*list)
-		return n;
-	archive_fail(archive, ENOMEM, "out of memory");
-	return 0;
-}
-
 /* An item that is a text alone, into malloc'ed memory. */
 static void archive_item_string(struct archive *archive, size_t i, char **value)
 {
@@ -36,7 +23,7 @@ static void archive_pairs(struct archive *archive, const char *key, struct label
 	struct archive_place place;
 	size_t n = archive_list(archive, key, pairs->n, POLICY_PAIRS_MAX, &place);
 
-	pairs->n = make_room(archive, n, sizeof(*pairs->list), (void **)&pairs->list);
+	pairs->n = archive_room(archive, n, sizeof(*pairs->list), (void **)&pairs->list);
 	for (size_t i = 0; i < pairs->n; i++) {
 		archive_item(archive, i);
 		archive_need_text(archive, "key", &pairs->list[i].key);
@@ -51,7 +38,7 @@ static void archive_amounts(struct archive *archive, const char *key, struct amo
 	struct archive_place place;
 	size_t n = archive_list(archive, key, amounts->n, max, &place);
 
-	amounts->n = make_room(archive, n, sizeof(*amounts->list), (void **)&amounts->list);
+	amounts->n = archive_room(archive, n, sizeof(*amounts->list), (void **)&amounts->list);
 	for (size_t i = 0; i < amounts->n; i++) {
 		archive_item(archive, i);
 		archive_need_text(archive, "resource", &amounts->list[i].resource);
@@ -81,7 +68,7 @@ static void archive_requirement(struct archive *archive, struct selector_require
 	archive_need_text(archive, "key", &requirement->key);
 	archive_enum(archive, "operator", &requirement->operator, SELECTOR_DOES_NOT_EXIST + 1);
 	n = archive_list(archive, "values", requirement->n_values, SIZE_MAX, &place);
-	requirement->n_values = make_room(
+	requirement->n_values = archive_room(
 		archive, n, sizeof(*requirement->values), (void **)&requirement->values);
 	for (size_t i = 0; i < requirement->n_values; i++)
 		archive_item_string(archive, i, &requirement->values[i]);
@@ -95,7 +82,7 @@ static void archive_selector(struct archive *archive, struct selector *selector)
 
 	archive_bool(archive, "selectsNothing", &selector->selects_nothing);
 	n = archive_list(archive, "requirements", selector->n_requirements, SIZE_MAX, &place);
-	selector->n_requirements = make_room(
+	selector->n_requirements = archive_room(
 		archive, n, sizeof(*selector->requirements), (void **)&selector->requirements);
 	for (size_t i = 0; i < selector->n_requirements; i++) {
 		archive_item(archive, i);
@@ -103,6 +90,20 @@ static void archive_selector(struct archive *archive, struct selector *selector)
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &place);
+}
+
+void state_archive_budget(struct archive *archive, struct budget *budget)
+{
+	struct archive_place place;
+
+	archive_need_text(archive, "uid", &budget->uid);
+	archive_need_text(archive, "namespace", &budget->namespace_);
+	archive_need_text(archive, "name", &budget->name);
+	archive_int64(archive, "allowed", &budget->allowed, INT64_MIN, INT64_MAX);
+	if (archive_enter(archive, "selector", true, &place)) {
+		archive_selector(archive, &budget->selector);
+		archive_leave(archive, &place);
+	}
 }
 
 static void archive_rules(struct archive *archive, struct resource_policy *policy)
@@ -124,6 +125,10 @@ void state_archive_policy(struct archive *archive, struct resource_policy *polic
 {
 	struct archive_place place;
 
+	if (archive_reads(archive)) { /* what a new policy has otherwise, and zero is not written */
+		policy->ignores_terminating = false;
+		policy->timeout_ns = 0;
+	}
 	archive_uint64(archive, "serial", &policy->serial);
 	archive_need_text(archive, "uid", &policy->uid);
 	archive_need_text(archive, "namespace", &policy->namespace_);

@@ -14,6 +14,9 @@
 #include "model/facts-archive.h"
 #include "model/units.h"
 
+/* Of a state that is read: a set of nodes has so many bits. */
+#define NODES_EVER_MAX (1u << 24)
+
 static void archive_ledger(struct archive *archive, struct ledger *ledger)
 {
 	int lowest = ledger->lowest_priority;
@@ -22,6 +25,7 @@ static void archive_ledger(struct archive *archive, struct ledger *ledger)
 	archive_uint64(archive, "capacity", &ledger->capacity);
 	archive_int(archive, "lowestPriority", &lowest, INT32_MIN, INT32_MAX);
 	ledger->lowest_priority = lowest;
+	archive_uint32(archive, "nodesEver", &ledger->n_nodes_ever, NODES_EVER_MAX);
 }
 
 /* ---- nodes ---- */
@@ -90,8 +94,9 @@ static void archive_node(struct archive *archive, struct node_ledger *node)
 	archive_bool(archive, "serving", &node->facts.serving);
 	archive_bool(archive, "changing", &node->facts.changing);
 	archive_bool(archive, "heldUnreadable", &node->facts.held_unreadable);
+	archive_uint32(archive, "number", &node->number, NODES_EVER_MAX - 1);
 	archive_bool(archive, "lost", &node->agent_lost);
-	archive_int64(archive, "heard", &node->heard_ns, 0, INT64_MAX);
+	archive_int64(archive, "heard", &node->heard_ns, 0, STATE_TIME_MAX);
 	archive_uint64(archive, "recounts", &node->recounts);
 	n = archive_list(archive, "gpus", node->facts.n_gpus, NODE_GPUS_MAX, &place);
 	if (archive_reads(archive) && n) {
@@ -134,6 +139,9 @@ void state_read_node(struct core *core, struct archive *archive)
 	if (node) {
 		archive_node(archive, node);
 		node_ledger_recount(node);
+		/* Sets of nodes are bits by number, also where the line "ledger" is absent or came before. */
+		if (node->number >= core->ledger.n_nodes_ever)
+			core->ledger.n_nodes_ever = node->number + 1;
 	}
 	free(name);
 }
@@ -248,6 +256,11 @@ static int check_image(const struct core *core, struct archive *archive, struct 
 	if ((pod->occupancy == OCCUPANCY_WAITING) != !pod->node)
 		return archive_fail(archive, EINVAL,
 			"pod %s waits on a node, or is on none and does not wait", pod->facts.uid);
+	if (pod->resize && (pod->occupancy != OCCUPANCY_BOUND || !pod->has_placement ||
+				   !placement_matches(&image->resize.target, &pod->facts.request) ||
+				   image->resize.before.n_containers != image->resize.target.n_containers))
+		return archive_fail(
+			archive, EINVAL, "pod %s is not one that gets another size", pod->facts.uid);
 	if ((pod->node && !table_get(nodes, pod->node)) ||
 		(image->nominated && !table_get(nodes, image->nominated)))
 		return archive_fail(archive, EINVAL, "pod %s is on a node that is not there", pod->facts.uid);
@@ -363,11 +376,16 @@ void state_read_order(struct core *core, struct archive *archive)
 void state_read_ledger(struct core *core, struct archive *archive)
 {
 	struct ledger *ledger = &core->ledger;
+	const struct node_ledger *node;
 
 	ledger->generation = ledger->capacity = 0;
 	ledger->lowest_priority = 0;
 	archive_ledger(archive, ledger);
 	read_uids(core, archive, "holds", &ledger->holds, ORDER_HOLDS, NULL);
+	table_for_each (&ledger->nodes, cursor, node)
+		if (node->number >= ledger->n_nodes_ever)
+			archive_fail(
+				archive, EINVAL, "node %s has a number that no node had", node->facts.name);
 	read_uids(core, archive, "nominated", &ledger->nominations, ORDER_NOMINATED, NULL);
 }
 

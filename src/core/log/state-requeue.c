@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 #include "core/log/state-internal.h"
+#include "core/log/state-policy.h"
 #include "core/requeue-internal.h"
 #include "model/facts-archive.h"
 
@@ -12,6 +13,7 @@ static void archive_requeue(struct archive *archive, struct requeue_list *list)
 	archive_uint64(archive, "nextOrder", &list->next_order);
 	archive_uint64(archive, "lookedAt", &list->looked_at);
 	archive_bool(archive, "reported", &list->reported);
+	archive_int64(archive, "hope", &list->hope_ns, 0, STATE_TIME_MAX);
 }
 
 static void archive_wait(struct archive *archive, const char *key, struct requeue_wait *wait)
@@ -23,8 +25,8 @@ static void archive_wait(struct archive *archive, const char *key, struct requeu
 		return;
 	archive_bool(archive, "waits", &wait->waits);
 	archive_bool(archive, "maySucceed", &wait->may_succeed);
-	archive_int64(archive, "since", &wait->since_ns, 0, INT64_MAX);
-	archive_int64(archive, "due", &wait->due_ns, 0, INT64_MAX);
+	archive_int64(archive, "since", &wait->since_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "due", &wait->due_ns, 0, STATE_TIME_MAX);
 	archive_leave(archive, &place);
 }
 
@@ -41,13 +43,14 @@ static void archive_requeue_pod(struct archive *archive, struct requeue_pod *pod
 	archive_wait(archive, "gang", &pod->waits[REQUEUE_GANG]);
 	archive_uint64(archive, "order", &pod->order);
 	archive_bool(archive, "asked", &pod->asked);
-	archive_int64(archive, "askedAt", &pod->asked_ns, 0, INT64_MAX);
+	archive_int64(archive, "askedAt", &pod->asked_ns, 0, STATE_TIME_MAX);
 	archive_uint64(archive, "rejectedAt", &pod->rejected_at);
 	archive_uint64(archive, "freed", &pod->freed);
 	archive_bool(archive, "hasPlace", &pod->has_place);
+	archive_bool(archive, "mayEvict", &pod->may_evict);
 	archive_uint32(archive, "requeues", &pod->requeues, UINT32_MAX);
 	archive_uint32(archive, "inVain", &pod->in_vain, UINT32_MAX);
-	archive_int64(archive, "notBefore", &pod->not_before_ns, 0, INT64_MAX);
+	archive_int64(archive, "notBefore", &pod->not_before_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "backoff", &pod->backoff_ns, 0, BACKOFF_LAST_NS);
 }
 

@@ -44,9 +44,12 @@ static void archive_resizing(struct archive *archive, struct resizing *resizing)
 	archive_text(archive, "refusal", &resizing->refusal);
 	archive_bool(archive, "stopped", &resizing->stopped);
 	archive_size(archive, "annotationsSize", &resizing->annotations_size, INT32_MAX);
-	archive_int64(archive, "next", &resizing->next_ns, 0, INT64_MAX);
+	archive_int64(archive, "next", &resizing->next_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "backoff", &resizing->backoff_ns, 0, RESIZE_BACKOFF_MAX_NS);
 }
+
+/* Of a state that is read: each is looked for among all others. */
+#define RESIZINGS_MAX 5000
 
 static int check_resizing(const struct core *core, struct archive *archive, const struct resizing *resizing)
 {
@@ -54,6 +57,8 @@ static int check_resizing(const struct core *core, struct archive *archive, cons
 
 	if (archive->failed)
 		return archive->failed;
+	if (core->resizings.n >= RESIZINGS_MAX)
+		return archive_fail(archive, E2BIG, "more than %d requests for another size", RESIZINGS_MAX);
 	if (resizings_find(&core->resizings, uid))
 		return archive_fail(archive, EINVAL, "pod %s is there twice", uid);
 	if (!resizing->backoff_ns)

@@ -36,7 +36,7 @@ void state_end(struct state_writer *writer)
 	archive_leave(&writer->archive, &writer->place);
 	archive_end(&writer->archive);
 	if (!writer->failed)
-		writer->failed = writer->text.failed;
+		writer->failed = writer->archive.failed ? writer->archive.failed : writer->text.failed;
 	if (!writer->failed)
 		writer->failed = writer->line(writer->userdata, &writer->text);
 }
@@ -48,8 +48,8 @@ static void archive_core(struct archive *archive, struct core *core)
 	archive_bool(archive, "nodesListed", &core->nodes_listed);
 	archive_bool(archive, "podsListed", &core->pods_listed);
 	archive_bool(archive, "following", &core->following);
-	archive_int64(archive, "heard", &core->heard_ns, 0, INT64_MAX);
-	archive_int64(archive, "gangsLook", &core->gangs_look_ns, 0, INT64_MAX);
+	archive_int64(archive, "heard", &core->heard_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "gangsLook", &core->gangs_look_ns, 0, STATE_TIME_MAX);
 	archive_uint64(archive, "gangsLookedAt", &core->gangs_looked_at);
 }
 
@@ -162,6 +162,14 @@ static const struct {
 	{"resizeOrders", state_read_resize_orders},
 	{"ownership", state_read_ownership},
 	{"leadership", state_read_leadership},
+	{"budget", state_read_budget},
+	{"eviction", state_read_eviction},
+	{"evictions", state_read_evictions},
+	{"gangNodes", state_read_gang_nodes},
+	{"gang", state_read_gang},
+	{"gangMember", state_read_gang_member},
+	{"gangOrder", state_read_gang_order},
+	{"gangs", state_read_gangs},
 };
 
 int core_write_state(
@@ -177,6 +185,8 @@ int core_write_state(
 	state_write_binds(core, &writer);
 	state_write_resizings(core, &writer);
 	state_write_leadership(core, &writer);
+	state_write_evictions(core, &writer);
+	state_write_gangs(core, &writer);
 	strbuf_release(&writer.text);
 	return writer.failed;
 }

@@ -3,10 +3,6 @@
 
 #include "core/registry/registry.h"
 
-/* ledger_tell() - to the listener, before the change. */
-void ledger_tell(const struct ledger *ledger, const struct ledger_event *event);
-void ledger_tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid);
-
 /* ledger_pod_add() - an entry that occupies nothing; its uid must be new. */
 int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod);
 

@@ -10,43 +10,59 @@
 #include "core/registry/nomination.h"
 #include "core/registry/orphan.h"
 
-/* Take the pod's own hold on this node out of the sums for a moment; node_ledger_add() puts it back. NULL if
- * it holds nothing there. pod: NULL if the ledger does not know it. */
-static struct ledger_pod *hold_lift(struct node_ledger *node, struct ledger_pod *pod)
+/* A pod's own hold that is out of its node's sums for a moment. */
+struct lifted_hold {
+	struct ledger_pod *pod; /* NULL: it holds nothing there */
+	struct list *next;	/* of the node's pods: a mere question must not change their order */
+};
+
+/* pod: NULL if the ledger does not know it. */
+static struct lifted_hold hold_lift(struct node_ledger *node, struct ledger_pod *pod)
 {
+	struct lifted_hold lifted = {0};
+
 	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE || strcmp(pod->node, node->facts.name) != 0)
-		return NULL;
+		return lifted;
+	lifted = (struct lifted_hold){.pod = pod, .next = pod->item.next};
 	node_ledger_remove(node, pod);
-	return pod;
+	return lifted;
+}
+
+static void hold_put_back(struct node_ledger *node, const struct lifted_hold *lifted)
+{
+	if (!lifted->pod)
+		return;
+	node_ledger_add(node, lifted->pod);
+	list_remove(&lifted->pod->item);
+	list_append(lifted->next, &lifted->pod->item); /* before it */
 }
 
 /* The node's sums as they count for this pod: without its own hold, with the GPUs kept for others. Nothing
  * may change until the view is closed. */
-static struct ledger_pod *view_open(
+static struct lifted_hold view_open(
 	struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known)
 {
 	nominations_lay(node, pod);
 	return hold_lift(node, known);
 }
 
-static void view_close(struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *own)
+static void view_close(struct node_ledger *node, const struct pod_facts *pod, const struct lifted_hold *own)
 {
-	if (own)
-		node_ledger_add(node, own);
+	hold_put_back(node, own);
 	nominations_lift(node, pod);
 }
 
 static int choose(struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known,
 	struct placement *ret_placement)
 {
-	struct ledger_pod *own;
+	struct lifted_hold own;
 	int r;
 
 	if (!node)
 		return REJECT_NO_GPU_NODE;
 	own = view_open(node, pod, known);
 	r = nomination_choose(node, pod, known, ret_placement);
-	view_close(node, pod, own);
+	view_close(node, pod, &own);
 	return r;
 }
 
@@ -77,7 +93,7 @@ void ledger_explain(struct ledger *ledger, const char *node_name, const struct p
 	struct node_explanation *ret_explanation)
 {
 	struct node_ledger *node = table_get(&ledger->nodes, node_name);
-	struct ledger_pod *own;
+	struct lifted_hold own;
 
 	if (!node) {
 		*ret_explanation = (struct node_explanation){.reject_reason = REJECT_NO_GPU_NODE};
@@ -85,17 +101,16 @@ void ledger_explain(struct ledger *ledger, const char *node_name, const struct p
 	}
 	own = view_open(node, pod, table_get(&ledger->pods, pod->uid));
 	node_explain(node, &pod->request, pod->owner ? pod->owner : "", ret_explanation);
-	view_close(node, pod, own);
+	view_close(node, pod, &own);
 }
 
 static bool has_room_without_own_hold(struct node_ledger *node, struct ledger_pod *pod,
 	const struct request *request, const struct placement *placement)
 {
-	struct ledger_pod *own = hold_lift(node, pod);
+	struct lifted_hold own = hold_lift(node, pod);
 	bool has_room = node_ledger_has_room(node, request, placement);
 
-	if (own)
-		node_ledger_add(node, own);
+	hold_put_back(node, &own);
 	return has_room;
 }
 
@@ -145,12 +160,6 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 	struct ledger_pod *pod;
 	int r;
 
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_HOLD,
-				    .key = facts->uid,
-				    .pod = facts,
-				    .on = node,
-				    .placement = placement,
-				    .expires_ns = expires_ns});
 	r = ledger_claim(ledger, facts, node, placement, OCCUPANCY_TENTATIVE, &pod);
 	if (r < 0)
 		return r;
@@ -165,7 +174,6 @@ void ledger_drop_hold(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE)
 		return;
-	ledger_tell_of_pod(ledger, LEDGER_DROP_HOLD, uid);
 	ledger_pod_end_reservation(ledger, pod);
 }
 
@@ -179,9 +187,6 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 		if (pod->occupancy == OCCUPANCY_ORPHAN ? !orphan_is_over(ledger, pod, now_ns)
 						       : pod->expires_ns > now_ns)
 			continue;
-		ledger_tell_of_pod(ledger,
-			pod->occupancy == OCCUPANCY_ORPHAN ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
-			pod->facts.uid);
 		ledger_pod_end_reservation(ledger, pod);
 		n++;
 	}
@@ -193,11 +198,6 @@ int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const c
 {
 	struct ledger_pod *pod;
 
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_RESERVE,
-				    .key = facts->uid,
-				    .pod = facts,
-				    .on = node,
-				    .placement = placement});
 	return ledger_claim(ledger, facts, node, placement, OCCUPANCY_RESERVED, &pod);
 }
 
@@ -207,7 +207,6 @@ void ledger_confirm(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
 		return;
-	ledger_tell_of_pod(ledger, LEDGER_CONFIRM, uid);
 	pod->occupancy = OCCUPANCY_BOUND;
 	ledger_pod_end_nomination(ledger, pod);
 }
@@ -218,6 +217,5 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
 		return;
-	ledger_tell_of_pod(ledger, LEDGER_RELEASE, uid);
 	ledger_pod_end_reservation(ledger, pod);
 }

@@ -19,20 +19,8 @@ void ledger_init(struct ledger *ledger)
 	list_init(&ledger->nominations);
 	owners_init(&ledger->owners);
 	ledger->generation = ledger->capacity = 0;
+	ledger->n_nodes_ever = 0;
 	ledger->lowest_priority = INT32_MAX;
-	ledger->listener = NULL;
-	ledger->listener_data = NULL;
-}
-
-void ledger_tell(const struct ledger *ledger, const struct ledger_event *event)
-{
-	if (ledger->listener)
-		ledger->listener(ledger->listener_data, ledger, event);
-}
-
-void ledger_tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
-{
-	ledger_tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
 }
 
 static void pod_free(struct ledger_pod *pod)
@@ -87,6 +75,7 @@ static int node_get_or_add(struct ledger *ledger, const char *name, struct node_
 			node_ledger_free(node);
 			return r;
 		}
+		node->number = ledger->n_nodes_ever++;
 	}
 	*ret_node = node;
 	return 0;
@@ -119,8 +108,6 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 
 	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
 		return -EINVAL;
-	ledger_tell(
-		ledger, &(struct ledger_event){.verb = LEDGER_SET_NODE, .key = facts->name, .node = facts});
 	r = node_get_or_add(ledger, facts->name, &node);
 	if (r < 0)
 		return r;
@@ -156,7 +143,6 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
 	orphans_forget(ledger, node);
 	node_ledger_forget(node);
 	node_drop_if_unused(ledger, node);
@@ -168,7 +154,6 @@ void ledger_set_agent_lost(struct ledger *ledger, const char *name, bool lost)
 
 	if (!node || node->agent_lost == lost)
 		return;
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_AGENT_LOST, .key = name, .lost = lost});
 	node->agent_lost = lost;
 	if (!lost) {
 		ledger->generation++;
@@ -454,7 +439,6 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	added = !pod;
 	if (!pod && request_is_empty(&facts->request))
 		return 0;
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
 		r = ledger_pod_get_or_add(ledger, facts, &pod);
@@ -491,7 +475,6 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid)
 
 	if (!pod)
 		return;
-	ledger_tell_of_pod(ledger, LEDGER_REMOVE_POD, uid);
 	pod_vacate(ledger, pod);
 	pod_drop(ledger, pod);
 }

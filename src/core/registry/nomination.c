@@ -100,12 +100,6 @@ int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const 
 		return -EBUSY;
 	if (!node || !node_ledger_known(node))
 		return -ENOENT;
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_NOMINATE,
-				    .key = facts->uid,
-				    .pod = facts,
-				    .on = node_name,
-				    .placement = placement,
-				    .expires_ns = expires_ns});
 	r = nomination_new(facts, node, placement, expires_ns, &nomination);
 	if (r < 0)
 		return r;
@@ -135,7 +129,6 @@ void ledger_drop_nomination(struct ledger *ledger, const char *uid)
 
 	if (!pod || !pod->nomination)
 		return;
-	ledger_tell_of_pod(ledger, LEDGER_DROP_NOMINATION, uid);
 	ledger_pod_end_nomination(ledger, pod);
 	ledger_pod_drop_if_unused(ledger, pod);
 }

@@ -32,8 +32,6 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 		ledger_remove_pod(ledger, uid);
 		return;
 	}
-	ledger_tell(ledger,
-		&(struct ledger_event){.verb = LEDGER_DELETE_POD, .key = uid, .expires_ns = expires_ns});
 	pod->occupancy = OCCUPANCY_ORPHAN;
 	pod->listed = false;
 	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;

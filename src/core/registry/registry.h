@@ -7,7 +7,6 @@
 
 #include "base/list.h"
 #include "base/table.h"
-#include "core/registry/ledger-event.h"
 #include "core/registry/owners.h"
 #include "model/facts.h"
 
@@ -66,6 +65,7 @@ struct node_ledger {
 		bool held_unreadable;
 		struct held held;
 	} facts;
+	uint32_t number;	 /* no other node of this ledger has it, or had it before */
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
@@ -111,11 +111,10 @@ struct ledger {
 	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
 	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
 	struct list nominations; /* nomination.all */
+	uint32_t n_nodes_ever;	 /* node_ledger.number is below */
 	struct owners owners;	 /* of the pods that occupy something */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
-	int32_t lowest_priority;     /* that any pod ever had */
-	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
-	void *listener_data;
+	int32_t lowest_priority; /* that any pod ever had */
 };

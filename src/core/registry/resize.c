@@ -237,7 +237,6 @@ int ledger_resize(struct ledger *ledger, const char *uid, const struct placement
 	struct node_ledger *node;
 	int r;
 
-	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_RESIZE, .key = uid, .placement = target});
 	r = check(ledger, pod, target, err);
 	if (r < 0)
 		return r;
@@ -275,7 +274,6 @@ static void end_resize(struct ledger *ledger, const char *uid, bool applied)
 
 	if (!resize)
 		return;
-	ledger_tell_of_pod(ledger, applied ? LEDGER_RESIZE_CONFIRM : LEDGER_RESIZE_RELEASE, uid);
 	pod->resize = NULL;
 	/* Out of memory: the larger size stays until the pod is shown again, or ends. */
 	change(ledger, pod, applied ? &resize->target : &resize->before);

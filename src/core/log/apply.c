@@ -1,0 +1,561 @@
+/* What an event does: it calls the function of the core that it names. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "core/bind.h"
+#include "core/events.h"
+#include "core/evicting.h"
+#include "core/filter.h"
+#include "core/log/replay-internal.h"
+#include "core/log/state-internal.h"
+#include "core/policies.h"
+#include "core/preempt.h"
+#include "core/registry/node-ledger.h"
+#include "core/resizing.h"
+
+/* ---- questions of kube-scheduler ---- */
+
+/* One number, or two with '-' between them; then ',' or the end. */
+static bool next_range(const char **text, uint32_t *ret_first, uint32_t *ret_last)
+{
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	*ret_first = *ret_last = (uint32_t)strtoul(*text, &end, 10);
+	if (*end == '-')
+		*ret_last = (uint32_t)strtoul(end + 1, &end, 10);
+	*text = *end == ',' ? end + 1 : end;
+	return true;
+}
+
+/* The names of the nodes with these numbers, then the others. The names stay the ledger's and the answer's.
+ */
+static int names_of(
+	const struct core *core, const struct core_output *asked, const char ***ret_names, size_t *ret_n)
+{
+	size_t n_ever = core->ledger.n_nodes_ever, n = 0;
+	_cleanup_free_ const char **by_number = calloc(n_ever + 1, sizeof(*by_number));
+	const char **names = calloc(core->ledger.nodes.count + asked->n_names + 1, sizeof(*names));
+	const char *text = asked->text ? asked->text : "";
+	const struct node_ledger *node;
+	uint32_t first, last;
+
+	if (!by_number || !names) {
+		free(names);
+		return -ENOMEM;
+	}
+	table_for_each (&core->ledger.nodes, cursor, node)
+		by_number[node->number] = node->facts.name;
+	/* They ascend: a set has each of them once. */
+	for (size_t next = 0; next_range(&text, &first, &last) && first >= next; next = (size_t)last + 1)
+		for (size_t i = first; i <= last && i < n_ever; i++)
+			if (by_number[i])
+				names[n++] = by_number[i];
+	for (size_t i = 0; i < asked->n_names; i++)
+		names[n++] = asked->names[i];
+	*ret_names = names;
+	*ret_n = n;
+	return 0;
+}
+
+static int replay_filter(struct replay *replay, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	const struct core_output none = {0}, *asked = replay_answer(replay, TOLD_NAMES, 0, NULL, false);
+	_cleanup_filter_answer_ struct filter_answer answer = {0};
+	_cleanup_free_ const char **names = NULL;
+	struct filter_question question = {.pod = event->pod, .best = (size_t)event->number};
+	struct core *core = &replay->core;
+
+	if (names_of(core, asked ? asked : &none, &names, &question.n) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	question.names = names;
+	question.policy = (struct policy_asked){.uid = event->uid ? event->uid : "",
+		.space = event->namespace_ ? core_policy_space(core, event->namespace_) : NULL,
+		.facts = event->policy_pod ? &read->policy_pod : NULL};
+	core_filter(core, &question, event->now_ns, &answer);
+	return 0;
+}
+
+static int replay_prioritize(struct replay *replay, const struct core_event *event, struct error *err)
+{
+	_cleanup_free_ int *scores = calloc(event->n_names + 1, sizeof(*scores));
+
+	if (!scores || core_prioritize(&replay->core, event->pod, event->names, event->n_names, scores) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int replay_bind(struct replay *replay, const struct core_event *event, struct error *err)
+{
+	struct bind_target target = {.uid = strdup(event->uid),
+		.namespace_ = strdup(event->namespace_),
+		.name = strdup(event->name),
+		.node = strdup(event->text)};
+
+	if (target.uid && target.namespace_ && target.name && target.node &&
+		core_bind(&replay->core, &target, NULL, event->now_ns) == 0)
+		return 0;
+	bind_target_release(&target);
+	return error_set(err, ENOMEM, "out of memory");
+}
+
+/* ---- events ---- */
+
+static bool is_time(int64_t number)
+{
+	return number >= 0 && number <= STATE_TIME_MAX;
+}
+
+/* What an event of this kind must have. */
+bool event_is_whole(const struct core_event *event)
+{
+	switch (event->kind) {
+	case CORE_NODE_SEEN:
+		return event->node;
+	case CORE_NODE_GONE:
+		return event->name && event->uid;
+	case CORE_AGENT_HEARD:
+		return event->name && is_time(event->number);
+	case CORE_WATCH:
+		return is_time(event->number);
+	case CORE_AGENT_LOST:
+	case CORE_GROUP_GONE:
+		return event->name;
+	case CORE_GROUP_SEEN:
+		return event->name && strchr(event->name, '/') && event->group;
+	case CORE_POD_SEEN:
+	case CORE_POD_SHOWN:
+	case CORE_FILTER:
+	case CORE_PRIORITIZE:
+	case CORE_GANG_HAS_RUN:
+		return event->pod;
+	case CORE_POD_VERIFIED:
+		return event->uid && event->outcome <= POD_IS_THERE &&
+		       (event->pod || event->outcome < POD_ENDED);
+	case CORE_POD_GONE:
+	case CORE_DROP_HOLD:
+	case CORE_GANG_RECALLED:
+	case CORE_REQUEUE_FAILED:
+	case CORE_RESIZE_LEADS:
+	case CORE_RESIZE_LISTED:
+	case CORE_RESIZE_NOT_ASKED:
+		return event->uid;
+	case CORE_RESIZE_ANSWERED:
+		return event->uid && event->outcome <= PATCH_UNKNOWN;
+	case CORE_OWNERSHIP:
+		return event->ownership;
+	case CORE_BIND:
+		return event->uid && event->namespace_ && event->name && event->text;
+	case CORE_BIND_LISTED:
+		return event->now_ns; /* it is kept, and 0 is never */
+	case CORE_BINDING_ANSWERED:
+		return event->outcome <= BINDING_UNKNOWN;
+	case CORE_BUDGET_SEEN:
+		return event->budget;
+	case CORE_PREEMPT:
+		return event->pod;
+	case CORE_BUDGET_GONE:
+	case CORE_VICTIM_MARKED:
+	case CORE_NOMINATION_ANSWERED:
+	case CORE_NOMINATION_CLEARED:
+	case CORE_EVICTION_NOT_ASKED:
+		return event->uid;
+	case CORE_EVICTION_ANSWERED:
+		return event->uid && event->outcome < EVICTION_RESULT_MAX;
+	case CORE_POLICY_SPACE_BEGINS:
+	case CORE_POLICY_SPACE_ENDS:
+	case CORE_POLICY_LIST_BEGINS:
+	case CORE_POLICY_PODS_LISTED:
+		return event->namespace_;
+	case CORE_POLICY_SEEN:
+		return event->namespace_ && event->policy && event->policy->n_units;
+	case CORE_POLICY_POD_SEEN:
+		return event->namespace_ && event->policy_pod;
+	case CORE_POLICY_GONE:
+	case CORE_POLICY_POD_GONE:
+		return event->namespace_ && event->uid;
+	case CORE_POLICY_MARKS_FAILED:
+		return event->namespace_ && event->uid && is_time(event->number);
+	case CORE_POLICY_NODE_SEEN:
+	case CORE_POLICY_NODE_GONE:
+		return event->name;
+	default:
+		return true;
+	}
+}
+
+/* Which order an event is the answer to; BIND_ANSWER: to none of those before it. */
+static bool answers(enum core_event_kind kind, enum bind_order order)
+{
+	switch (kind) {
+	case CORE_BIND_LISTED:
+		return order == BIND_LIST_NODE;
+	case CORE_BIND_POD_READ:
+		return order == BIND_READ_POD;
+	case CORE_BINDING_ANSWERED:
+		return order == BIND_SEND;
+	default:
+		return true;
+	}
+}
+
+static bool is_in(const struct bind *bind, const struct list *head)
+{
+	list_for_each (item, head)
+		if (item == &bind->item)
+			return true;
+	return false;
+}
+
+static int apply_to_bind(struct replay *replay, const struct core_event *event, struct error *err)
+{
+	struct core *core = &replay->core;
+	struct bind *bind = binds_find(&core->binds, event->bind);
+	const struct list *expected = event->kind == CORE_BIND_ANSWERED ? &core->binds.ended
+									: &core->binds.in_flight;
+	const char *text = event->text ? event->text : "";
+
+	if (!bind || !is_in(bind, expected) || !answers(event->kind, bind->order))
+		return error_set(err, EINVAL, "bind %llu does not wait for %s",
+			(unsigned long long)event->bind, core_event_kind_text(event->kind));
+	if (event->kind == CORE_BIND_LISTED)
+		core_node_listed(core, bind, event->text, event->now_ns);
+	else if (event->kind == CORE_BIND_POD_READ)
+		core_bind_pod_read(core, bind, event->pod, text, event->now_ns);
+	else if (event->kind == CORE_BINDING_ANSWERED)
+		core_binding_answered(core, bind, (enum binding_outcome)event->outcome, text, event->now_ns);
+	else if (event->kind == CORE_BIND_NOT_ASKED)
+		core_bind_not_asked(core, bind, text, event->now_ns);
+	else
+		core_bind_is_answered(core, bind);
+	return 0;
+}
+
+static int apply_to_resize(struct replay *replay, const struct core_event *event, struct error *err)
+{
+	struct core *core = &replay->core;
+	struct resizing *resizing = resizings_find(&core->resizings, event->uid);
+
+	if (!resizing || !resizing->busy)
+		return error_set(err, EINVAL, "the resize of pod %s does not wait for %s", event->uid,
+			core_event_kind_text(event->kind));
+	if (event->kind == CORE_RESIZE_LEADS)
+		core_resize_leads(core, resizing, event->yes, event->now_ns);
+	else if (event->kind == CORE_RESIZE_LISTED)
+		core_resize_listed(core, resizing, event->yes, event->pod, NULL, event->now_ns);
+	else if (event->kind == CORE_RESIZE_ANSWERED)
+		core_resize_answered(core, resizing, (enum patch_outcome)event->outcome,
+			event->text ? event->text : "", event->now_ns);
+	else
+		core_resize_not_asked(core, resizing, event->now_ns);
+	return 0;
+}
+
+/* What the watches show, and what the Lease says. False: the event is another. */
+static bool apply_seen(struct core *core, const struct core_event *event)
+{
+	int64_t now_ns = event->now_ns;
+
+	switch (event->kind) {
+	case CORE_NODE_SEEN:
+		core_see_node(core, event->node);
+		return true;
+	case CORE_NODE_GONE:
+		core_node_is_gone(core, event->name, event->uid);
+		return true;
+	case CORE_AGENT_HEARD:
+		core_hear_agent(core, event->name, event->number);
+		return true;
+	case CORE_AGENT_LOST:
+		core_set_agent_lost(core, event->name, event->yes);
+		return true;
+	case CORE_NODES_LISTED:
+		core_nodes_are_listed(core, now_ns);
+		return true;
+	case CORE_POD_SEEN:
+		core_see_pod(core, event->pod, (uintptr_t)event->number, now_ns);
+		return true;
+	case CORE_POD_GONE:
+		core_pod_is_gone(core, event->uid, event->yes, now_ns);
+		return true;
+	case CORE_POD_SHOWN:
+		core_show_pod(core, event->pod);
+		return true;
+	case CORE_POD_VERIFIED:
+		core_pod_is_verified(core, event->uid, (enum pod_verified)event->outcome, event->pod, now_ns);
+		return true;
+	case CORE_PODS_LISTED:
+		core_pods_are_listed(core, now_ns);
+		return true;
+	case CORE_WATCH:
+		core_set_watch(core, event->yes, event->number);
+		return true;
+	case CORE_OWNERSHIP:
+		core_set_ownership(core, event->ownership);
+		return true;
+	case CORE_BUDGET_GONE:
+		core_budget_is_gone(core, event->uid);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What is known of gangs. False: the event is another. */
+static bool apply_to_gangs(struct core *core, const struct core_event *event)
+{
+	switch (event->kind) {
+	case CORE_GROUP_SEEN:
+		core_see_group(core, event->name, event->group, event->now_ns);
+		return true;
+	case CORE_GROUP_GONE:
+		core_group_is_gone(core, event->name, event->now_ns);
+		return true;
+	case CORE_GROUPS_KNOWN:
+		core_set_groups_known(core, event->yes, event->now_ns);
+		return true;
+	case CORE_GANG_HAS_RUN:
+		core_gang_has_run(core, event->pod);
+		return true;
+	case CORE_GANG_RECALLED:
+		core_gang_recalled(core, event->uid, event->yes, event->now_ns);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What is known of the namespace's ResourcePolicies. */
+static int apply_to_space(struct core *core, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	struct policy_space *space = core_policy_space(core, event->namespace_);
+
+	if (!space)
+		return error_set(err, EINVAL, "namespace %s has no ResourcePolicies", event->namespace_);
+	switch (event->kind) {
+	case CORE_POLICY_SEEN:
+		read->policy = NULL;
+		core_see_policy(core, space, (struct resource_policy *)event->policy);
+		return 0;
+	case CORE_POLICY_GONE:
+		core_policy_is_gone(core, space, event->uid);
+		return 0;
+	case CORE_POLICY_POD_SEEN:
+		core_see_policy_pod(core, space, &read->policy_pod, event->now_ns);
+		return 0;
+	case CORE_POLICY_POD_GONE:
+		core_policy_pod_is_gone(core, space, event->uid);
+		return 0;
+	case CORE_POLICY_LIST_BEGINS:
+		core_policy_pods_list_begins(core, space);
+		return 0;
+	case CORE_POLICY_PODS_LISTED:
+		core_policy_pods_are_listed(core, space, event->yes, event->now_ns);
+		return 0;
+	default:
+		core_policy_marks_failed(core, space, event->uid, event->number, event->now_ns);
+		return 0;
+	}
+}
+
+static int replay_narrow(struct replay *replay, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	const struct core_output none = {0}, *told = replay_answer(replay, TOLD_NAMES, 0, NULL, false);
+	_cleanup_free_ const char **names = NULL;
+	_cleanup_free_ bool *usable = NULL;
+	size_t n = 0;
+	struct policy_asked asked = {.uid = event->uid ? event->uid : "",
+		.space = event->namespace_ ? core_policy_space(&replay->core, event->namespace_) : NULL,
+		.facts = event->policy_pod ? &read->policy_pod : NULL};
+	struct policy_decision decision;
+
+	if (names_of(&replay->core, told ? told : &none, &names, &n) < 0 || !(usable = malloc(n + 1)))
+		return error_set(err, ENOMEM, "out of memory");
+	memset(usable, true, n);
+	core_policy_narrow(&replay->core, &asked, names, n, usable, event->now_ns, &decision);
+	return 0;
+}
+
+static int apply_to_policies(struct replay *replay, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	struct core *core = &replay->core;
+
+	switch (event->kind) {
+	case CORE_POLICIES_KNOWN:
+		core_set_policies_known(core, event->yes);
+		return 0;
+	case CORE_POLICY_SPACE_BEGINS:
+		return core_add_policy_space(core, event->namespace_)
+			       ? 0
+			       : error_set(err, ENOMEM, "out of memory");
+	case CORE_POLICY_SPACE_ENDS:
+		core_remove_policy_space(core, event->namespace_);
+		return 0;
+	case CORE_BUDGET_SEEN:
+		read->budget = NULL;
+		core_see_budget(core, (struct budget *)event->budget);
+		return 0;
+	case CORE_POLICY_NODE_SEEN:
+		core_see_policy_node(core, event->name, event->text);
+		return 0;
+	case CORE_POLICY_NODE_GONE:
+		core_policy_node_is_gone(core, event->name);
+		return 0;
+	case CORE_POLICY_NARROW:
+		return replay_narrow(replay, read, err);
+	case CORE_POLICIES_LOOK_ANEW:
+		core_look_at_policies_anew(core);
+		return 0;
+	case CORE_POLICIES_LOOK:
+		core_look_at_policies(core);
+		return 0;
+	default:
+		return apply_to_space(core, read, err);
+	}
+}
+
+/* Evictions and the verb preempt. */
+
+static int replay_preempt(struct replay *replay, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	_cleanup_preempt_answer_ struct preempt_answer answer = {0};
+	struct preempt_question question = {.pod = event->pod,
+		.policy = {.uid = event->uid ? event->uid : "",
+			.space = event->namespace_ ? core_policy_space(&replay->core, event->namespace_)
+						   : NULL,
+			.facts = event->policy_pod ? &read->policy_pod : NULL},
+		.nodes = event->candidates,
+		.n = event->n_candidates};
+
+	core_preempt(&replay->core, &question, event->now_ns, &answer);
+	return answer.outcome == PREEMPT_FAILED ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+static int apply_to_attempt(struct core *core, const struct core_event *event, struct error *err)
+{
+	struct eviction_attempt *attempt = table_get(&core->evictions.attempts, event->uid);
+	static const int orders[] = {[CORE_EVICTION_ANSWERED] = EVICTION_ORDER_EVICT,
+		[CORE_VICTIM_MARKED] = EVICTION_ORDER_MARK,
+		[CORE_NOMINATION_ANSWERED] = EVICTION_ORDER_NOMINATE,
+		[CORE_NOMINATION_CLEARED] = EVICTION_ORDER_CLEAR};
+
+	if (!attempt || !attempt->busy ||
+		(event->kind != CORE_EVICTION_NOT_ASKED && (int)attempt->order != orders[event->kind]))
+		return error_set(err, EINVAL, "the eviction for pod %s does not wait for %s", event->uid,
+			core_event_kind_text(event->kind));
+	if (event->kind == CORE_EVICTION_ANSWERED)
+		core_eviction_answered(core, attempt, (enum eviction_outcome)event->outcome,
+			event->text ? event->text : "", event->now_ns);
+	else if (event->kind == CORE_VICTIM_MARKED)
+		core_victim_is_marked(core, attempt);
+	else if (event->kind == CORE_NOMINATION_ANSWERED)
+		core_nomination_answered(core, attempt, event->yes);
+	else if (event->kind == CORE_NOMINATION_CLEARED)
+		core_nomination_is_cleared(core, attempt);
+	else
+		core_eviction_not_asked(core, attempt);
+	return 0;
+}
+
+static int replay_recall(struct replay *replay, struct read_event *read)
+{
+	const struct core_event *event = &read->event;
+	struct policy_asked asked = {.uid = event->uid ? event->uid : "",
+		.space = event->namespace_ ? core_policy_space(&replay->core, event->namespace_) : NULL,
+		.facts = event->policy_pod ? &read->policy_pod : NULL};
+	struct policy_decision decision;
+
+	core_policy_recall(&replay->core, &asked, event->now_ns, &decision);
+	return 0;
+}
+
+/* What goes by time. False: the event is another. */
+static bool apply_time(struct core *core, const struct core_event *event)
+{
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	int64_t again_ns;
+
+	switch (event->kind) {
+	case CORE_TICK:
+		core_tick(core, event->now_ns);
+		return true;
+	case CORE_DOUBTS_END:
+		core_end_doubts(core, event->now_ns);
+		return true;
+	case CORE_FILTER_ANSWERED:
+		core_filter_is_answered(core, event->now_ns);
+		return true;
+	case CORE_EVICTIONS_GO_ON:
+		core_continue_evictions(core, event->now_ns);
+		return true;
+	case CORE_GANGS_MAY_LOOK:
+		core_gangs_may_look(core, event->now_ns);
+		return true;
+	case CORE_GANGS_LOOK:
+		core_look_at_gangs(core, event->now_ns);
+		return true;
+	case CORE_REQUEUES_LOOK:
+		core_look_at_requeues(core, event->now_ns, pods, &again_ns);
+		return true;
+	default:
+		return false;
+	}
+}
+
+int event_apply(struct replay *replay, struct read_event *read, struct error *err)
+{
+	const struct core_event *event = &read->event;
+	struct core *core = &replay->core;
+
+	if (apply_seen(core, event) || apply_to_gangs(core, event) || apply_time(core, event))
+		return 0;
+	switch (event->kind) {
+	case CORE_CALLED:
+		core_note_call(core, event->yes, event->now_ns);
+		return 0;
+	case CORE_FILTER:
+		return replay_filter(replay, read, err);
+	case CORE_PRIORITIZE:
+		return replay_prioritize(replay, event, err);
+	case CORE_DROP_HOLD:
+		core_drop_hold(core, event->uid);
+		return 0;
+	case CORE_BIND:
+		return replay_bind(replay, event, err);
+	case CORE_BIND_LISTED:
+	case CORE_BIND_POD_READ:
+	case CORE_BINDING_ANSWERED:
+	case CORE_BIND_NOT_ASKED:
+	case CORE_BIND_ANSWERED:
+		return apply_to_bind(replay, event, err);
+	case CORE_REQUEUE_FAILED:
+		core_requeue_failed(core, event->uid, event->now_ns);
+		return 0;
+	case CORE_RESIZE_LEADS:
+	case CORE_RESIZE_LISTED:
+	case CORE_RESIZE_ANSWERED:
+	case CORE_RESIZE_NOT_ASKED:
+		return apply_to_resize(replay, event, err);
+	case CORE_PREEMPT:
+		return replay_preempt(replay, read, err);
+	case CORE_PREEMPT_RECALL:
+		return replay_recall(replay, read);
+	case CORE_EVICTION_ANSWERED:
+	case CORE_VICTIM_MARKED:
+	case CORE_NOMINATION_ANSWERED:
+	case CORE_NOMINATION_CLEARED:
+	case CORE_EVICTION_NOT_ASKED:
+		return apply_to_attempt(core, event, err);
+	default:
+		return apply_to_policies(replay, read, err);
+	}
+}
