@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/mutants/mutants.toml"
 KEYS = {"name", "file", "line", "function", "replacement", "tests"}
 LIMIT_S, TIMES = 20, 10    # a test hangs if it takes longer than both
-OTHER_SUITES = ("tests/unit/", "tests/fuzz/", "tests/simulation/", "tests/shares/")
+OTHER_SUITES = ("tests/unit/", "tests/fuzz/", "tests/shares/")
 
 
 class DoesNotApply(Exception):
