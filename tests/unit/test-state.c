@@ -490,8 +490,18 @@ static void resizes_go_on_as_they_did(void **state)
 #define PAIR(key) "\"" key "\":[{\"key\":\"k\",\"value\":\"v\"}],"
 #define AMOUNT(key) "\"" key "\":[{\"resource\":\"cpu\",\"milli\":3}],"
 
-/* Each member of each struct, in its place. */
+/* Each member of each struct, in its place; of pods and gangs see test-archive.c and test-state-policies.c.
+ */
 static const char *const full[] = {
+	"{\"node\":{\"name\":\"n\",\"uid\":\"u\",\"address\":\"10.0.0.1\",\"mode\":4,\"policy\":1,\"unit\":512,"
+	"\"instancesMax\":20,\"mixing\":true,\"serving\":true,\"changing\":true,\"heldUnreadable\":true,"
+	"\"number\":3,\"lost\":true,\"heard\":5,\"recounts\":1,"
+	"\"gpus\":[{\"uuid\":\"GPU-a\",\"index\":1,\"mib\":10240,\"units\":1,\"instancesMax\":16,\"healthy\":true},"
+	"{\"uuid\":\"GPU-b\",\"index\":2,\"mib\":10241,\"units\":1,\"reason\":\"Xid 79\"}],"
+	"\"nvlinkGBps\":25,\"links\":[\"NV2\"],"
+	"\"held\":{\"at\":\"2026-05-04T03:02:01.000000Z\",\"namesEnded\":true,\"pods\":[{\"uid\":\"o\",\"namespace\":\"s\","
+	"\"name\":\"p\",\"instances\":1,\"gpus\":[{\"uuid\":\"GPU-a\",\"units\":1,\"core\":30}]}],\"ended\":[\"e\"]}}}\n",
+	"{\"ledger\":{\"generation\":4,\"capacity\":3,\"lowestPriority\":-2,\"nodesEver\":9}}\n",
 	"{\"requeue\":{\"nextOrder\":9,\"lookedAt\":-1,\"reported\":true,\"hope\":7}}\n",
 	"{\"requeuePod\":{\"facts\":{" WHO
 	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},"
@@ -530,6 +540,21 @@ static const char *const full[] = {
 	"{\"resizeOrders\":{\"of\":[\"u\"]}}\n",
 	"{\"ownership\":{\"owner\":2,\"holder\":\"h\",\"validUntil\":1,\"trouble\":\"t\"}}\n",
 	"{\"leadership\":{\"lastCall\":1,\"freshUntil\":2,\"period\":3,\"nodes\":[{\"name\":\"n\",\"listed\":4}]}}\n",
+	"{\"gangNodes\":{\"names\":[\"m\",\"n\"]}}\n",
+	"{\"gang\":{\"key\":\"s/g\",\"hasGroup\":true,\"min\":2,\"timeout\":3,\"owners\":[\"o\"],\"short\":4,\"recall\":5,\"started\":true,"
+	"\"waiting\":6,\"partly\":7,\"plan\":8,\"failures\":9,\"notBefore\":10,\"noRoomAt\":11,\"noRoomUntil\":12,\"round\":13,\"hopelessCapacity\":14}}\n",
+	"{\"gangMember\":{\"gang\":\"s/g\",\"facts\":{" WHO
+	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"stage\":1,\"listed\":true,\"missed\":true,\"asked\":1,\"told\":2,\"nodes\":1,\"nodesValid\":3,\"kept\":4,\"ordered\":5}}\n",
+	"{\"gangMember\":{\"gang\":\"s/g\",\"facts\":{\"uid\":\"w\",\"namespace\":\"s\",\"name\":\"w\",\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"stage\":6,\"listed\":true,\"recalled\":true}}\n",
+	"{\"gangOrder\":{\"key\":\"s/g\",\"members\":[\"u\"],\"done\":[\"w\"]}}\n",
+	"{\"gangs\":{\"keepAfter\":1,\"timeout\":2,\"looked\":3,\"groupsKnown\":true,\"following\":true,\"fitCheck\":4,\"round\":5,\"kept\":\"s/g\"}}\n",
+	"{\"budget\":{" WHO
+	"\"allowed\":-1,\"selector\":{\"requirements\":[{\"key\":\"a\",\"operator\":1,\"values\":[\"b\"]}]}}}\n",
+	"{\"eviction\":{\"pod\":{" WHO
+	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"step\":2,\"busy\":true,\"begun\":1,\"due\":2,\"requeue\":3,\"backoff\":4,\"nodes\":[\"n\",\"m\"],\"nextNode\":1,\"spared\":[\"x\"],"
+	"\"gpu\":\"GPU 1 of node n\",\"victims\":[{\"uid\":\"v\",\"namespace\":\"s\",\"name\":\"v\"},{\"uid\":\"y\",\"namespace\":\"s\",\"name\":\"y\"}],"
+	"\"next\":1,\"tries\":5,\"evicted\":6,\"gone\":7,\"ignoreDeleting\":true}}\n",
+	"{\"evictions\":{\"busy\":true,\"due\":1,\"searchBegan\":2,\"searchAfter\":3,\"orders\":[\"u\"]}}\n",
 };
 
 static void each_member_is_read_and_written_again(void **state)
