@@ -52,7 +52,8 @@ int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
 
 #define GPU_REASON_SIZE 160
 
-/* What the annotation ration.dev/gpus of a node says about one of its GPUs. */
+/* What the annotation ration.dev/gpus of a node says about one of its GPUs. Recorded by facts-archive.c, like
+ * all facts here. */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];
 	int index; /* nvidia-smi's; a label for people */

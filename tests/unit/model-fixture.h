@@ -1,4 +1,4 @@
-/* model-fixture.h - nodes and pods in one line each, for the tests of model/. */
+/* model-fixture.h - nodes and pods in one line each, for the tests of the core and of the model. */
 #pragma once
 
 #include "core/registry/ledger.h"

@@ -10,7 +10,7 @@
 #include "model/request.h"
 
 /* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
- * the free computing power likewise, then index, then UUID. */
+ * the free computing power likewise, then index, then UUID. cli/why-text.c tells users this order. */
 static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
 	uint32_t b_owned, enum gpu_policy policy)
 {

@@ -370,6 +370,8 @@ static struct links *links_of(const struct node_facts *facts)
 	return links;
 }
 
+/* A node with other facts has new GPUs in the ledger, and pods that wait are looked at again. What changes
+ * all the time is not compared: node_ledger_set_facts() takes it over in any case. */
 static bool same_facts(const struct node_ledger *node, const struct node_facts *facts)
 {
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
