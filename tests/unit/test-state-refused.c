@@ -240,9 +240,29 @@ static void lists_that_are_too_long_are_refused(void **state)
 	core_release(&core);
 }
 
+static void a_pod_deleted_during_a_resize_is_not_refused(void **state)
+{
+	static const char lines[] =
+		"{\"node\":{\"name\":\"n\",\"uid\":\"u\",\"mode\":1,\"unit\":1024,\"gpus\":[{\"uuid\":\"GPU-a\",\"mib\":10240,\"units\":10}]}}\n"
+		"{\"pod\":{\"facts\":{\"uid\":\"r\",\"namespace\":\"s\",\"name\":\"r\",\"node\":\"n\",\"running\":true,\"request\":{\"containers\":[{\"name\":\"c\",\"units\":5}],\"units\":5,\"instances\":1}},"
+		"\"state\":4,\"on\":\"n\",\"expires\":7,\"placement\":{\"unit\":1024,\"containers\":[{\"name\":\"c\",\"gpus\":[{\"uuid\":\"GPU-a\",\"units\":5}]}]},"
+		"\"resize\":{\"before\":{\"unit\":1024,\"containers\":[{\"name\":\"c\",\"gpus\":[{\"uuid\":\"GPU-a\",\"units\":5}]}]},\"target\":{\"unit\":1024,\"containers\":[{\"name\":\"c\",\"gpus\":[{\"uuid\":\"GPU-a\",\"units\":4}]}]}}}}\n";
+	_cleanup_free_ char *text = NULL;
+	struct error err = {""};
+	struct core core;
+
+	core_init(&core, NULL);
+	if (state_read(&core, lines, &err) < 0)
+		fail_msg("%s", err.text);
+	text = state_text(&core);
+	assert_non_null(strstr(text, strchr(lines, '\n') + 1));
+	core_release(&core);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pod_deleted_during_a_resize_is_not_refused),
 		cmocka_unit_test(pods_that_cannot_wait_are_refused),
 		cmocka_unit_test(leaders_that_cannot_be_are_refused),
 		cmocka_unit_test(binds_that_cannot_be_are_refused),

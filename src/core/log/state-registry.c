@@ -256,9 +256,9 @@ static int check_image(const struct core *core, struct archive *archive, struct 
 	if ((pod->occupancy == OCCUPANCY_WAITING) != !pod->node)
 		return archive_fail(archive, EINVAL,
 			"pod %s waits on a node, or is on none and does not wait", pod->facts.uid);
-	if (pod->resize && (pod->occupancy != OCCUPANCY_BOUND || !pod->has_placement ||
-				   !placement_matches(&image->resize.target, &pod->facts.request) ||
-				   image->resize.before.n_containers != image->resize.target.n_containers))
+	if (pod->resize &&
+		((pod->occupancy != OCCUPANCY_BOUND && pod->occupancy != OCCUPANCY_ORPHAN) ||
+			!pod->has_placement || !ledger_resize_fits(&image->resize, &pod->placement)))
 		return archive_fail(
 			archive, EINVAL, "pod %s is not one that gets another size", pod->facts.uid);
 	if ((pod->node && !table_get(nodes, pod->node)) ||

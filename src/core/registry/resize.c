@@ -106,6 +106,11 @@ static bool same_shape(const struct placement *a, const struct placement *b)
 	return true;
 }
 
+bool ledger_resize_fits(const struct ledger_resize *resize, const struct placement *placement)
+{
+	return same_shape(&resize->before, placement) && same_shape(&resize->target, placement);
+}
+
 /* Per container and GPU the larger of both; of the same shape. */
 static void grow_to(struct placement *placement, const struct placement *other)
 {

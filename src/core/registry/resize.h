@@ -15,6 +15,9 @@ struct ledger_resize {
 	struct placement before, target;
 };
 
+/* ledger_resize_fits() - both sizes are of the containers and GPUs of this placement. */
+bool ledger_resize_fits(const struct ledger_resize *resize, const struct placement *placement);
+
 void ledger_resize_free(struct ledger_resize *resize); /* accepts NULL */
 
 /* placement_resize() - in this copy of a pod's placement the container gets so many units, on all its GPUs
