@@ -69,6 +69,15 @@ void nominations_lift(struct node_ledger *node, const struct pod_facts *pod)
 	}
 }
 
+/* In the place of the one that the pod has. */
+static void nomination_give(struct ledger *ledger, struct ledger_pod *pod, struct nomination *nomination)
+{
+	list_append(&ledger->nominations, &nomination->all);
+	ledger_pod_end_nomination(ledger, pod);
+	pod->nomination = nomination;
+	nomination->pod = pod;
+}
+
 int ledger_restore_nomination(struct ledger *ledger, struct ledger_pod *pod, const struct nomination *image)
 {
 	struct nomination *nomination;
@@ -77,10 +86,7 @@ int ledger_restore_nomination(struct ledger *ledger, struct ledger_pod *pod, con
 
 	if (r < 0)
 		return r;
-	list_append(&ledger->nominations, &nomination->all);
-	ledger_pod_end_nomination(ledger, pod);
-	pod->nomination = nomination;
-	nomination->pod = pod;
+	nomination_give(ledger, pod, nomination);
 	return 0;
 }
 
@@ -108,10 +114,7 @@ int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const 
 		nomination_free(nomination);
 		return r;
 	}
-	list_append(&ledger->nominations, &nomination->all);
-	ledger_pod_end_nomination(ledger, pod);
-	pod->nomination = nomination;
-	nomination->pod = pod;
+	nomination_give(ledger, pod, nomination);
 	return 0;
 }
 
