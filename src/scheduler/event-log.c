@@ -206,44 +206,44 @@ static void begin_segment(struct event_log *log)
 
 /* ---- events ---- */
 
-static void add_line(struct event_log *log)
+/* False: nothing is recorded now. Otherwise line_end() follows. */
+static bool line_begin(struct event_log *log, struct archive *archive)
 {
-	struct strbuf *lines = &log->newer.lines;
+	if (!log->begun || log->line.failed)
+		return false;
+	strbuf_clear(&log->line);
+	archive_to_write(archive, &json_archive, &log->line);
+	archive_begin(archive);
+	return true;
+}
 
+static void line_end(struct event_log *log, struct archive *archive)
+{
+	archive_end(archive);
 	if (log->line.failed) /* a part of a log is worth nothing: event_log_follow() begins anew */
 		return;
 	strbuf_add(&log->line, "\n", 1);
-	strbuf_add(lines, log->line.data, log->line.len);
+	strbuf_add(&log->newer.lines, log->line.data, log->line.len);
 }
 
 static void on_event(void *userdata, const struct core *core, const struct core_event *event)
 {
-	struct event_log *log = userdata;
 	struct archive archive;
 
-	if (!log->begun || log->line.failed)
+	if (!line_begin(userdata, &archive))
 		return;
-	strbuf_clear(&log->line);
-	archive_to_write(&archive, &json_archive, &log->line);
-	archive_begin(&archive);
 	record_event(&archive, event);
-	archive_end(&archive);
-	add_line(log);
+	line_end(userdata, &archive);
 }
 
 static void on_output(void *userdata, const struct core_output *output)
 {
-	struct event_log *log = userdata;
 	struct archive archive;
 
-	if (!log->begun || log->line.failed)
+	if (!line_begin(userdata, &archive))
 		return;
-	strbuf_clear(&log->line);
-	archive_to_write(&archive, &json_archive, &log->line);
-	archive_begin(&archive);
 	record_output(&archive, output);
-	archive_end(&archive);
-	add_line(log);
+	line_end(userdata, &archive);
 }
 
 /* ---- the answer ---- */
