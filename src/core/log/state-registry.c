@@ -162,14 +162,15 @@ static void archive_resize(struct archive *archive, struct ledger_resize *resize
 	}
 }
 
-static void write_pod(struct ledger_pod *pod, struct state_writer *writer)
+/* All but the resize and the nomination, which have memory of their own. */
+static void archive_pod(struct archive *archive, struct ledger_pod *pod)
 {
-	struct archive *archive = state_begin(writer, "pod");
 	struct archive_place place;
 
-	archive_enter(archive, "facts", true, &place);
-	archive_pod_facts(archive, &pod->facts);
-	archive_leave(archive, &place);
+	if (archive_enter(archive, "facts", true, &place)) {
+		archive_pod_facts(archive, &pod->facts);
+		archive_leave(archive, &place);
+	}
 	archive_enum(archive, "state", &pod->occupancy, OCCUPANCY_MAX);
 	archive_bool(archive, "listed", &pod->listed);
 	archive_text(archive, "on", &pod->node);
@@ -177,7 +178,16 @@ static void write_pod(struct ledger_pod *pod, struct state_writer *writer)
 	if (archive_enter(archive, "placement", pod->has_placement, &place)) {
 		archive_placement(archive, &pod->placement);
 		archive_leave(archive, &place);
+		pod->has_placement = true;
 	}
+}
+
+static void write_pod(struct ledger_pod *pod, struct state_writer *writer)
+{
+	struct archive *archive = state_begin(writer, "pod");
+	struct archive_place place;
+
+	archive_pod(archive, pod);
 	if (archive_enter(archive, "resize", pod->resize, &place)) {
 		archive_resize(archive, pod->resize);
 		archive_leave(archive, &place);
@@ -215,19 +225,7 @@ static void read_image(struct archive *archive, struct pod_image *image)
 	struct ledger_pod *pod = &image->pod;
 	struct archive_place place;
 
-	if (archive_enter(archive, "facts", true, &place)) {
-		archive_pod_facts(archive, &pod->facts);
-		archive_leave(archive, &place);
-	}
-	archive_enum(archive, "state", &pod->occupancy, OCCUPANCY_MAX);
-	archive_bool(archive, "listed", &pod->listed);
-	archive_text(archive, "on", &pod->node);
-	archive_int64(archive, "expires", &pod->expires_ns, 0, INT64_MAX);
-	if (archive_enter(archive, "placement", true, &place)) {
-		archive_placement(archive, &pod->placement);
-		archive_leave(archive, &place);
-		pod->has_placement = true;
-	}
+	archive_pod(archive, pod);
 	if (archive_enter(archive, "resize", true, &place)) {
 		archive_resize(archive, &image->resize);
 		archive_leave(archive, &place);
