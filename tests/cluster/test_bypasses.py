@@ -341,7 +341,8 @@ def test_what_goes_past_the_shim_is_found_and_evicted_within_10_s(evicting):
             if name not in gone and (name not in there or "deletionTimestamp" in there[name]["metadata"]):
                 gone[name] = time.monotonic()
         time.sleep(0.2)
-    # One that had gone before its log was read held memory too, as the event says.
+    # One that had gone before its log was read held memory too, as its event says; most are seen to hold it.
+    assert len(held) > len(names) / 2, held
     late = {name: gone[name] - held.get(name, gone[name]) for name in names}
     print(late)
     assert max(late.values()) <= 10, late
