@@ -86,7 +86,7 @@ void archive_need_text(struct archive *archive, const char *key, char **value);
 void archive_chars(struct archive *archive, const char *key, char *value, size_t size);
 
 /* archive_enter() - what follows is in an object of its own, until archive_leave(). False, with nothing to
- * leave: there is none (reading), or none is to be written (present is false). */
+ * leave: the text that is read has no such object, or `present` is false and none is written. */
 struct archive_place {
 	void *in, *list;
 };
@@ -96,7 +96,7 @@ void archive_leave(struct archive *archive, const struct archive_place *place);
 /* archive_list() - what follows are n items (writing), or as many as it returns (reading, at most max), each
  * between archive_item() and archive_item_end(); then archive_list_end(). An empty list is not written; then,
  * too, archive_list_end() follows. archive_item_text() - an item that is a text alone; reading: borrowed,
- * NULL: it is none, which is a failure. */
+ * NULL if the item is no text, which is a failure. */
 size_t archive_list(
 	struct archive *archive, const char *key, size_t n, size_t max, struct archive_place *ret_place);
 void archive_item(struct archive *archive, size_t i);

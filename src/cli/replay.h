@@ -34,7 +34,7 @@ int history_replay_init(struct history_replay *history);     /* -ENOMEM */
 void history_replay_release(struct history_replay *history); /* accepts NULL */
 #define _cleanup_history_replay_ _cleanup_(history_replay_release)
 
-/* history_replay_line() - the next line. history_replay_end() - there is none. Both return 0; 1 with a
+/* history_replay_line() - the next line. history_replay_end() - after the last line. Both return 0; 1 with a
  * sentence for the first event that comes out otherwise than recorded; -EINVAL, -ENOMEM with a sentence for
  * what is no history. */
 int history_replay_line(struct history_replay *history, const char *text, size_t len, struct error *err);

@@ -32,8 +32,8 @@ struct core {
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
 	bool following;			/* the watch of pods is open */
 	int64_t heard_ns;		/* until when it has told all, by the clock; 0: it is not open */
-	struct core_log log; /* who is told what comes in and goes out; empty: nobody. The caller sets it */
-	unsigned depth;	     /* of events: what follows inside of one is no event of its own */
+	struct core_log log;	  /* functions of the caller that record events and outputs; may be empty */
+	unsigned depth;		  /* of events: what follows inside of one is no event of its own */
 	struct list gang_orders;  /* struct gang_order: for the caller */
 	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not */
 	uint64_t gangs_looked_at; /* the ledger's generation then */

@@ -39,7 +39,7 @@ void core_set_agent_lost(struct core *core, const char *node, bool lost)
 	ledger_set_agent_lost(&core->ledger, node, lost);
 }
 
-/* ---- the watch of pods, and who may decide ---- */
+/* ---- the watch of pods, and the owner of the ledger ---- */
 
 void core_set_watch(struct core *core, bool following, int64_t heard_ns)
 {

@@ -1,12 +1,11 @@
 /* events-internal.h - what one event does inside another: for the files of this folder. None of these
- * functions is an event, so none begins with core_begin().
- */
+ * functions is an event, so none begins with core_begin(). */
 #pragma once
 
 #include "core/core.h"
 
-/* evictions_init(), policy_spaces_init() - parts of core_init(); policies are known: without a watch of
- * policies there are none. evictions_release() - also attempts whose requests are under way: the caller has
+/* evictions_init(), policy_spaces_init() - parts of core_init(). Without a watch of policies it is known that
+ * there are none. evictions_release() - also attempts whose requests are under way: the caller has
  * cancelled these. */
 void evictions_init(struct evictions *evictions);
 void evictions_release(struct evictions *evictions);

@@ -99,7 +99,7 @@ struct eviction_report {
 	enum eviction_report_kind {
 		EVICTION_SEARCHED,     /* search, n_names, text; the attempt has the nodes */
 		EVICTION_CHOSEN,       /* plan; before the pod is nominated in the ledger */
-		EVICTION_ANSWERED,     /* answer, text; eviction_victim() is who was asked */
+		EVICTION_ANSWERED,     /* answer, text; about eviction_victim() */
 		EVICTION_NOMINATED,    /* all victims have accepted, and the pod's status says so */
 		EVICTION_NOT_REQUEUED, /* error: the pod will not be requeued for the next attempt */
 		EVICTION_ENDED,	       /* end, text */

@@ -441,7 +441,7 @@ bool gangs_holds(const struct gangs *gangs, const char *uid)
 
 /* ---- for a ResourcePolicy, which narrows the nodes of a gang ---- */
 
-/* Somebody else has been told where it goes. Of the one who asks kube-scheduler has forgotten it. */
+/* kube-scheduler knows the member's node. It has forgotten that of the member that it asks about now. */
 static bool has_place(const struct gang_member *member, const struct gang_member *asking)
 {
 	return member != asking && member->stage >= GANG_ANSWERED;

@@ -7,7 +7,7 @@
 
 /* ---- gang.c: members ---- */
 
-/* gang_member_find() - NULL: it is none, or not any more. gang_member_leave() - its end in any stage; a call
+/* gang_member_find() - NULL if the pod is no member. gang_member_leave() - its end in any stage; a call
  * of bind that is still open is turned away. */
 struct gang_member *gang_member_find(const struct gangs *gangs, const char *uid);
 void gang_member_leave(struct gangs *gangs, struct gang_member *member);

@@ -6,8 +6,6 @@
 #include "core/policy/policy-book.h"
 #include "core/preemption/budget.h"
 
-struct archive;
-
 void state_archive_policy(struct archive *archive, struct resource_policy *policy);
 void state_archive_budget(struct archive *archive, struct budget *budget);
 void state_archive_policy_pod_facts(struct archive *archive, struct policy_pod_facts *facts);
