@@ -218,9 +218,12 @@ static void see_foreign(const struct sim *sim, struct ration *ration, const stru
 
 	if (state->node < 0 || facts->finished)
 		return;
+	/* Other GPUs: our own Binding was in doubt, and the other replica's was applied. */
 	if (!known || known->occupancy < OCCUPANCY_RESERVED ||
 		strcmp(known->node, sim->nodes[state->node].name) != 0 ||
-		state->size > known->placement.resizes)
+		state->size > known->placement.resizes ||
+		(facts->has_placement && api_gpus(sim, state->node, &known->placement) !=
+						 api_gpus(sim, state->node, &facts->placement)))
 		node_forget_holds(ration, state->node);
 }
 
