@@ -83,10 +83,3 @@ class GangWatch(PodWatch):
     def waited(self, gang):
         """Seconds from when it had enough members to its first Binding."""
         return max(0.0, min(self.placed[gang].values()) - sorted(self.came[gang].values())[self.least[gang] - 1])
-
-
-def replayed(cluster):
-    """What the scheduler that leads has decided comes out the same elsewhere; the sums of it."""
-    said = cluster.run("ration", "replay", "-", stdin=cluster.run("ration", "history").stdout).stdout
-    assert "all as recorded, and so is the state at the end." in said and " 0 wrong sums, 0 cards over" in said, said
-    return said

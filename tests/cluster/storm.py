@@ -304,18 +304,26 @@ def in_network_of(pid, work):
     return result[0] if result else None
 
 
-def book_of(pid):
-    """The ledger of one ration-scheduler, None while it does not answer."""
+def page_of(pid, path):
+    """A page of one ration-scheduler, None while it does not answer."""
     def get():
         connection = http.client.HTTPConnection("127.0.0.1", 39999, timeout=5)
         try:
-            connection.request("GET", "/inspect")
-            return json.loads(connection.getresponse().read())
-        except (OSError, http.client.HTTPException, ValueError):
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
             return None
     try:
         return in_network_of(pid, get)
     except OSError:
+        return None
+
+
+def book_of(pid):
+    """The ledger of one ration-scheduler, None while it does not answer."""
+    try:
+        return json.loads(page_of(pid, "/inspect") or "null")
+    except ValueError:
         return None
 
 
@@ -341,15 +349,25 @@ def processes_of(cluster, program):
     return sorted(found)
 
 
-class Books(threading.Thread):
-    """Every ration-scheduler's ledger, several times a second: a pod that is over must have left it 2 s after the
-    ledger says that it has read of its end, however late that is; how late is in `longest`."""
+LAG_S = 5     # how long the watch of a scheduler may lag (src/core/leadership.h)
 
-    def __init__(self, cluster, watch):
+
+class Books(threading.Thread):
+    """Every ration-scheduler's ledger, several times a second: its sums are right, no GPU is over its total, and a pod
+    that is over must have left it 2 s after the ledger says that it has read of its end, however late that is; how late
+    is in `longest`.
+
+    The replica that is not asked reads the Bindings of the other one. Its watch of pods may show them before its watch
+    of nodes shows which containers had ended for them: its ledger may be over for LAG_S, and so may the ledger of a
+    replica that is asked since less than that."""
+
+    def __init__(self, cluster, watch, asked):
+        """asked(): (host pid of the replica whose kube-scheduler leads or None, for how many seconds)."""
         super().__init__(daemon=True)
-        self.cluster, self.watch = cluster, watch
+        self.cluster, self.watch, self.asked = cluster, watch, asked
+        self.over_since = {}        # pid -> since when a GPU is over its total in the ledger
         self.trust_after = 0.0      # before that time ledgers may lag: the API server is away
-        self.longest, self.wrong, self.stopped = 0.0, [], False
+        self.longest, self.wrong, self.saved, self.stopped = 0.0, [], [], False
         self.known_over = {}        # (pid, uid of a pod) -> since when the ledger knows that it is over, and has it
 
     def stop(self):
@@ -369,8 +387,7 @@ class Books(threading.Thread):
         """now: before the ledger was asked."""
         if not book or not book["ready"] or now < self.trust_after:
             return
-        if book["wrongSums"] or book["overcommittedGPUs"]:
-            self.wrong.append(f"a ledger has {book['wrongSums']} wrong sums, {book['overcommittedGPUs']} cards over")
+        self.look_at_sums(pid, now, book)
         states = {p["uid"]: p["state"] for n in book["nodes"] for d in n["devs"] for p in d["pods"]}
         with self.watch.lock:
             over = {uid: (self.watch.failed_at[uid], self.watch.end_version[uid])
@@ -385,6 +402,29 @@ class Books(threading.Thread):
                     self.wrong.append(f"process {pid} knows since {since:.1f} s that {ended['metadata']['name']} is over, "
                                       f"and has it as {states[uid]}: {ended['status']}")
 
+    def look_at_sums(self, pid, now, book):
+        if book["wrongSums"]:
+            self.wrong.append(f"the ledger of process {pid} has {book['wrongSums']} wrong sums")
+        if not book["overcommittedGPUs"]:
+            self.over_since.pop(pid, None)
+            return
+        since = now - self.over_since.setdefault(pid, now)
+        leader, leads_s = self.asked()
+        if since <= LAG_S and (pid != leader or leads_s <= LAG_S):
+            return
+        over = [(n["name"], d) for n in book["nodes"] for d in n["devs"] if d["usedGPU"] > d["totalGPU"]]
+        self.wrong.append(f"the ledger of process {pid} has {book['overcommittedGPUs']} GPUs over since {since:.1f} s; process "
+                          f"{leader} is asked since {leads_s:.1f} s; {over}; {self.save_histories()}")
+
+    def save_histories(self):
+        """Once: where the event log of each replica is now, for `ration replay`."""
+        if not self.saved:
+            for pid in processes_of(self.cluster, "ration-scheduler"):
+                path = pathlib.Path(os.environ["RATION_BUILD"], f"storm-history-{pid}.ndjson")
+                path.write_bytes(page_of(pid, "/history") or b"")
+                self.saved.append(str(path))
+        return f"event logs: {', '.join(self.saved)}"
+
     def are_right(self):
         """Every ledger believes what the API server says, now."""
         with self.watch.lock:
@@ -397,3 +437,10 @@ class Books(threading.Thread):
                           if d["usedGPU"] * (total[d["uuid"]] if n["mode"] == "topology" else n["unitMiB"]) != used.get(d["uuid"], 0)})
         assert not wrong, (wrong, {name: annotation(node, "ration.dev/held") for name, node in self.cluster.nodes().items()})
         return True
+
+
+def replayed(cluster):
+    """What the scheduler that leads has decided comes out the same elsewhere; the sums of it."""
+    said = cluster.run("ration", "replay", "-", stdin=cluster.run("ration", "history").stdout).stdout
+    assert "all as recorded, and so is the state at the end." in said and " 0 wrong sums, 0 cards over" in said, said
+    return said

@@ -1,5 +1,6 @@
 """A storm: pods of random shapes are made and deleted, and something is killed in the middle. What is true all the time is in
 storm.py and machine.py."""
+import datetime
 import os
 import pathlib
 import random
@@ -40,7 +41,7 @@ class Storm:
         self.machine = self.make_machine(self.mark, self.watch, {u: c for n in nodes.values() for u, c in inventory(n).items()},
                                          lambda obj: obj["spec"]["nodeName"] in isolated)
         self.made, self.deleted, self.jobs = 0, set(), []
-        self.books = Books(cluster, self.watch)
+        self.books = Books(cluster, self.watch, lambda: asked(self))
         self.threads = [self.watch, self.machine, self.books]
         for thread in self.threads:
             thread.start()
@@ -144,15 +145,26 @@ class Storm:
                 if i not in alive and uid not in self.deleted}
 
 
-def leading(storm, pids):
-    """Of the processes of two replicas the one whose kube-scheduler leads: the other's death disturbs nobody."""
+def leader_of(storm, pids):
+    """(Of these processes the one in the pod of the kube-scheduler that leads or None, for how many seconds both have
+    been so.)"""
     status, lease = storm.api("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler")
-    leader = lease["spec"].get("holderIdentity", "").partition("_")[0] if status == 200 else ""
+    spec = lease["spec"] if status == 200 else {}
     for pid in pids:
         pod = storm.watch.seen.get(pod_of_process(pid))
-        if pod and pod["metadata"]["name"] == leader:
-            return pid
-    return max(pids)
+        if pod and pod["metadata"]["name"] == spec.get("holderIdentity", "").partition("_")[0]:
+            since = datetime.datetime.fromisoformat(spec["acquireTime"]).timestamp()
+            return pid, time.time() - max(since, os.stat(f"/proc/{pid}").st_mtime)
+    return None, 0.0
+
+
+def asked(storm):
+    return leader_of(storm, processes_of(storm.cluster, "ration-scheduler"))
+
+
+def leading(storm, pids):
+    """Of the processes of two replicas the one whose kube-scheduler leads: the other's death disturbs nobody."""
+    return leader_of(storm, pids)[0] or max(pids)
 
 
 def kill_process(program):

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from cluster import ROOT, is_ready, wait_for
-from gangwatch import TOGETHER_S, GangWatch, job, member, replayed
+from gangwatch import TOGETHER_S, GangWatch, job, member
 from gpupods import GPU_MEM, IMAGE, annotation, inventory
-from storm import Api, processes_of
+from storm import Api, processes_of, replayed
 from stormwaves import OBEYS, cards_of_nodes
 
 FULL = bool(os.environ.get("RATION_FULL"))

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from cluster import wait_for
-from storm import is_over
+from storm import is_over, replayed
 from stormwaves import FAULTS, MODES, NODES, Storm, releases_in_quiet
 
 pytestmark = pytest.mark.storm
@@ -57,6 +57,7 @@ def test_nothing_is_ever_on_a_wrong_card_or_over_it(storm):
           f"{ {name: len(pods) for name, pods in rejected.items()} }; {len(waits)} waits of a pod that fits, median "
           f"{statistics.median(waits):.2f} s, longest {storm.watch.longest_wait[0]:.2f} s; longest time of a pod "
           f"that is over in a ledger {storm.books.longest:.2f} s; load {os.getloadavg()[0]:.1f}")
+    print(replayed(storm.cluster))
     assert len(storm.machine.checked) >= storm.made // 3    # the storm has looked at what it promised
     assert not rejected["nothing"]
     # A kubelet that starts rejects what it admits before the agent has registered (devicemanager/manager.go, 1.36.3). That is won by

@@ -8,9 +8,9 @@ import pytest
 
 from cluster import ROOT, wait_for
 from featurewatch import FeatureWatch, Level, Policy
-from gangwatch import LABEL, group_of, job, replayed
+from gangwatch import LABEL, group_of, job
 from gpupods import annotation
-from storm import WHOLE, asked_of, book_of, is_leaving, is_over, processes_of
+from storm import WHOLE, asked_of, book_of, is_leaving, is_over, processes_of, replayed
 from stormwaves import FAULTS, OBEYS, Storm, releases_in_quiet
 
 pytestmark = [pytest.mark.storm, pytest.mark.long(250)]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cluster import wait_for
-from storm import is_over
+from storm import is_over, replayed
 from stormnodes import KEPT, SPECS, WAVES, NodeStorm
 from stormwaves import releases_in_quiet
 
@@ -54,6 +54,7 @@ def test_nodes_leave_and_join_again_while_pods_come_and_go(storm, seed):
           f"{storm.machine.relics}; {len(storm.watch.waits)} waits of a pod that fits, longest "
           f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
           f"load {os.getloadavg()[0]:.1f}")
+    print(replayed(storm.cluster))
     assert storm.machine.grants and len(storm.machine.checked) >= storm.made // 4
     # As in test_storm.py: two seconds are promised of a machine of our own.
     assert storm.watch.longest_wait[0] <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait

@@ -9,7 +9,7 @@ import pytest
 
 from cluster import wait_for
 from releases import rolled_out, steps, version_before, versions
-from storm import GPU_MEM, is_over
+from storm import GPU_MEM, is_over, replayed
 from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
 
 pytestmark = [pytest.mark.storm, pytest.mark.long(250)]
@@ -82,6 +82,7 @@ def test_pods_come_and_go_while_each_chart_is_upgraded_and_rolled_back(storm):
           f"{storm.machine.grants} of them with a grant; {len(storm.watch.waits)} waits of a pod that fits, longest "
           f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
           f"load {os.getloadavg()[0]:.1f}")
+    print(replayed(storm.cluster))
     assert not failed(storm)
     # As in test_storm.py: two seconds are promised of a machine of our own.
     assert storm.watch.longest_wait[0] <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait
