@@ -98,7 +98,6 @@ static int forward_wait(const struct kubectl_process *process, struct strbuf *co
 
 static int answer_read(int fd, const char *path, struct strbuf *answer)
 {
-	struct timeval patience = {.tv_sec = ANSWER_MAX_NS / NS_PER_S};
 	_cleanup_strbuf_ struct strbuf request;
 	char chunk[65536];
 	ssize_t n;
@@ -107,7 +106,6 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	strbuf_addf(&request, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n", path);
 	if (request.failed)
 		return request.failed;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 #ifdef SO_NOSIGPIPE /* macOS has this in the place of MSG_NOSIGNAL */
 	setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
 #endif
@@ -148,10 +146,16 @@ static int local_get(int port, const char *path, struct strbuf *answer)
 	struct sockaddr_in to = {.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct timeval patience = {.tv_sec = ANSWER_MAX_NS / NS_PER_S};
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+	/* On Linux SO_SNDTIMEO limits connect(), too (socket(7)): a kubectl that accepts no connection any
+	 * more would hold us for minutes. */
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
 		return -errno;
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return errno == EINPROGRESS ? -ETIMEDOUT : -errno;
 	return answer_read(fd, path, answer);
 }
 

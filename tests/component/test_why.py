@@ -1,5 +1,6 @@
 """GET /why of ration-scheduler, and `ration why` in front of it: why a pod is where it is, or nowhere."""
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -533,6 +534,18 @@ def test_every_failure_is_a_sentence_with_the_next_step(api, start, person):
     person.why_fails("p")
     person.world(scheduler, leader="a/../b_1")
     person.why_fails("p")
+
+
+@pytest.mark.full    # 30 s of patience
+def test_a_kubectl_that_accepts_no_connection_any_more_holds_nobody_for_minutes(api, person):
+    gpu_pod(api, "p", 3)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as held:
+        for _ in range(4):    # nobody accepts these: the kernel answers no further one
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        person.world(forward=server.getsockname()[1])
+        assert "does not answer on port 39999" in (said := person.why_fails("p")) and "timed out" in said, said
 
 
 def test_a_scheduler_without_why_or_without_manners_is_a_sentence(api, person):
