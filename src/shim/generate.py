@@ -14,6 +14,8 @@ a driver, they get the names of functions that only this driver has (src/base/el
 import re
 import sys
 
+import hook_rows
+
 # 595 and 615 brought 28 and 24 functions of CUDA. The name of a spare entry is room for another one: the longest of a
 # driver until 615 has 53 characters.
 SPARES = 256
@@ -31,7 +33,7 @@ def read_symbols(path):
 
 def read_hooks(path, library, names):
     with open(path, encoding="ascii") as f:
-        hooked = re.findall(rf"^HOOK_{library}\((\w+),", f.read(), re.M)
+        hooked = [name for of, name, kind, _ in hook_rows.read(f.read()) if of == library and kind != "DENY"]
     unknown = sorted(set(hooked) - set(names))
     twice = sorted({name for name in hooked if hooked.count(name) > 1})
     if unknown or twice:

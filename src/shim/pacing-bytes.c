@@ -35,7 +35,7 @@ void pacing_begin_bytes(
 	uint64_t parts = (bytes + (UINT64_C(1) << PART_SHIFT) - 1) >> PART_SHIFT;
 
 	pace->paced = false;
-	if (kind == PACE_KINDS || bytes == 0 || !pacing_is_on())
+	if (kind == PACE_KINDS || bytes == 0)
 		return;
 	if (pacing_is_small_copy(kind, bytes))
 		pacing_pay_small(kind, what, 1, bytes, stream);

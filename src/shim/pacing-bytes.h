@@ -6,7 +6,7 @@
 enum bytes_what { BYTES_COPY, BYTES_FILL, BYTES_DECOMPRESSED, BYTES_PEER, BYTES_PREFETCHED };
 
 /* pacing_begin_bytes() - pacing_begin() for so many of them. A copy between machine and GPU of less than 64
- * KiB is paid for and not measured. Asks pacing_is_on() itself. */
+ * KiB is paid for and not measured. */
 void pacing_begin_bytes(
 	struct pace *pace, enum pace_kind kind, enum bytes_what what, uint64_t bytes, CUstream stream);
 

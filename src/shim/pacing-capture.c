@@ -20,87 +20,19 @@ static CUresult ended(CUresult r)
 	return r;
 }
 
-HOOK CUresult cuStreamBeginCapture(CUstream stream)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCapture)(stream));
-}
-
-HOOK CUresult cuStreamBeginCapture_ptsz(CUstream stream)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCapture_ptsz)(stream));
-}
-
-HOOK CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCapture_v2)(stream, mode));
-}
-
-HOOK CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCapture_v2_ptsz)(stream, mode));
-}
-
-HOOK CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-	const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCaptureToGraph)(stream, graph, dependencies, edges, count, mode));
-}
-
-HOOK CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
-	const CUgraphNode *dependencies, const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
-{
-	sample_capture(1);
-	return began(
-		DRIVER(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, dependencies, edges, count, mode));
-}
-
-HOOK CUresult cuStreamBeginRecaptureToGraph(
-	CUstream stream, CUstreamCaptureMode mode, CUgraph graph, void *callback, void *data)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
-}
-
-HOOK CUresult cuStreamBeginRecaptureToGraph_ptsz(
-	CUstream stream, CUstreamCaptureMode mode, CUgraph graph, void *callback, void *data)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
-}
-
-HOOK CUresult cuStreamBeginCaptureToCig(CUstream stream, void *parameters)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCaptureToCig)(stream, parameters));
-}
-
-HOOK CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *parameters)
-{
-	sample_capture(1);
-	return began(DRIVER(cuStreamBeginCaptureToCig_ptsz)(stream, parameters));
-}
-
-HOOK CUresult cuStreamEndCaptureToCig(CUstream stream)
-{
-	return ended(DRIVER(cuStreamEndCaptureToCig)(stream));
-}
-
-HOOK CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream)
-{
-	return ended(DRIVER(cuStreamEndCaptureToCig_ptsz)(stream));
-}
-
-HOOK CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
-{
-	return ended(DRIVER(cuStreamEndCapture)(stream, graph));
-}
-
-HOOK CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
-{
-	return ended(DRIVER(cuStreamEndCapture_ptsz)(stream, graph));
-}
+#define CAPTURE_BEGIN_HOOK(symbol, params, args)                                                             \
+	HOOK CUresult symbol params                                                                          \
+	{                                                                                                    \
+		sample_capture(1);                                                                           \
+		return began(DRIVER(symbol) args);                                                           \
+	}
+#define CAPTURE_END_HOOK(symbol, params, args)                                                               \
+	HOOK CUresult symbol params                                                                          \
+	{                                                                                                    \
+		return ended(DRIVER(symbol) args);                                                           \
+	}
+#define CAPTURE_BEGIN(symbol, variant, params, args)                                                         \
+	CAPTURE_BEGIN_HOOK(symbol, params, args) CAPTURE_BEGIN_HOOK(symbol##_ptsz, params, args)
+#define CAPTURE_END(symbol, variant, params, args)                                                           \
+	CAPTURE_END_HOOK(symbol, params, args) CAPTURE_END_HOOK(symbol##_ptsz, params, args)
+#include "shim/hooks.def"

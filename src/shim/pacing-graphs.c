@@ -16,52 +16,9 @@ static CUresult changed(CUgraphExec exec, CUresult r)
 	return r;
 }
 
-HOOK CUresult cuGraphExecUpdate(
-	CUgraphExec exec, CUgraph graph, CUgraphNode *node, CUgraphExecUpdateResult *result)
-{
-	return changed(exec, DRIVER(cuGraphExecUpdate)(exec, graph, node, result));
-}
-
-HOOK CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
-{
-	return changed(exec, DRIVER(cuGraphExecUpdate_v2)(exec, graph, info));
-}
-
-HOOK CUresult cuGraphExecKernelNodeSetParams(
-	CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *params)
-{
-	return changed(exec, DRIVER(cuGraphExecKernelNodeSetParams)(exec, node, params));
-}
-
-HOOK CUresult cuGraphExecKernelNodeSetParams_v2(
-	CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params)
-{
-	return changed(exec, DRIVER(cuGraphExecKernelNodeSetParams_v2)(exec, node, params));
-}
-
-HOOK CUresult cuGraphExecMemcpyNodeSetParams(
-	CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context)
-{
-	return changed(exec, DRIVER(cuGraphExecMemcpyNodeSetParams)(exec, node, params, context));
-}
-
-HOOK CUresult cuGraphExecMemsetNodeSetParams(
-	CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
-{
-	return changed(exec, DRIVER(cuGraphExecMemsetNodeSetParams)(exec, node, params, context));
-}
-
-HOOK CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph graph)
-{
-	return changed(exec, DRIVER(cuGraphExecChildGraphNodeSetParams)(exec, node, graph));
-}
-
-HOOK CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
-{
-	return changed(exec, DRIVER(cuGraphExecNodeSetParams)(exec, node, params));
-}
-
-HOOK CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled)
-{
-	return changed(exec, DRIVER(cuGraphNodeSetEnabled)(exec, node, enabled));
-}
+#define CHANGE(symbol, variant, params, args)                                                                \
+	HOOK CUresult symbol params                                                                          \
+	{                                                                                                    \
+		return changed(exec, DRIVER(symbol) args);                                                   \
+	}
+#include "shim/hooks.def"

@@ -3,8 +3,10 @@ see differently it defines itself, in C."""
 import pathlib
 import re
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "src/shim"))    # hook_rows
 LISTS = {"libcuda.so.1": ROOT / "src/cuda/libcuda.syms", "libnvidia-ml.so.1": ROOT / "src/shim/libnvidia-ml.syms"}
 
 

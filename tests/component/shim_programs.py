@@ -10,6 +10,7 @@ import pytest
 
 import fake_driver
 import grants
+import hook_rows
 from sim_cuda import sanitizer_environment
 
 BUILD = pathlib.Path(os.environ["RATION_BUILD"])
@@ -49,8 +50,7 @@ def with_driver(tmp_path, source, **more):
 
 
 def hooked(library):
-    rows = re.findall(r"^(?:HOOK|DENY)_(CUDA|NVML)\((\w+)", (fake_driver.ROOT / "src/shim/hooks.def").read_text(), re.M)
-    return {name for kind, name in rows if kind == ("CUDA" if "cuda" in library else "NVML")}
+    return {name for of, name, _, _ in hook_rows.read() if of == ("CUDA" if "cuda" in library else "NVML")}
 
 
 def nvml_granted(tmp_path, *indices, pids=(), limit=2154 << 20, charged=0):

@@ -6,15 +6,15 @@ import subprocess
 import pytest
 
 import fake_driver
+import hook_rows
 from probes import BUILD, SHIM, SONAMES, WAYS, compared, environment, exported
 
 PREFIX = {"libcuda.so.1": "cu", "libnvidia-ml.so.1": "nvml"}
-HOOKS = (fake_driver.ROOT / "src/shim/hooks.def").read_text()
 
 
 def hidden(soname, driver, count):
     """Functions of the driver that no hook answers."""
-    hooked = set(re.findall(r"^(?:HOOK|DENY)_\w+\((\w+)", HOOKS, re.M))
+    hooked = {name for _, name, _, _ in hook_rows.read()}
     known = exported(driver.library(soname)) & set(fake_driver.symbols(soname)) - hooked
     return set(random.Random(soname).sample(sorted(known), min(count, len(known))))
 

@@ -14,11 +14,20 @@ SETTLES = {"pools_settle", "growth_catch_up"}
 KINDS = {"CONTEXT", "ALLOC", "SHARED"}    # of hooks.def: what may make the driver take memory
 
 
-def table():
-    spec = importlib.util.spec_from_file_location("charge_order", ROOT / "tests/component/charge_order.py")
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def table():
+    return loaded("tests/component/charge_order.py")
+
+
+def hook_rows():
+    """[(library, symbol, kind, parameters or None)] of CUDA."""
+    return [row for row in loaded("src/shim/hook_rows.py").read() if row[0] == "CUDA"]
 
 
 def without_comments(text):
@@ -54,11 +63,6 @@ def sources():
     return {path.name: path.read_text() for path in SHIM.glob("*.c")}
 
 
-def hooks_of_kinds(text):
-    rows = re.findall(r"^HOOK_CUDA\((\w+), \w+, (\w+)\)", text, re.M)
-    return {name for name, kind in rows if kind in KINDS}
-
-
 def faults(charging, may_allocate, hooks, charged, under_way, nothing):
     listed = charged | under_way | nothing
     return ([f"{name} charges, and is not in ROWS" for name in sorted(charging - charged)] +
@@ -69,13 +73,12 @@ def faults(charging, may_allocate, hooks, charged, under_way, nothing):
 
 
 def test_each_hook_that_charges_is_in_the_table_of_charges():
-    order, texts = table(), sources()
-    definitions = (SHIM / "hooks.def").read_text()
-    hooks = set(re.findall(r"^HOOK_CUDA\((\w+),", definitions, re.M))
+    order, texts, rows = table(), sources(), hook_rows()
+    hooks = {name for _, name, _, _ in rows}
     found = {name for text in texts.values() for name, (_, hook, _) in functions_of(text).items() if hook}
-    lost = sorted(hooks - found)
+    lost = sorted({name for _, name, _, parameters in rows if parameters is None} - found)
     assert not lost, f"hooks whose functions this test does not find: {lost}"
-    wrong = faults(charging_hooks(texts), hooks_of_kinds(definitions), hooks,
+    wrong = faults(charging_hooks(texts), {name for _, name, kind, _ in rows if kind in KINDS}, hooks,
                    {order.first_of(key) for key in order.ROWS}, set(order.UNDER_WAY), set(order.NOTHING))
     assert not wrong, wrong
 
