@@ -1,14 +1,7 @@
 #include "shim/pacing-bytes.h"
 
 #include "shim/cuda-library.h"
-
-/* What a sample is the cost of: a part of this size. Smaller fills and copies within the GPU are kernels of
- * their own. A smaller copy to or from it takes less time than the call, so events would measure themselves:
- * it is charged its bytes and a microsecond for what its engine needs between two. No document says how
- * much that is; the call alone takes the host 5 to 7 us (arXiv 2602.21548, 5.2, measured). So a thread that
- * copies small pieces without a pause is charged a fifth of the engine at most beside its bytes. */
-#define PART_SHIFT 16
-#define SMALL_COPY_NS 1000
+#include "shim/pacing-constants.h"
 
 static uint64_t key_of(enum pace_kind kind, enum bytes_what what, bool is_small)
 {

@@ -5,25 +5,11 @@
 #include <string.h>
 
 #include "grant/private.h"
+#include "shim/pacing-constants.h"
 
 #define SETS 512 /* a power of two */
 #define WAYS 4
-#define SAMPLES 9 /* of each kind */
-/* A kind of sample that has not come for so many draws while the other kind did tells of what was. */
-#define STALE_DRAWS 64
-#define FAILURES_MAX 4
-#define FIRST_SAMPLES 4
-#define SURE_SAMPLES 9
-#define LONG_MEMORY 60
-#define CLEAN_MOST 32
 #define SPREAD_ONE 1024
-#define SPREAD_LEAST 16
-#define DRIFT_NS UINT64_C(8000000000)
-/* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
-#define GAP_PART 5
-/* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row it is
- * shared by many. */
-#define RESOLUTION_NS 500
 
 struct cost {
 	_Atomic uint64_t key; /* 0: free */

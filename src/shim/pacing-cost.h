@@ -40,12 +40,10 @@ uint64_t cost_ns(const struct cost *cost);
 
 /* cost_is_unsure() - of a launch that may be longer than a time slice: too few samples to believe that nobody
  * else was at work in the lowest of them. */
-#define COST_LONG_NS UINT64_C(600000)
 bool cost_is_unsure(const struct cost *cost);
 
 /* cost_start() - `count` are started before there is a sample. Returns what each is charged until then;
  * *ret_unknown: how many there were before, if nothing at all is known of them. */
-#define COST_GUESS_NS UINT64_C(5000)
 uint64_t cost_start(struct cost *cost, uint32_t count, uint32_t *ret_unknown);
 
 /* cost_unstart() - the driver refused them. */

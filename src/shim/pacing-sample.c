@@ -4,20 +4,13 @@
 
 #include "grant/private.h"
 #include "shim/cuda-library.h"
+#include "shim/pacing-constants.h"
 #include "shim/pacing-events.h"
 #include "shim/pacing.h"
 
 #define PENDING_MAX 32
 #define PARTS_MAX 8
 #define ASK_MAX 4
-/* Longer than this a launch is measured by itself each time: what the events cost is nothing to it. */
-#define LONG_NS COST_LONG_NS
-#define WINDOW_NS UINT64_C(1000000)
-#define WINDOW_LAUNCHES 1000
-/* Of the draws, when enough is known: it keeps up with change. */
-#define DRAWS_PER_SAMPLE 4
-/* Asked so often whether the GPU has got there, it is taken for work that waits for what comes next. */
-#define WAITED_MAX 100
 
 struct window {
 	CUcontext context; /* NULL: none */
@@ -181,7 +174,7 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 		pacing_charge(window->gpu, part->kind,
 			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5),
 				pacing_factor(window->gpu)));
-		if (window->how == COST_ALONE && part->cost_ns >= LONG_NS)
+		if (window->how == COST_ALONE && part->cost_ns >= COST_LONG_NS)
 			settle_long(window, part, cost_of(part->cost, (uint64_t)ns));
 	}
 }
@@ -250,7 +243,7 @@ static struct window *oldest_of(struct sampler *all, CUcontext context, uint32_t
 	for (uint32_t i = 0; i < all->pending_count; i++) {
 		struct window *window = &all->pending[i];
 
-		if (window->context == context && window->gpu == gpu && window->waited < WAITED_MAX &&
+		if (window->context == context && window->gpu == gpu && window->waited < UNDER_WAY_LOOKS &&
 			(!oldest || (int64_t)(window->drawn_ns - oldest->drawn_ns) < 0))
 			oldest = window;
 	}
@@ -269,7 +262,7 @@ bool sample_is_behind(uint32_t gpu, uint64_t drawn_ns, uint64_t most_ns)
 		ask(all, context);
 		oldest = oldest_of(all, context, gpu);
 	}
-	if (oldest && all->waited < WAITED_MAX && drawn_ns - oldest->drawn_ns > most_ns) {
+	if (oldest && all->waited < UNDER_WAY_LOOKS && drawn_ns - oldest->drawn_ns > most_ns) {
 		oldest->waited++;
 		all->waited++;
 	} else {
@@ -306,7 +299,7 @@ void sample_begin(struct started *started)
 	struct sampler *all = sampler_get();
 
 	started->alone = false;
-	if (!all || (started->cost_ns != 0 && started->cost_ns < LONG_NS &&
+	if (!all || (started->cost_ns != 0 && started->cost_ns < COST_LONG_NS &&
 			    atomic_load_explicit(&all->turn, memory_order_relaxed) != ONE_LAUNCH))
 		return;
 	if (!enter(all))
@@ -331,7 +324,7 @@ static void many_end(struct sampler *all, const struct started *started, bool ok
 	if (!is_many(all, started))
 		return;
 	full = !ok || !window_add(many, started);
-	if (!full && !last && many->expected_ns < WINDOW_NS && many->launches < WINDOW_LAUNCHES)
+	if (!full && !last && many->expected_ns < ROW_NS && many->launches < ROW_LAUNCHES)
 		return;
 	if (full)
 		window_drop(all, many);

@@ -7,33 +7,8 @@
 #include "grant/private.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/pacing-constants.h"
 #include "shim/session.h"
-
-/* What a process draws beyond what it needs, so that most launches touch its own memory only. */
-#define SLICE_NS INT64_C(1000000)
-/* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
-#define WAIT_STEP_NS UINT64_C(10000000)
-/* What may be under way, and with it one launch that the GPU is at: enough that it never runs dry before we
- * look again, little enough that another container has its share within 100 ms. */
-#define UNDER_WAY_NS UINT64_C(30000000)
-#define UNDER_WAY_STEP_NS UINT64_C(1000000)
-/* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
-#define UNKNOWN_MAX 4
-#define UNKNOWN_WAIT_STEPS 100
-#define UNKNOWN_STEP_NS UINT64_C(1000000)
-/* As long as it is not sure what a long launch takes: debt in which it may go on all the same, and for how
- * long it waits at most. The first samples may be several times too long, and a start is to be had within 100
- * ms. From then on the debt is paid little by little, by a 25th of the time: paid at once, there would be no
- * share for so long. Whoever launches in the container may owe it: the bucket is theirs, too. */
-#define UNSURE_DEBT_NS INT64_C(45000000)
-#define UNSURE_WAIT_NS UINT64_C(2000000000)
-#define FADES_PART 25
-/* Of launches so long each is felt in the second in which it is owed. */
-#define FELT_COST_NS UINT64_C(20000000)
-#define FELT_DEBT_NS INT64_C(35000000)
-#define FELT_FADES_PART 250
-/* What is saved up for a launch that costs more than a burst, at most. */
-#define SAVED_MAX_NS UINT64_C(50000000)
 
 /* What this process has drawn and not started. Cleared in a child. */
 struct drawn {
@@ -242,7 +217,7 @@ static uint64_t guess(struct started *started)
 	uint32_t unknown;
 	uint64_t ns = cost_start(started->cost, started->count, &unknown);
 
-	for (int i = 0; unknown >= UNKNOWN_MAX && i < UNKNOWN_WAIT_STEPS; i++) {
+	for (int i = 0; unknown >= UNKNOWN_MAX && i < UNKNOWN_LOOKS; i++) {
 		sample_ask();
 		if (cost_ns(started->cost) != 0)
 			break;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "shim/pacing-constants.h"
 #include "shim/pacing-cost.h"
 
 #define RESOLUTION 500 /* what is added to a sample of a launch by itself, see there */
