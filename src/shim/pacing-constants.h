@@ -12,17 +12,19 @@
 /* ---- drawing credit and waiting for it ------------------------------------------------------------------
  */
 
-/* What a process draws beyond what it needs, so that most launches touch its own memory only. A process that
- * is killed takes so much with it. */
+/* A process draws this much credit beyond what it needs, so that most launches touch only its own memory. A
+ * process that is killed takes at most this much with it. */
 #define SLICE_NS INT64_C(1000000)
-/* What is saved up for a launch that costs more than a burst, at most. */
+/* A container saves at most this much credit for a launch that costs more than a burst. */
 #define SAVED_MAX_NS UINT64_C(50000000)
-/* A thread that waits looks this often: for another rate, for a sample, and to be seen waiting. */
+/* A waiting thread wakes this often to notice a new rate or sample, and to keep its "waiting" counter moving.
+ */
 #define WAIT_STEP_NS UINT64_C(10000000)
 
-/* What may be under way, and with it one launch that the GPU is at: enough that it never runs dry before we
- * look again, little enough that another container has its share within 100 ms. A thread that asked so often
- * whether the GPU has got there takes what is under way for work that waits for what comes next. */
+/* A process may have this much work queued behind the launch that the GPU executes. It is enough that the GPU
+ * never runs dry before the next look, and little enough that another container gets its share within 100 ms.
+ * After UNDER_WAY_LOOKS looks in vain the thread goes on: the queued work may wait for what the program does
+ * next. */
 #define UNDER_WAY_NS UINT64_C(30000000)
 #define UNDER_WAY_STEP_NS UINT64_C(1000000)
 #define UNDER_WAY_LOOKS 100
@@ -30,73 +32,78 @@
 /* ---- a launch that was never measured -------------------------------------------------------------------
  */
 
-/* It is charged this much until its first sample charges the rest. */
+/* Such a launch is charged this much; its first sample charges the rest. */
 #define COST_GUESS_NS UINT64_C(5000)
-/* So many of a shape are started before a sample is waited for, so often and so long each time: how long it
- * takes is to be known before many more are on their way. */
+/* After UNKNOWN_MAX launches of one shape a thread waits for the first sample, UNKNOWN_LOOKS times one step
+ * at most: the duration has to be known before many more launches are queued. */
 #define UNKNOWN_MAX 4
 #define UNKNOWN_LOOKS 100
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
-/* A launch that fails to be measured this often costs the guess. */
+/* A launch whose measurement fails this often is charged COST_GUESS_NS from then on. */
 #define FAILURES_MAX 4
 
 /* ---- taking samples -------------------------------------------------------------------------------------
  */
 
-/* What is measured in a row: the events' own cost is divided by many, and the answer comes soon. */
+/* One pair of events spans at most this many launches in a row: the events' own cost is divided by their
+ * number, and the sample still comes soon. */
 #define ROW_NS UINT64_C(1000000)
 #define ROW_LAUNCHES 1000
-/* When enough is known, each fourth draw takes a sample: the estimate keeps up with change. */
+/* Once the cost is known, every fourth draw takes a sample, so that the estimate follows a change. */
 #define DRAWS_PER_SAMPLE 4
-/* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row it is
- * shared by many. */
+/* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row many
+ * launches share it. */
 #define RESOLUTION_NS 500
 
 /* ---- from samples to a cost -----------------------------------------------------------------------------
  */
 
-/* Of each kind so many are kept: fewer hold no clean one among containers that are always busy; more follow a
- * real change too late. The first ones are believed at once. */
+/* The last SAMPLES samples of each kind are kept. Fewer may all contain other containers' work; more follow a
+ * real change too late. The first FIRST_SAMPLES set the cost at once, later ones move it slowly. */
 #define SAMPLES 9
 #define FIRST_SAMPLES 4
-/* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
+/* Samples less than a fifth apart belong to the same duration, which may vary by 20 % to both sides. */
 #define GAP_PART 5
-/* A kind of sample that has not come for so many draws while the other kind did tells of what was. */
+/* Samples of one kind are dropped after this many draws that brought only the other kind. */
 #define STALE_DRAWS 64
 
 /* ---- launches that may be longer than a time slice ------------------------------------------------------
  */
 
-/* From here on each launch is measured by itself: what the events cost is nothing to it. */
+/* A launch of this length or more is measured by itself: compared with it, the events cost nothing. */
 #define COST_LONG_NS UINT64_C(600000)
-/* With fewer samples it is not sure what one takes. The first may be several times too long, and a start is
- * to be had within 100 ms: so a container may be in this much debt and go on all the same, and waits this
- * long at most. From then on the debt is paid little by little, by a 25th of the time: paid at once, there
- * would be no share for so long. Whoever launches in the container may owe it: the bucket is theirs, too. */
+/* With fewer than SURE_SAMPLES samples the cost is unsure: the first ones may be several times too long. Such
+ * a container may launch with UNSURE_DEBT_NS of debt, so that it starts within 100 ms, and waits
+ * UNSURE_WAIT_NS at most. Afterwards the permitted debt shrinks by a 25th of the time that passes: if the
+ * container paid at once, it would have no share until then. The debt is the container's, so all its
+ * processes and launches may owe it. */
 #define SURE_SAMPLES 9
 #define UNSURE_DEBT_NS INT64_C(45000000)
 #define UNSURE_WAIT_NS UINT64_C(2000000000)
 #define FADES_PART 25
-/* Of launches so long each is felt in the second in which it is owed: less debt, which fades more slowly. */
+/* A single launch this long visibly distorts the container's share in that second. Its container may owe
+ * less, and the permitted debt shrinks more slowly. */
 #define FELT_COST_NS UINT64_C(20000000)
 #define FELT_DEBT_NS INT64_C(35000000)
 #define FELT_FADES_PART 250
-/* The cost is the mean of so many samples that are no longer than others' slices make them. */
+/* The cost is the mean of the last CLEAN_MOST samples that contain no time slice of another container. */
 #define CLEAN_MOST 32
-/* Such a sample may be this part of the mean further off than samples vary. */
+/* Such a sample may exceed the usual variation by this part of the mean. */
 #define SPREAD_LEAST 16
-/* So many longer ones in a row say that the launch does more than it did, if the keeper finds that, too. */
+/* After this many longer samples in a row the cost rises, if the keeper, too, finds more used than charged.
+ */
 #define LONG_MEMORY 60
-/* Within so much work a charge that was too high falls to the mean: the keeper can follow that. */
+/* A charge that was too high falls to the mean within this much work, which the keeper can follow. */
 #define DRIFT_NS UINT64_C(8000000000)
 
 /* ---- copies and fills -----------------------------------------------------------------------------------
  */
 
-/* A sample is the cost of a part of this size. Smaller fills and copies within the GPU are kernels of their
- * own. A smaller copy to or from it takes less time than the call, so events would measure themselves: it is
- * charged its bytes and a microsecond for what its engine needs between two. No document says how much that
- * is; the call alone takes the host 5 to 7 us (arXiv 2602.21548, 5.2, measured). So a thread that copies
- * small pieces without a pause is charged a fifth of the engine at most beside its bytes. */
+/* A sample is the cost of 2^PART_SHIFT bytes. Smaller fills and copies within the GPU are measured as kernels
+ * of their own. A smaller copy between host and GPU takes less time than the call, so events would measure
+ * themselves: it is charged its bytes, and SMALL_COPY_NS for what the copy engine needs between two copies.
+ * No document says how much that is; the call alone takes the host 5 to 7 us (arXiv 2602.21548, 5.2,
+ * measured). So a thread that copies small pieces without a pause is charged a fifth of the engine at most
+ * beside its bytes. */
 #define PART_SHIFT 16
 #define SMALL_COPY_NS 1000
