@@ -53,9 +53,12 @@ void core_nodes_are_listed(struct core *core, int64_t now_ns);
 size_t core_pods_are_listed(struct core *core, int64_t now_ns);
 
 /* core_is_unlisted() - the pod occupies a GPU and the watch has not shown it: if it ended in a gap of the
- * watch, nothing tells. After each LIST the caller asks for such pods, and tells the answer by
- * core_pod_is_verified(): an answer that is not clear changes nothing. Returns whether the pod's end is new;
- * facts: what the API server shows, for POD_ENDED and POD_IS_THERE. */
+ * watch, or before the watch began, no event tells its end. The caller asks for such pods after each LIST,
+ * and every CORE_VERIFY_AGAIN_NS as long as there are any. It tells the answer by core_pod_is_verified(): an
+ * answer that is not clear changes nothing. Returns whether the pod's end is new; facts: what the API server
+ * shows, for POD_ENDED and POD_IS_THERE. A watch that works is less late than CORE_VERIFY_AGAIN_NS
+ * (leadership.h). */
+#define CORE_VERIFY_AGAIN_NS (10 * NS_PER_S)
 bool core_is_unlisted(const struct ledger_pod *pod);
 enum pod_verified { POD_UNCLEAR, POD_GONE, POD_ENDED, POD_IS_THERE };
 bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified what,

@@ -15,6 +15,7 @@
 #include "kube/pod.h"
 #include "net/http-server.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/verify-unlisted.h"
 
 void leadership_note(struct scheduler *scheduler, struct http_call *call)
 {
@@ -59,6 +60,7 @@ int leadership_read_pods(struct scheduler *scheduler, const struct kube_response
 		if (r < 0)
 			return r;
 	}
+	verify_unlisted_later(scheduler);
 	return 0;
 }
 

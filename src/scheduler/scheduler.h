@@ -34,6 +34,8 @@ struct scheduler {
 	struct core core;
 	struct actuator *actuator;
 	struct sync *sync;
+	int64_t verify_at_ns; /* when pods that the watch has not shown are asked for (verify-unlisted.h); 0:
+				 there are none */
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
 	struct recorder *recorder;

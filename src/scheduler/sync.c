@@ -234,6 +234,7 @@ void sync_tick(struct sync *sync)
 	core_set_watch(
 		core, core->following, core->following ? kube_watch_counts(sync->pods)->last_message_ns : 0);
 	agents_tick(sync->agents);
+	verify_unlisted_tick(sync->scheduler);
 }
 
 void sync_metrics(const struct sync *sync, struct metrics *metrics)

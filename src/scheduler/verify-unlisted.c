@@ -77,13 +77,29 @@ static int verify_pod(struct scheduler *scheduler, const struct ledger_pod *pod)
 	return r;
 }
 
+void verify_unlisted_later(struct scheduler *scheduler)
+{
+	if (!scheduler->verify_at_ns)
+		scheduler->verify_at_ns = monotonic_ns() + CORE_VERIFY_AGAIN_NS;
+}
+
 void verify_unlisted(struct scheduler *scheduler)
 {
 	const struct ledger_pod *pod;
 
+	scheduler->verify_at_ns = 0;
 	table_for_each (&scheduler->core.ledger.pods, cursor, pod) {
-		if (core_is_unlisted(pod) && verify_pod(scheduler, pod) < 0)
-			log_warning(
-				"cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
+		if (!core_is_unlisted(pod))
+			continue;
+		if (verify_pod(scheduler, pod) < 0)
+			log_warning("cannot ask for pod %s/%s now, trying again", pod->facts.namespace_,
+				pod->facts.name);
+		verify_unlisted_later(scheduler);
 	}
+}
+
+void verify_unlisted_tick(struct scheduler *scheduler)
+{
+	if (scheduler->verify_at_ns && monotonic_ns() >= scheduler->verify_at_ns)
+		verify_unlisted(scheduler);
 }

@@ -244,6 +244,26 @@ def test_a_new_leader_sees_the_binding_that_its_watch_has_not_shown(api, start):
 
 
 @pytest.mark.waits
+def test_a_pod_that_only_an_old_list_shows_is_asked_for_and_let_go(api, start):
+    """It was deleted before the watch began, and after the list of its node was made: no event tells its end."""
+    gpu_node(api, "n", 8192)
+    scheduler = start()
+    wait_for(lambda: serves(scheduler, api.create_pod(f"p{time.time_ns()}", gpu_mem=1)))
+    gone = api.create_pod("other", gpu_mem=0)
+    gone = {**gone, "metadata": {**gone["metadata"], "name": "gone", "uid": "of-the-pod-that-is-gone"}, "spec": {
+        "nodeName": "n", "containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": "5"}}}]}}
+    api.inject("GET", "/pods$", status=200, body=json.dumps({"kind": "PodList", "metadata": {}, "items": [gone]}), watch=False)
+    assert "units free" in scheduler.bind(api.create_pod("p", gpu_mem=5), "n") and lists_of_nodes(api)
+    assert not api.requests_for("GET", "/pods/gone$"), "the watch may still show it"
+    wait_for(lambda: api.requests_for("GET", "/pods/gone$"), 15)
+    assert "units free" in scheduler.bind(api.create_pod("q", gpu_mem=5), "n"), "its containers may still run"
+    held = json.dumps({"at": "2026-01-01T00:00:00.000000Z", "pods": [], "ended": [gone["metadata"]["uid"]]})
+    api.patch("nodes", "n", {"metadata": {"annotations": {"ration.dev/held": held}}})
+    wait_for(lambda: scheduler.bind(api.create_pod(f"r{time.time_ns()}", gpu_mem=5), "n") == "")
+    assert len(api.requests_for("GET", "/pods/gone$")) == 1
+
+
+@pytest.mark.waits
 def test_a_leader_that_is_asked_all_the_time_lists_nodes_in_its_first_five_seconds_only(api, start):
     """One that has many connections, as it has for binds at the same time, and drops most of them."""
     gpu_node(api, "n", 161600)

@@ -755,8 +755,12 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 		return false;
 	}
 	served_set_waits(&node->agent.served, entry->uid, entry->container, false);
+	/* A size that its GPU has not is not given by another start either. */
+	if (node->grants & BIT(i))
+		size_follow_pod(sim, n, pod);
+	else
+		sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_GPU ? ids : 0);
-	sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	if (!(node->agent.assigned & BIT(i)))
 		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);
 	node->agent.assigned |= BIT(i);

@@ -254,6 +254,24 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	ration_carry_out(sim, pair);
 }
 
+/* What verify-unlisted.c and sync.c do. */
+static void verify_unlisted(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct core *core = ration_core(sim, pair);
+
+	ration->verify_at_ns = 0;
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct ledger_pod *pod = ledger_pod(&core->ledger, sim->pods[i].uid_text);
+
+		if (!pod || !core_is_unlisted(pod))
+			continue;
+		sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_VERIFY, ration->epoch,
+			pair, i, 0);
+		ration->verify_at_ns = sim->now_ns + CORE_VERIFY_AGAIN_NS;
+	}
+}
+
 void ration_synced(struct sim *sim, int pair, bool nodes)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -269,13 +287,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 	if (core_pods_are_listed(core, sim->now_ns))
 		sim->truncated = "out of memory";
 	ration_carry_out(sim, pair);
-	for (int i = 0; i < sim->n_pods; i++) {
-		const struct ledger_pod *pod = ledger_pod(&core->ledger, sim->pods[i].uid_text);
-
-		if (pod && core_is_unlisted(pod))
-			sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_VERIFY,
-				ration->epoch, pair, i, 0);
-	}
+	verify_unlisted(sim, pair);
 }
 
 /* The state is the API server's at this moment; the answer comes later. */
@@ -643,6 +655,8 @@ void ration_read_node(struct sim *sim, int pair, int node, int position)
 			sim->rations[pair].held[i] = -1;
 	}
 	miss_orphans(sim, &sim->rations[pair]);
+	if (!sim->rations[pair].verify_at_ns)
+		sim->rations[pair].verify_at_ns = sim->now_ns + CORE_VERIFY_AGAIN_NS;
 }
 
 /* The API server makes the list now; the answer comes later. */
@@ -724,6 +738,8 @@ static void tick(struct sim *sim, int pair)
 	hear_agents(sim, &sim->rations[pair]);
 	core_tick(core, sim->now_ns);
 	ration_carry_out(sim, pair);
+	if (sim->rations[pair].verify_at_ns && sim->now_ns >= sim->rations[pair].verify_at_ns)
+		verify_unlisted(sim, pair);
 	sim_after(sim, NS_PER_S, EVENT_TICK, sim->rations[pair].epoch, pair, 0, 0);
 }
 

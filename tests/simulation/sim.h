@@ -276,6 +276,7 @@ struct ration {
 	struct gpus_seen before;	       /* the ledger before the reservation that is being made */
 	uint64_t was_bound;	/* of pods whose end the watch has told: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
+	int64_t verify_at_ns;	/* pods that the watch has not shown are asked for then; 0: there are none */
 	int64_t evictions_ns;	/* when EVENT_EVICTIONS comes; 0: none does */
 	/* gang-controller.c */
 	int64_t gang_look_ns; /* when EVENT_GANG_LOOK comes; 0: none does */
@@ -746,7 +747,9 @@ void evictions_on_event(struct sim *sim, const struct event *event);
 void size_input(struct sim *sim, const struct input *input);
 void size_carry_out(struct sim *sim, int pair);
 struct resize_ops size_ops(struct ration *ration);
-void size_follow(struct sim *sim, int node); /* the agent: limits follow what it knows */
+/* The agent: limits follow what it knows. */
+void size_follow(struct sim *sim, int node);
+void size_follow_pod(struct sim *sim, int node, const struct node_pod *known);
 void size_on_event(struct sim *sim, const struct event *event);
 const struct request *size_request(const struct pod *pod, int size);
 const struct placement *size_placement(const struct pod *pod, int size);

@@ -307,26 +307,29 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 	return false;
 }
 
+void size_follow_pod(struct sim *sim, int n, const struct node_pod *known)
+{
+	struct pod *pod = &sim->pods[atoi(known->facts.uid + 1)];
+	uint32_t size = known->facts.placement.resizes;
+
+	if (!known->facts.has_placement || known->facts.finished || size == pod->limit_size ||
+		!has_grant(sim, n, known->facts.uid))
+		return;
+	if (units_at(pod, (int)size) > units_at(pod, pod->limit_size) && is_short(sim, n, known) &&
+		sim->broken != BREAK_NO_TOTAL_CHECK)
+		return;
+	say(sim, "n%d: the limit of u%d is %u units per card", n, atoi(known->facts.uid + 1),
+		units_at(pod, (int)size));
+	pod->limit_size = (uint8_t)size;
+	sim->truth_changed = true;
+}
+
 void size_follow(struct sim *sim, int n)
 {
-	const struct agent *agent = &sim->nodes[n].agent;
 	const struct node_pod *known;
 
-	table_for_each (&agent->pods.by_uid, cursor, known) {
-		struct pod *pod = &sim->pods[atoi(known->facts.uid + 1)];
-		uint32_t size = known->facts.placement.resizes;
-
-		if (!known->facts.has_placement || known->facts.finished || size == pod->limit_size ||
-			!has_grant(sim, n, known->facts.uid))
-			continue;
-		if (units_at(pod, (int)size) > units_at(pod, pod->limit_size) && is_short(sim, n, known) &&
-			sim->broken != BREAK_NO_TOTAL_CHECK)
-			continue;
-		say(sim, "n%d: the limit of u%d is %u units per card", n, atoi(known->facts.uid + 1),
-			units_at(pod, (int)size));
-		pod->limit_size = (uint8_t)size;
-		sim->truth_changed = true;
-	}
+	table_for_each (&sim->nodes[n].agent.pods.by_uid, cursor, known)
+		size_follow_pod(sim, n, known);
 }
 
 void size_on_event(struct sim *sim, const struct event *event)
