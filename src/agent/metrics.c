@@ -38,7 +38,7 @@ static const struct metric_label *gpu_labels(const struct gpu *gpu, struct gpu_l
 	snprintf(labels->index, sizeof(labels->index), "%d", gpu->facts.index);
 	labels->labels[0] = (struct metric_label){"gpu", labels->index};
 	labels->labels[1] = (struct metric_label){"UUID", gpu->facts.uuid};
-	labels->labels[2] = (struct metric_label){"modelName", gpu->facts.model};
+	labels->labels[2] = (struct metric_label){"modelName", gpu->details.model};
 	return labels->labels;
 }
 

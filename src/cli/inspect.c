@@ -117,12 +117,12 @@ static int add_inventory_gpus(struct inspect_node *node, const struct node_facts
 
 		gpu->column = by_position ? (int)i : facts->gpus[i].index;
 		gpu->total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
-		memcpy(gpu->links, facts->gpus[i].links, sizeof(gpu->links));
+		memcpy(gpu->links, facts->details[i].links, sizeof(gpu->links));
 		gpu->healthy = facts->gpus[i].healthy;
-		if (*facts->gpus[i].reason && !(gpu->reason = printable_copy(facts->gpus[i].reason)))
+		if (*facts->details[i].reason && !(gpu->reason = printable_copy(facts->details[i].reason)))
 			return -ENOMEM;
 		memcpy(gpu->uuid, facts->gpus[i].uuid, sizeof(gpu->uuid));
-		memcpy(gpu->model, facts->gpus[i].model, sizeof(gpu->model));
+		memcpy(gpu->model, facts->details[i].model, sizeof(gpu->model));
 		printable(gpu->model);
 		node->total += gpu->total;
 	}

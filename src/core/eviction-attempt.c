@@ -153,7 +153,8 @@ static void describe_gpus(struct eviction_attempt *attempt, const struct preempt
 	for (size_t i = 0; i < n; i++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(plan->node, gpus[i]->uuid);
 
-		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, gpus[i]->uuid);
+		strbuf_addf(
+			&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->facts.index : -1, gpus[i]->uuid);
 	}
 	snprintf(attempt->gpu, sizeof(attempt->gpu), "%s%s of node %s", strbuf_cstr(&text),
 		text.failed ? " and others" : "", plan->node->facts.name);

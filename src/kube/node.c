@@ -38,7 +38,7 @@ bool gpu_name_is_valid(const char *uuid)
 
 /* ---- the inventory ---- */
 
-bool gpu_has_links(const struct gpu_facts *gpu, size_t n)
+bool gpu_has_links(const struct gpu_details *gpu, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (gpu->links[i].kind)
@@ -46,7 +46,7 @@ bool gpu_has_links(const struct gpu_facts *gpu, size_t n)
 	return false;
 }
 
-int gpu_links_to_json(struct json_object *object, const struct gpu_facts *gpu, size_t n, size_t at)
+int gpu_links_to_json(struct json_object *object, const struct gpu_details *gpu, size_t n, size_t at)
 {
 	struct json_object *links = json_object_new_array();
 	char text[LINK_TEXT_SIZE];
@@ -67,23 +67,23 @@ int gpu_links_to_json(struct json_object *object, const struct gpu_facts *gpu, s
 	return json_set(object, "nvlinkGBps", json_object_new_int64(gpu->nvlink_gbps));
 }
 
-static struct json_object *gpu_to_json(const struct gpu_facts *gpu)
+static struct json_object *gpu_to_json(const struct gpu_facts *gpu, const struct gpu_details *details)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 
 	if (!object || json_set(object, "index", json_object_new_int64(gpu->index)) < 0 ||
 		json_set(object, "uuid", json_object_new_string(gpu->uuid)) < 0 ||
-		json_set(object, "model", json_object_new_string(gpu->model)) < 0 ||
+		json_set(object, "model", json_object_new_string(details->model)) < 0 ||
 		json_set(object, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
 		json_set(object, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
 		return NULL;
-	if (!gpu->healthy && *gpu->reason &&
-		json_set(object, "reason", json_object_new_string(gpu->reason)) < 0)
+	if (!gpu->healthy && *details->reason &&
+		json_set(object, "reason", json_object_new_string(details->reason)) < 0)
 		return NULL;
 	return TAKE_PTR(object);
 }
 
-char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
+char *inventory_to_json(const struct gpu_facts *gpus, const struct gpu_details *details, size_t n_gpus)
 {
 	_cleanup_json_ struct json_object *list = json_object_new_array();
 	const char *text;
@@ -91,11 +91,12 @@ char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
 	if (!list)
 		return NULL;
 	for (size_t i = 0; i < n_gpus; i++) {
-		struct json_object *object = gpu_to_json(&gpus[i]);
+		struct json_object *object = gpu_to_json(&gpus[i], &details[i]);
 
 		if (!object)
 			return NULL;
-		if ((gpu_has_links(&gpus[i], n_gpus) && gpu_links_to_json(object, &gpus[i], n_gpus, i) < 0) ||
+		if ((gpu_has_links(&details[i], n_gpus) &&
+			    gpu_links_to_json(object, &details[i], n_gpus, i) < 0) ||
 			json_object_array_add(list, object) < 0) {
 			json_object_put(object);
 			return NULL;
@@ -105,9 +106,17 @@ char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
 	return text ? strdup(text) : NULL;
 }
 
+/* A GPU of the list, as long as the list is not sorted. */
+struct listed_gpu {
+	struct gpu_facts facts;
+	struct gpu_details details;
+};
+
 static int gpu_from_json(
-	struct json_object *object, size_t position, struct gpu_facts *gpu, struct error *err)
+	struct json_object *object, size_t position, struct listed_gpu *ret_gpu, struct error *err)
 {
+	struct gpu_facts *gpu = &ret_gpu->facts;
+	struct gpu_details *details = &ret_gpu->details;
 	struct json_object *healthy = json_member(object, "healthy");
 	const char *uuid = json_member_string(object, "uuid");
 	const char *model = json_member_string(object, "model"),
@@ -123,20 +132,20 @@ static int gpu_from_json(
 		return error_set(err, EINVAL, "card %d: mib is no whole number from 1 to 4 TiB", (int)index);
 	if (!json_object_is_type(healthy, json_type_boolean))
 		return error_set(err, EINVAL, "card %d: healthy is neither true nor false", (int)index);
-	if (json_member(object, "model") && (!model || strlen(model) >= sizeof(gpu->model)))
+	if (json_member(object, "model") && (!model || strlen(model) >= sizeof(details->model)))
 		return error_set(err, EINVAL, "card %d: model is no text under %zu bytes", (int)index,
-			sizeof(gpu->model));
-	*gpu = (struct gpu_facts){.index = (int)index, .mib = (uint64_t)mib};
+			sizeof(details->model));
+	*ret_gpu = (struct listed_gpu){.facts = {.index = (int)index, .mib = (uint64_t)mib}};
 	gpu->healthy = json_object_get_boolean(healthy);
 	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
-	snprintf(gpu->model, sizeof(gpu->model), "%s", model ? model : "");
+	snprintf(details->model, sizeof(details->model), "%s", model ? model : "");
 	/* For people only: what is wrong with it must not cost the node its GPUs. */
 	if (!gpu->healthy && reason)
-		fault_reason_copy(gpu->reason, reason);
+		fault_reason_copy(details->reason, reason);
 	return 0;
 }
 
-void gpu_links_from_json(struct json_object *object, size_t n, struct gpu_facts *gpu)
+void gpu_links_from_json(struct json_object *object, size_t n, struct gpu_details *gpu)
 {
 	struct json_object *links = json_member(object, "links");
 	int64_t gbps;
@@ -153,14 +162,14 @@ void gpu_links_from_json(struct json_object *object, size_t n, struct gpu_facts 
 	}
 }
 
-static int check_unique(const struct gpu_facts *gpus, size_t n, struct error *err)
+static int check_unique(const struct listed_gpu *gpus, size_t n, struct error *err)
 {
-	const struct gpu_facts *last = &gpus[n - 1];
+	const struct gpu_facts *last = &gpus[n - 1].facts;
 
 	for (size_t i = 0; i + 1 < n; i++) {
-		if (gpus[i].index == last->index)
+		if (gpus[i].facts.index == last->index)
 			return error_set(err, EINVAL, "index %d is there twice", last->index);
-		if (strcmp(gpus[i].uuid, last->uuid) == 0)
+		if (strcmp(gpus[i].facts.uuid, last->uuid) == 0)
 			return error_set(err, EINVAL, "uuid %s is there twice", last->uuid);
 	}
 	return 0;
@@ -168,27 +177,27 @@ static int check_unique(const struct gpu_facts *gpus, size_t n, struct error *er
 
 static int compare_index(const void *a, const void *b)
 {
-	const struct gpu_facts *left = a, *right = b;
+	const struct listed_gpu *left = a, *right = b;
 
-	return (left->index > right->index) - (left->index < right->index);
+	return (left->facts.index > right->facts.index) - (left->facts.index < right->facts.index);
 }
 
 /* Sorted by index, whereas links are in the order of the list: `order` has the indices as they were. */
-static void sort_gpus(struct gpu_facts *gpus, const int *order, size_t n)
+static void sort_gpus(struct listed_gpu *gpus, const int *order, size_t n)
 {
 	struct link links[NODE_GPUS_MAX];
 
 	qsort(gpus, n, sizeof(*gpus), compare_index);
 	for (size_t i = 0; i < n; i++) {
-		memcpy(links, gpus[i].links, sizeof(links));
+		memcpy(links, gpus[i].details.links, sizeof(links));
 		for (size_t k = 0; k < n; k++)
 			for (size_t was = 0; was < n; was++)
-				if (order[was] == gpus[k].index)
-					gpus[i].links[k] = links[was];
+				if (order[was] == gpus[k].facts.index)
+					gpus[i].details.links[k] = links[was];
 	}
 }
 
-static int gpus_from_json(struct json_object *list, struct gpu_facts *gpus, size_t *ret_n, struct error *err)
+static int gpus_from_json(struct json_object *list, struct listed_gpu *gpus, size_t *ret_n, struct error *err)
 {
 	int order[NODE_GPUS_MAX];
 	size_t n;
@@ -203,8 +212,8 @@ static int gpus_from_json(struct json_object *list, struct gpu_facts *gpus, size
 		r = gpu_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
 		if (r == 0)
 			r = check_unique(gpus, i + 1, err);
-		gpu_links_from_json(json_object_array_get_idx(list, i), n, &gpus[i]);
-		order[i] = gpus[i].index;
+		gpu_links_from_json(json_object_array_get_idx(list, i), n, &gpus[i].details);
+		order[i] = gpus[i].facts.index;
 	}
 	if (r < 0)
 		return r;
@@ -213,10 +222,11 @@ static int gpus_from_json(struct json_object *list, struct gpu_facts *gpus, size
 	return 0;
 }
 
-int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *ret_n, struct error *err)
+int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, struct gpu_details *ret_details,
+	size_t *ret_n, struct error *err)
 {
 	_cleanup_json_ struct json_object *list = NULL;
-	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct listed_gpu gpus[NODE_GPUS_MAX];
 	size_t len = strlen(text), n = 0;
 	int r;
 
@@ -227,7 +237,10 @@ int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *re
 		r = gpus_from_json(list, gpus, &n, err);
 	if (r < 0)
 		return r;
-	memcpy(ret_gpus, gpus, n * sizeof(*gpus));
+	for (size_t i = 0; i < n; i++) {
+		ret_gpus[i] = gpus[i].facts;
+		ret_details[i] = gpus[i].details;
+	}
 	*ret_n = n;
 	return 0;
 }
@@ -333,7 +346,7 @@ static int read_annotations(struct json_object *node, struct node_facts *facts, 
 		r = annotation(annotations, ANNOTATION_NODE_GPUS, &inventory, err);
 	if (r < 0 || !inventory)
 		return r;
-	r = inventory_from_json(inventory, facts->gpus, &facts->n_gpus, err);
+	r = inventory_from_json(inventory, facts->gpus, facts->details, &facts->n_gpus, err);
 	if (r < 0)
 		error_prefix(err, "annotation %s", ANNOTATION_NODE_GPUS);
 	return r;

@@ -197,7 +197,7 @@ int placement_from_json(const char *text, struct placement *ret_placement, struc
 static const struct gpu_ledger *find_gpu(const struct node_ledger *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+		if (strcmp(node->gpus[i].facts.uuid, uuid) == 0)
 			return &node->gpus[i];
 	return NULL;
 }
@@ -238,8 +238,8 @@ static int map_container(struct older_maps *maps, const struct container_request
 			return -ENOENT;
 		if (asked->kind != CONTAINER_MAIN)
 			continue;
-		if (map_add(maps->units, asked->index, gpu->index, share->units) < 0 ||
-			map_add(maps->core, asked->index, gpu->index, share->core) < 0)
+		if (map_add(maps->units, asked->index, gpu->facts.index, share->units) < 0 ||
+			map_add(maps->core, asked->index, gpu->facts.index, share->core) < 0)
 			return -ENOMEM;
 		maps->units_sum += share->units;
 		maps->core_sum += share->core;
@@ -273,7 +273,7 @@ static int map_add_evenly(struct json_object *map, const struct pod_gpus *gpus, 
 	int r = 0;
 
 	for (size_t i = 0; i < gpus->n && r == 0; i++)
-		r = map_add(map, 0, gpus->gpus[i]->index, (int64_t)(amount / gpus->n));
+		r = map_add(map, 0, gpus->gpus[i]->facts.index, (int64_t)(amount / gpus->n));
 	return r;
 }
 
@@ -319,7 +319,7 @@ static int set_indices(struct json_object *annotations, const char *key, const s
 
 	for (size_t i = 0; i < gpus->n; i++)
 		len += (size_t)snprintf(
-			text + len, sizeof(text) - len, "%s%d", i ? "," : "", gpus->gpus[i]->index);
+			text + len, sizeof(text) - len, "%s%d", i ? "," : "", gpus->gpus[i]->facts.index);
 	return set_text(annotations, key, text);
 }
 
@@ -354,7 +354,7 @@ static int compare_index(const void *a, const void *b)
 	const struct gpu_ledger *x = *(const struct gpu_ledger *const *)a,
 				*y = *(const struct gpu_ledger *const *)b;
 
-	return (x->index > y->index) - (x->index < y->index);
+	return (x->facts.index > y->facts.index) - (x->facts.index < y->facts.index);
 }
 
 /* What readers of ACK's keys look for (Arena): nothing of it counts units. */

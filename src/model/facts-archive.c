@@ -141,36 +141,42 @@ void archive_held(struct archive *archive, struct held *held)
 	archive_list_end(archive, &at);
 }
 
-static void archive_gpu(struct archive *archive, struct gpu_facts *gpu, size_t n_gpus)
+void archive_gpu_facts(struct archive *archive, struct gpu_facts *gpu)
 {
-	int64_t mib = (int64_t)gpu->mib, reads = archive_reads(archive);
-	struct archive_place at;
-	size_t n = 0;
+	int64_t mib = (int64_t)gpu->mib;
 
 	archive_chars(archive, "uuid", gpu->uuid, sizeof(gpu->uuid));
 	archive_int(archive, "index", &gpu->index, 0, INT32_MAX);
 	archive_int64(archive, "mib", &mib, 0, INT64_MAX);
-	if (reads)
-		gpu->mib = (uint64_t)mib;
 	archive_bool(archive, "healthy", &gpu->healthy);
-	archive_chars(archive, "model", gpu->model, sizeof(gpu->model));
-	archive_chars(archive, "reason", gpu->reason, sizeof(gpu->reason));
-	archive_uint32(archive, "nvlinkGBps", &gpu->nvlink_gbps, UINT32_MAX);
+	if (archive_reads(archive))
+		gpu->mib = (uint64_t)mib;
+	if (!*gpu->uuid)
+		archive_fail(archive, EINVAL, "a GPU without \"uuid\"");
+}
+
+static void archive_gpu_details(struct archive *archive, struct gpu_details *details, size_t n_gpus)
+{
+	bool reads = archive_reads(archive);
+	struct archive_place at;
+	size_t n = 0;
+
+	archive_chars(archive, "model", details->model, sizeof(details->model));
+	archive_chars(archive, "reason", details->reason, sizeof(details->reason));
+	archive_uint32(archive, "nvlinkGBps", &details->nvlink_gbps, UINT32_MAX);
 	for (size_t i = 0; !reads && i < n_gpus; i++)
-		if (gpu->links[i].kind)
+		if (details->links[i].kind)
 			n = n_gpus;
 	n = archive_list(archive, "links", n, NODE_GPUS_MAX, &at);
 	for (size_t i = 0; i < n; i++) {
 		char buf[LINK_TEXT_SIZE];
 		const char *text = archive_item_text(
-			archive, i, reads ? NULL : link_text(gpu->links[i], buf));
+			archive, i, reads ? NULL : link_text(details->links[i], buf));
 
-		if (reads && text && strcmp(text, "?") != 0 && link_parse(text, &gpu->links[i]) < 0)
+		if (reads && text && strcmp(text, "?") != 0 && link_parse(text, &details->links[i]) < 0)
 			archive_fail(archive, EINVAL, "\"%s\" is no link between GPUs", text);
 	}
 	archive_list_end(archive, &at);
-	if (!*gpu->uuid)
-		archive_fail(archive, EINVAL, "a GPU without \"uuid\"");
 }
 
 void archive_node_facts(struct archive *archive, struct node_facts *facts)
@@ -193,7 +199,8 @@ void archive_node_facts(struct archive *archive, struct node_facts *facts)
 	facts->n_gpus = archive_list(archive, "gpus", facts->n_gpus, NODE_GPUS_MAX, &at);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		archive_item(archive, i);
-		archive_gpu(archive, &facts->gpus[i], facts->n_gpus);
+		archive_gpu_facts(archive, &facts->gpus[i]);
+		archive_gpu_details(archive, &facts->details[i], facts->n_gpus);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &at);

@@ -52,15 +52,20 @@ int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
 
 #define GPU_REASON_SIZE 160
 
-/* What the annotation ration.dev/gpus of a node says about one of its GPUs. Recorded by facts-archive.c, like
- * all facts here. */
+/* What the annotation ration.dev/gpus of a node says about one of its GPUs, as far as the scheduler decides
+ * by it. The ledger has a copy of the whole, and a member is written and read in one place, for the
+ * annotation and for the log: archive_gpu_facts(). */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];
 	int index; /* nvidia-smi's; a label for people */
-	uint64_t mib;
 	bool healthy;
+	uint64_t mib;
+};
+
+/* What the annotation says about the GPU besides: for people, and the links of a topology node. */
+struct gpu_details {
 	char model[64];
-	char reason[GPU_REASON_SIZE]; /* why it is not healthy, for people; "" if nobody says, or it is */
+	char reason[GPU_REASON_SIZE]; /* why it is not healthy; "" if nobody says, or it is */
 	/* To the other GPUs of the node, by their positions; only a topology node says them. */
 	struct link links[NODE_GPUS_MAX];
 	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: not known, NVLINK_GBPS */
@@ -73,9 +78,10 @@ struct node_facts {
 	enum gpu_mode mode; /* in force (ration.dev/mode), never the label */
 	enum gpu_policy policy;
 	uint32_t unit_mib;
-	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
-	size_t n_gpus;			      /* 0: not reported by an agent */
-	uint32_t instances_max;		      /* containers on one GPU at once; 0: no limit */
+	struct gpu_facts gpus[NODE_GPUS_MAX];	   /* by index */
+	struct gpu_details details[NODE_GPUS_MAX]; /* of the same GPUs */
+	size_t n_gpus;				   /* 0: not reported by an agent */
+	uint32_t instances_max;			   /* containers on one GPU at once; 0: no limit */
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
 	bool serving;  /* false: its agent wants no new pod; true after init */
 	bool changing; /* mode and unit are those of the pods that are there; others come after them */

@@ -48,7 +48,7 @@ uint32_t units_on(const struct node_ledger *node, const struct ledger_pod *pod, 
 	if (uuid)
 		return units_on_gpu(pod, uuid);
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		units -= units_on_gpu(pod, node->gpus[i].uuid);
+		units -= units_on_gpu(pod, node->gpus[i].facts.uuid);
 	return units;
 }
 
@@ -83,14 +83,14 @@ static struct json_object *gpu_json(const struct node_ledger *node, const struct
 {
 	struct json_object *object = json_object_new_object();
 
-	add_number(object, "id", (uint64_t)gpu->index);
-	add_text(object, "uuid", gpu->uuid);
+	add_number(object, "id", (uint64_t)gpu->facts.index);
+	add_text(object, "uuid", gpu->facts.uuid);
 	add_number(object, "totalGPU", gpu->units_total);
 	add_number(object, "usedGPU", gpu->units_used);
-	json_object_object_add(object, "healthy", json_object_new_boolean(gpu->healthy));
+	json_object_object_add(object, "healthy", json_object_new_boolean(gpu->facts.healthy));
 	if (gpu->reason)
 		json_object_object_add(object, "unhealthyBecause", json_object_new_string(gpu->reason));
-	json_object_object_add(object, "pods", pods_json(node, gpu->uuid));
+	json_object_object_add(object, "pods", pods_json(node, gpu->facts.uuid));
 	return object;
 }
 

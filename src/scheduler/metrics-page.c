@@ -153,9 +153,9 @@ static void sum_node(struct cluster_sums *sums, const struct node_ledger *node)
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
-		sums->unhealthy += !gpu->healthy;
+		sums->unhealthy += !gpu->facts.healthy;
 		sums->over += gpu_is_over(gpu);
-		unit_mib = node->facts.mode == GPU_MODE_TOPOLOGY ? gpu->mib : node->facts.unit_mib;
+		unit_mib = node->facts.mode == GPU_MODE_TOPOLOGY ? gpu->facts.mib : node->facts.unit_mib;
 		sums->total_mib += (uint64_t)gpu->units_total * unit_mib;
 		sums->used_mib += (uint64_t)gpu->units_used * unit_mib;
 	}

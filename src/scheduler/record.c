@@ -42,13 +42,13 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	for (size_t i = 0; i < e->n_gpus; i++) {
 		const struct gpu_explanation *gpu = &e->gpus[i];
 
-		uint32_t units = placement_units_on(placement, &pod->request, gpu->gpu->uuid);
+		uint32_t units = placement_units_on(placement, &pod->request, gpu->gpu->facts.uuid);
 
 		decision->n_gpus_fitting += units || gpu->reject_reason == GPU_FITS;
 		if (decision->n_gpus == DECISION_GPUS_MAX || !units)
 			continue;
-		chosen->gpus[decision->n_gpus++] = (struct decision_gpu){.uuid = gpu->gpu->uuid,
-			.index = gpu->gpu->index,
+		chosen->gpus[decision->n_gpus++] = (struct decision_gpu){.uuid = gpu->gpu->facts.uuid,
+			.index = gpu->gpu->facts.index,
 			.units_free = gpu->units_free + (reserved ? units : 0),
 			.units_total = gpu->gpu->units_total};
 	}

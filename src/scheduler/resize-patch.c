@@ -25,7 +25,7 @@
 /* As the contract computes a limit: whole MiB of the GPU's own size (section 3). */
 static uint64_t limit_mib(const struct gpu_ledger *gpu, uint32_t units)
 {
-	return gpu->units_total ? (uint64_t)gpu->mib * units / gpu->units_total : 0;
+	return gpu->units_total ? gpu->facts.mib * units / gpu->units_total : 0;
 }
 
 static void describe_container(
@@ -37,7 +37,7 @@ static void describe_container(
 
 		if (gpu)
 			strbuf_addf(out, "%s %" PRIu32 " units of GPU %d (%" PRIu64 " MiB)", k ? "," : "",
-				container->gpus[k].units, gpu->index,
+				container->gpus[k].units, gpu->facts.index,
 				limit_mib(gpu, container->gpus[k].units));
 	}
 }

@@ -138,8 +138,8 @@ static bool is_in_ledger(
 	if (known->facts.n_gpus != facts->n_gpus)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (strcmp(known->gpus[i].uuid, facts->gpus[i].uuid) != 0 ||
-			known->gpus[i].mib != facts->gpus[i].mib)
+		if (strcmp(known->gpus[i].facts.uuid, facts->gpus[i].uuid) != 0 ||
+			known->gpus[i].facts.mib != facts->gpus[i].mib)
 			return false;
 	return true;
 }

@@ -50,11 +50,11 @@ static struct json_object *gpus_of_pod_json(const struct ledger_pod *pod, const 
 	for (size_t i = 0; node && i < node->facts.n_gpus; i++) {
 		struct json_object *gpu;
 
-		if (!units_on(node, pod, node->gpus[i].uuid))
+		if (!units_on(node, pod, node->gpus[i].facts.uuid))
 			continue;
 		gpu = json_object_new_object();
-		json_set(gpu, "index", json_object_new_int64(node->gpus[i].index));
-		json_set(gpu, "uuid", json_new_text(node->gpus[i].uuid));
+		json_set(gpu, "index", json_object_new_int64(node->gpus[i].facts.index));
+		json_set(gpu, "uuid", json_new_text(node->gpus[i].facts.uuid));
 		json_object_array_add(gpus, gpu);
 	}
 	return gpus;

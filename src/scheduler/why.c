@@ -93,12 +93,12 @@ static struct json_object *gpu_json(
 {
 	struct json_object *object = json_object_new_object();
 
-	json_set(object, "index", json_object_new_int64(gpu->gpu->index));
-	json_set(object, "uuid", json_new_text(gpu->gpu->uuid));
+	json_set(object, "index", json_object_new_int64(gpu->gpu->facts.index));
+	json_set(object, "uuid", json_new_text(gpu->gpu->facts.uuid));
 	json_set(object, "total", json_object_new_int64(gpu->gpu->units_total));
 	json_set(object, "used", json_object_new_int64(gpu->gpu->units_used));
 	json_set(object, "free", json_object_new_int64(gpu->units_free));
-	json_set(object, "healthy", json_object_new_boolean(gpu->gpu->healthy));
+	json_set(object, "healthy", json_object_new_boolean(gpu->gpu->facts.healthy));
 	if (gpu->gpu->reason)
 		json_set(object, "unhealthyBecause", json_new_text(gpu->gpu->reason));
 	if (node->facts.mode == GPU_MODE_CORE_MEM)
@@ -109,7 +109,7 @@ static struct json_object *gpu_json(
 		if (gpu->turn)
 			json_set(object, "turn", json_object_new_int64((int64_t)gpu->turn));
 	}
-	add_holders(object, node, gpu->gpu->uuid, budget);
+	add_holders(object, node, gpu->gpu->facts.uuid, budget);
 	return object;
 }
 

@@ -36,19 +36,20 @@ static void placement(const char *text)
 static void inventory(const char *text)
 {
 	static struct gpu_facts gpus[NODE_GPUS_MAX], again[NODE_GPUS_MAX];
+	static struct gpu_details details[NODE_GPUS_MAX], details_again[NODE_GPUS_MAX];
 	struct error err = {""};
 	size_t n = 0, n_again = 0;
 	char *back;
 
-	if (inventory_from_json(text, gpus, &n, &err) < 0) {
+	if (inventory_from_json(text, gpus, details, &n, &err) < 0) {
 		MUST(err.text[0]);
 		return;
 	}
 	MUST(n <= NODE_GPUS_MAX);
 	for (size_t i = 0; i < n; i++)
 		MUST(gpus[i].mib && gpus[i].uuid[0] && (i == 0 || gpus[i].index > gpus[i - 1].index));
-	back = inventory_to_json(gpus, n);
-	MUST(back && inventory_from_json(back, again, &n_again, NULL) == 0 && n_again == n);
+	back = inventory_to_json(gpus, details, n);
+	MUST(back && inventory_from_json(back, again, details_again, &n_again, NULL) == 0 && n_again == n);
 	free(back);
 }
 

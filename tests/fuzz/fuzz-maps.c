@@ -189,9 +189,9 @@ static void check(struct policy *policy)
 	MUST(policy_max_containers(policy) <= 1000);
 	MUST(unit == 0 || unit == 1024 || unit == 512 || unit == 256 || unit == 128);
 	for (size_t i = 0; i < agent.inventory.n_gpus; i++) {
-		const struct gpu_facts *facts = &agent.inventory.gpus[i].facts;
+		const struct gpu *gpu = &agent.inventory.gpus[i];
 
-		MUST(facts->healthy == !*facts->reason && !strpbrk(facts->reason, "\n\r"));
+		MUST(gpu->facts.healthy == !*gpu->details.reason && !strpbrk(gpu->details.reason, "\n\r"));
 	}
 }
 

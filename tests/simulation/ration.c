@@ -167,7 +167,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	ration->sick[node] = state->sick;
 	terms_set(sim, node, &facts, state->whole, state->other_unit);
 	for (size_t k = 0; k < facts.n_gpus && sim->broken == BREAK_IGNORE_LINKS; k++)
-		memset(facts.gpus[k].links, 0, sizeof(facts.gpus[k].links));
+		memset(facts.details[k].links, 0, sizeof(facts.details[k].links));
 	facts.changing = state->closed;
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = "out of memory";

@@ -195,7 +195,7 @@ static void node_start(struct sim *sim, int i)
 	for (size_t k = 0; k < facts->n_gpus; k++) {
 		facts->gpus[k].index = (int)k;
 		facts->gpus[k].healthy = true;
-		memcpy(facts->gpus[k].links, sim->plan->links[i][k], sizeof(sim->plan->links[i][k]));
+		memcpy(facts->details[k].links, sim->plan->links[i][k], sizeof(sim->plan->links[i][k]));
 		snprintf(facts->gpus[k].uuid, sizeof(facts->gpus[k].uuid), "GPU-%d-%zu", i, k);
 	}
 	node->asked_whole = node->state.whole = sim->plan->topology[i];

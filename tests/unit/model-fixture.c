@@ -19,7 +19,7 @@ void fixture_node(struct node_facts *ret_facts, const char *name, enum gpu_polic
 		struct gpu_facts *gpu = &ret_facts->gpus[i];
 
 		snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%s-%zu", name, i);
-		snprintf(gpu->model, sizeof(gpu->model), "Tesla V100");
+		snprintf(ret_facts->details[i].model, sizeof(ret_facts->details[i].model), "Tesla V100");
 		gpu->index = (int)i;
 		gpu->mib = units[i] * UINT64_C(1024);
 		gpu->healthy = true;

@@ -63,12 +63,12 @@ static void place(const struct node_ledger *node, const struct request *request,
 	placement->unit_mib = 1024;
 	for (size_t i = 0; i < request->n_containers; i++)
 		for (uint32_t k = 0; k < gpus; k++)
-			assert_int_equal(
-				placement_add(placement, request->containers[i].name, node->gpus[k].uuid,
-					request->whole ? 1 : 1000000, request->containers[i].core),
+			assert_int_equal(placement_add(placement, request->containers[i].name,
+						 node->gpus[k].facts.uuid, request->whole ? 1 : 1000000,
+						 request->containers[i].core),
 				0);
 	for (size_t k = 0; request->whole && k < NODE_GPUS_MAX; k++)
-		assert_int_equal(placement_add_visible(placement, node->gpus[k].uuid), 0);
+		assert_int_equal(placement_add_visible(placement, node->gpus[k].facts.uuid), 0);
 }
 
 static void check_binding(const struct node_ledger *node, size_t containers, bool whole, uint32_t gpus)

@@ -98,7 +98,7 @@ static void a_node_is_read_as_it_was_written(void **state)
 	node_facts_init(facts);
 	assert_int_equal(read_back(archive_node, text, facts, why), 0);
 	assert_int_equal(facts->n_gpus, 2);
-	assert_int_equal(facts->gpus[0].links[1].lanes, 2);
+	assert_int_equal(facts->details[0].links[1].lanes, 2);
 	assert_string_equal(facts->held.ended[0], "y");
 	again = written(archive_node, facts);
 	assert_string_equal(again, text);

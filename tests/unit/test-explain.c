@@ -169,8 +169,8 @@ static void the_first_turn_is_the_choice(void **state)
 		r = ledger_choose(&w.ledger, "n", &pod, &placement);
 		assert_int_equal(e.reject_reason, r);
 		for (size_t i = 0; i < e.n_gpus; i++) {
-			bool taken = r == FITS &&
-				     strcmp(placement.containers[0].gpus[0].uuid, e.gpus[i].gpu->uuid) == 0;
+			bool taken = r == FITS && strcmp(placement.containers[0].gpus[0].uuid,
+							  e.gpus[i].gpu->facts.uuid) == 0;
 
 			assert_int_equal(e.gpus[i].turn == 1 && r == FITS, taken);
 			assert_int_equal(e.gpus[i].turn > 0, e.gpus[i].reject_reason == GPU_FITS);

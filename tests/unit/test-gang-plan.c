@@ -358,7 +358,7 @@ static void add_gpus(struct scene *scene, const char *name, size_t n, size_t n_w
 					(wide[i][0] == b && wide[i][1] == a))
 					link.lanes = 4;
 			if (a != b)
-				facts.gpus[a].links[b] = link;
+				facts.details[a].links[b] = link;
 		}
 	assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
 }

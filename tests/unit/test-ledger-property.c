@@ -510,8 +510,8 @@ static void check_node(const struct world *w, int i)
 		const struct gpu_ledger *gpu = &node->gpus[c];
 		struct tally sum = tally(w, i, w->view[i].gpus[c].number, NULL);
 
-		if (strcmp(gpu->uuid, gpu_uuid(i, w->view[i].gpus[c].number, uuid)) != 0)
-			fail_history(w, "%s: card %s, not %s", name, gpu->uuid, uuid);
+		if (strcmp(gpu->facts.uuid, gpu_uuid(i, w->view[i].gpus[c].number, uuid)) != 0)
+			fail_history(w, "%s: card %s, not %s", name, gpu->facts.uuid, uuid);
 		if (gpu->core_used != sum.core)
 			fail_history(w, "%s %s: %u percent, not %u", name, uuid, gpu->core_used, sum.core);
 		if (gpu->units_used != sum.units || gpu->instances != sum.instances)

@@ -278,7 +278,7 @@ static void ledger_follows_a_gpu_by_uuid_when_indices_change(void **state)
 	w->node.gpus[1].index = 1;
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_used(w, 3, 0, 0);
-	assert_string_equal(gpu(w, 0)->uuid, "GPU-n-1");
+	assert_string_equal(gpu(w, 0)->facts.uuid, "GPU-n-1");
 }
 
 static void ledger_counts_pods_of_a_vanished_gpu_as_unplaced(void **state)

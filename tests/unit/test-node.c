@@ -70,7 +70,7 @@ static void a_nodes_mode_unit_and_gpus_are_read_from_its_annotations(void **stat
 	assert_string_equal(facts.gpus[0].uuid, "GPU-0");
 	assert_int_equal(facts.gpus[0].mib, 16160);
 	assert_true(facts.gpus[0].healthy);
-	assert_string_equal(facts.gpus[0].model, "");
+	assert_string_equal(facts.details[0].model, "");
 }
 
 static void the_address_is_the_first_internal_one(void **state)
@@ -208,15 +208,11 @@ static void wrong_types_at_any_level_are_survived(void **state)
 
 static void inventory_text_is_as_documented(void **state)
 {
-	struct gpu_facts gpus[2] = {
-		{.uuid = "GPU-a", .index = 0, .mib = 16160, .healthy = true, .model = "Tesla V100-SXM2-16GB"},
-		{.uuid = "GPU-b",
-			.index = 1,
-			.mib = 81559,
-			.healthy = false,
-			.model = "A \"B\"/C",
-			.reason = "Xid \"79\""}};
-	_cleanup_free_ char *text = inventory_to_json(gpus, 2);
+	struct gpu_facts gpus[2] = {{.uuid = "GPU-a", .index = 0, .mib = 16160, .healthy = true},
+		{.uuid = "GPU-b", .index = 1, .mib = 81559, .healthy = false}};
+	struct gpu_details details[2] = {
+		{.model = "Tesla V100-SXM2-16GB"}, {.model = "A \"B\"/C", .reason = "Xid \"79\""}};
+	_cleanup_free_ char *text = inventory_to_json(gpus, details, 2);
 
 	assert_string_equal(text,
 		"[{\"index\":0,\"uuid\":\"GPU-a\",\"model\":\"Tesla V100-SXM2-16GB\",\"mib\":16160,"
@@ -227,6 +223,7 @@ static void inventory_text_is_as_documented(void **state)
 static void a_reason_is_kept_of_unhealthy_gpus_only_and_costs_no_gpu(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	char text[1200], longer[600];
 	size_t n = 0;
 
@@ -238,46 +235,50 @@ static void a_reason_is_kept_of_unhealthy_gpus_only_and_costs_no_gpu(void **stat
 		"{\"index\":2,\"uuid\":\"c\",\"mib\":1,\"healthy\":false,\"reason\":\"a\\u001b[2Jb\"},"
 		"{\"index\":3,\"uuid\":\"d\",\"mib\":1,\"healthy\":false,\"reason\":\"%s\"}]",
 		longer);
-	assert_int_equal(inventory_from_json(text, gpus, &n, NULL), 0);
+	assert_int_equal(inventory_from_json(text, gpus, details, &n, NULL), 0);
 	assert_int_equal(n, 4);
-	assert_string_equal(gpus[0].reason, "");
-	assert_string_equal(gpus[1].reason, "");
-	assert_string_equal(gpus[2].reason, "a [2Jb");
-	assert_int_equal(strlen(gpus[3].reason), GPU_REASON_SIZE - 1);
+	assert_string_equal(details[0].reason, "");
+	assert_string_equal(details[1].reason, "");
+	assert_string_equal(details[2].reason, "a [2Jb");
+	assert_int_equal(strlen(details[3].reason), GPU_REASON_SIZE - 1);
 }
 
 static void inventory_survives_text_and_back_sorted_by_index(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	size_t n = 0;
 
 	assert_int_equal(
-		inventory_from_json("[" GPU("7", "GPU-a") "," GPU("2", "GPU-b") "]", gpus, &n, NULL), 0);
+		inventory_from_json("[" GPU("7", "GPU-a") "," GPU("2", "GPU-b") "]", gpus, details, &n, NULL),
+		0);
 	assert_int_equal(n, 2);
 	assert_int_equal(gpus[0].index, 2);
 	assert_string_equal(gpus[0].uuid, "GPU-b");
 	assert_int_equal(gpus[1].index, 7);
-	assert_string_equal(gpus[1].model, "Tesla V100");
+	assert_string_equal(details[1].model, "Tesla V100");
 }
 
 static void an_empty_inventory_is_one_of_no_gpus(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX] = {0};
-	_cleanup_free_ char *text = inventory_to_json(gpus, 0);
+	struct gpu_details details[NODE_GPUS_MAX] = {0};
+	_cleanup_free_ char *text = inventory_to_json(gpus, details, 0);
 	size_t n = 9;
 
 	assert_string_equal(text, "[]");
-	assert_int_equal(inventory_from_json("[]", gpus, &n, NULL), 0);
+	assert_int_equal(inventory_from_json("[]", gpus, details, &n, NULL), 0);
 	assert_int_equal(n, 0);
 }
 
 static void assert_inventory_refused(const char *text, const char *because)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	struct error err = {0};
 	size_t n = 77;
 
-	assert_int_equal(inventory_from_json(text, gpus, &n, &err), -EINVAL);
+	assert_int_equal(inventory_from_json(text, gpus, details, &n, &err), -EINVAL);
 	if (!strstr(err.text, because))
 		fail_msg("\"%s\" does not say \"%s\"", err.text, because);
 	assert_int_equal(n, 77);
@@ -307,11 +308,12 @@ static void impossible_inventories_are_refused_with_a_sentence(void **state)
 static void four_tib_is_the_largest_gpu(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	size_t n;
 
 	assert_int_equal(
-		inventory_from_json(
-			"[{\"index\":0,\"uuid\":\"G\",\"mib\":4194304,\"healthy\":true}]", gpus, &n, NULL),
+		inventory_from_json("[{\"index\":0,\"uuid\":\"G\",\"mib\":4194304,\"healthy\":true}]", gpus,
+			details, &n, NULL),
 		0);
 	assert_int_equal(gpus[0].mib, 4194304);
 }
@@ -335,9 +337,10 @@ static void sixty_four_gpus_are_the_limit(void **state)
 {
 	_cleanup_free_ char *fits = inventory_of(64), *over = inventory_of(65), *huge = inventory_of(10000);
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	size_t n = 0;
 
-	assert_int_equal(inventory_from_json(fits, gpus, &n, NULL), 0);
+	assert_int_equal(inventory_from_json(fits, gpus, details, &n, NULL), 0);
 	assert_int_equal(n, 64);
 	assert_inventory_refused(over, "65 cards");
 	assert_inventory_refused(huge, "bytes are more than any inventory has");

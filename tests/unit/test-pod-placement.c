@@ -217,8 +217,8 @@ static void counts_of_a_placement_are_limited(void **state)
 
 static void two_gpus(struct node_ledger *node)
 {
-	static struct gpu_ledger gpus[] = {{.uuid = "GPU-0", .index = 0, .units_total = 15},
-		{.uuid = "GPU-1", .index = 1, .units_total = 79}};
+	static struct gpu_ledger gpus[] = {{.facts = {.uuid = "GPU-0", .index = 0}, .units_total = 15},
+		{.facts = {.uuid = "GPU-1", .index = 1}, .units_total = 79}};
 
 	*node = (struct node_ledger){.facts.n_gpus = 2, .gpus = gpus};
 }

@@ -27,7 +27,7 @@ static int set_up(void **state)
 	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	node.mode = GPU_MODE_CGPU;
 	node.gpus[0].healthy = false;
-	snprintf(node.gpus[0].reason, sizeof(node.gpus[0].reason), "XID 79");
+	snprintf(node.details[0].reason, sizeof(node.details[0].reason), "XID 79");
 	fixture_pod(&pod, "p", 4, "");
 	fixture_bind(&pod, "n", "GPU-n-0");
 	return ledger_set_node(&ledger, &node) < 0 || ledger_set_pod(&ledger, &pod) < 0 ? -1 : 0;

@@ -496,7 +496,7 @@ static const char *const full[] = {
 	"{\"node\":{\"name\":\"n\",\"uid\":\"u\",\"address\":\"10.0.0.1\",\"mode\":4,\"policy\":1,\"unit\":512,"
 	"\"instancesMax\":20,\"mixing\":true,\"serving\":true,\"changing\":true,\"heldUnreadable\":true,"
 	"\"number\":3,\"lost\":true,\"heard\":5,\"recounts\":1,"
-	"\"gpus\":[{\"uuid\":\"GPU-a\",\"index\":1,\"mib\":10240,\"units\":1,\"instancesMax\":16,\"healthy\":true},"
+	"\"gpus\":[{\"uuid\":\"GPU-a\",\"index\":1,\"mib\":10240,\"healthy\":true,\"units\":1,\"instancesMax\":16},"
 	"{\"uuid\":\"GPU-b\",\"index\":2,\"mib\":10241,\"units\":1,\"reason\":\"Xid 79\"}],"
 	"\"nvlinkGBps\":25,\"links\":[\"NV2\"],"
 	"\"held\":{\"at\":\"2026-05-04T03:02:01.000000Z\",\"namesEnded\":true,\"pods\":[{\"uid\":\"o\",\"namespace\":\"s\","

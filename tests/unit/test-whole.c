@@ -34,7 +34,7 @@ static void open_node(struct ledger *ledger, const char *name, matrix layout, in
 	for (size_t a = 0; a < 8; a++)
 		for (size_t b = 0; b < 8 && layout; b++)
 			if (a != b)
-				assert_int_equal(link_parse(layout[a][b], &facts.gpus[a].links[b]), 0);
+				assert_int_equal(link_parse(layout[a][b], &facts.details[a].links[b]), 0);
 	if (broken >= 0)
 		facts.gpus[broken].healthy = false;
 	assert_int_equal(ledger_set_node(ledger, &facts), 0);

@@ -23,7 +23,7 @@ static bool all_are_sick(const struct inventory *inventory)
 void condition_problem(const struct agent *agent, struct node_problem *ret_problem)
 {
 	const struct inventory *inventory = &agent->inventory;
-	const struct gpu_facts *first = &inventory->gpus[0].facts;
+	const struct gpu *first = &inventory->gpus[0];
 
 	*ret_problem = (struct node_problem){.reason = "NoProblem"};
 	if (agent->mode.refused) {
@@ -38,8 +38,8 @@ void condition_problem(const struct agent *agent, struct node_problem *ret_probl
 	} else if (agent->in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
 		ret_problem->reason = "GPUUnhealthy";
 		snprintf(ret_problem->text, sizeof(ret_problem->text),
-			"no new pods, since no GPU is healthy; GPU %d (%s): %s", first->index, first->uuid,
-			first->reason);
+			"no new pods, since no GPU is healthy; GPU %d (%s): %s", first->facts.index,
+			first->facts.uuid, first->details.reason);
 	}
 }
 

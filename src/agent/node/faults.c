@@ -218,15 +218,15 @@ static void faults_tell(struct faults *faults)
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
 		struct gpu *gpu = &inventory->gpus[i];
 
-		if (strcmp(gpu->told, gpu->facts.reason) == 0)
+		if (strcmp(gpu->told, gpu->details.reason) == 0)
 			continue;
-		memcpy(gpu->told, gpu->facts.reason, sizeof(gpu->told));
+		memcpy(gpu->told, gpu->details.reason, sizeof(gpu->told));
 		if (gpu->facts.healthy) {
 			log_info("GPU %d (%s) is healthy again", gpu->facts.index, gpu->facts.uuid);
 			continue;
 		}
 		snprintf(text, sizeof(text), "GPU %d (%s) is unhealthy, no new pods on it: %s",
-			gpu->facts.index, gpu->facts.uuid, gpu->facts.reason);
+			gpu->facts.index, gpu->facts.uuid, gpu->details.reason);
 		faults_event(faults, "GPUUnhealthy", text);
 	}
 }

@@ -123,7 +123,7 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 		if (from->mig_enabled || !gpu_is_ours(from))
 			continue;
 		snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "%.63s", from->uuid);
-		snprintf(gpu->facts.model, sizeof(gpu->facts.model), "%.63s", from->name);
+		snprintf(gpu->details.model, sizeof(gpu->details.model), "%.63s", from->name);
 		gpu->facts.index = (int)from->index;
 		gpu->facts.mib = from->memory_mib;
 		gpu->minor = from->minor;

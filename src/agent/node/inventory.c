@@ -27,7 +27,7 @@ static void judge(struct gpu *gpu)
 	for (int i = 0; i < FAULT_SOURCES && !*says; i++)
 		says = gpu->list_says[i];
 	gpu->facts.healthy = !*says;
-	snprintf(gpu->facts.reason, sizeof(gpu->facts.reason), "%s", says);
+	snprintf(gpu->details.reason, sizeof(gpu->details.reason), "%s", says);
 }
 
 static bool say(struct gpu *gpu, char says[GPU_REASON_SIZE], const char *what)
@@ -67,8 +67,9 @@ static bool gpu_equal(const struct gpu *a, const struct gpu *b)
 {
 	return strcmp(a->facts.uuid, b->facts.uuid) == 0 && a->facts.index == b->facts.index &&
 	       a->facts.mib == b->facts.mib && a->facts.healthy == b->facts.healthy &&
-	       strcmp(a->facts.reason, b->facts.reason) == 0 && strcmp(a->facts.model, b->facts.model) == 0 &&
-	       a->minor == b->minor && strcmp(a->bus_id, b->bus_id) == 0;
+	       strcmp(a->details.reason, b->details.reason) == 0 &&
+	       strcmp(a->details.model, b->details.model) == 0 && a->minor == b->minor &&
+	       strcmp(a->bus_id, b->bus_id) == 0;
 }
 
 static void gpu_shown(struct inventory *inventory, const struct gpu *found)
@@ -82,8 +83,8 @@ static void gpu_shown(struct inventory *inventory, const struct gpu *found)
 	if (!gpu)
 		return;
 	if (is_known) {
-		memcpy(shown.facts.links, gpu->facts.links, sizeof(shown.facts.links));
-		shown.facts.nvlink_gbps = gpu->facts.nvlink_gbps;
+		memcpy(shown.details.links, gpu->details.links, sizeof(shown.details.links));
+		shown.details.nvlink_gbps = gpu->details.nvlink_gbps;
 		memcpy(shown.list_says, gpu->list_says, sizeof(shown.list_says));
 		memcpy(shown.told, gpu->told, sizeof(shown.told));
 	}
@@ -152,7 +153,7 @@ bool inventory_set_links(struct inventory *inventory, const char *const *uuids, 
 	bool changed = false;
 
 	for (size_t a = 0; a < inventory->n_gpus; a++) {
-		struct gpu_facts *facts = &inventory->gpus[a].facts;
+		struct gpu_details *details = &inventory->gpus[a].details;
 		size_t from = position(uuids, n, &inventory->gpus[a]);
 		struct link links[NODE_GPUS_MAX] = {{0}};
 
@@ -162,10 +163,10 @@ bool inventory_set_links(struct inventory *inventory, const char *const *uuids, 
 			if (a != b && from < n && to < n)
 				links[b] = at(userdata, from, to);
 		}
-		changed |= memcmp(links, facts->links, sizeof(links)) != 0 ||
-			   facts->nvlink_gbps != nvlink_gbps;
-		memcpy(facts->links, links, sizeof(links));
-		facts->nvlink_gbps = nvlink_gbps;
+		changed |= memcmp(links, details->links, sizeof(links)) != 0 ||
+			   details->nvlink_gbps != nvlink_gbps;
+		memcpy(details->links, links, sizeof(links));
+		details->nvlink_gbps = nvlink_gbps;
 	}
 	return changed;
 }

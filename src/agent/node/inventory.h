@@ -11,12 +11,14 @@
 /* Who declares GPUs faulty from outside (faults.h). */
 enum fault_source { FAULTS_DEVICE_STATUS, FAULTS_UNHEALTHY_GPU, FAULT_SOURCES };
 
-/* facts.healthy and facts.reason follow from what is said of the GPU: change that by the functions below. */
+/* facts.healthy and details.reason follow from what is said of the GPU: change that by the functions below.
+ */
 struct gpu {
 	struct gpu_facts facts;
+	struct gpu_details details;
 	char driver_says[GPU_REASON_SIZE]; /* what is wrong with it, "" for nothing; likewise */
 	char list_says[FAULT_SOURCES][GPU_REASON_SIZE];
-	char told[GPU_REASON_SIZE]; /* facts.reason as it was reported last */
+	char told[GPU_REASON_SIZE]; /* details.reason as it was reported last */
 	unsigned int minor;	    /* of /dev/nvidia<minor> */
 	char bus_id[32]; /* "00000000:00:09.0"; "" where an agent before this one did not remember it */
 	uint32_t units;

@@ -99,7 +99,7 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 
 	if (!inventory->n_gpus)
 		return 0;
-	label_value(inventory->gpus[0].facts.model, name);
+	label_value(inventory->gpus[0].details.model, name);
 	r = patch_text(patch, seen, LABEL_NVIDIA_NAME, name);
 	snprintf(text, sizeof(text), "%lluMiB", (unsigned long long)inventory->gpus[0].facts.mib);
 	if (r == 0)
@@ -175,6 +175,7 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	const struct agent *agent = report->agent;
 	const struct inventory *inventory = &agent->inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	struct gpu_details details[NODE_GPUS_MAX];
 	struct node_problem problem;
 	bool serves = agent_serves(agent);
 	_cleanup_free_ char *text = NULL;
@@ -183,12 +184,13 @@ static int patch_annotations(const struct report *report, struct json_object *se
 
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
 		gpus[i] = inventory->gpus[i].facts;
+		details[i] = inventory->gpus[i].details;
 		/* Only who gives whole GPUs is asked which of them. */
 		if (agent->in_force != GPU_MODE_TOPOLOGY)
-			memset(gpus[i].links, 0, sizeof(gpus[i].links));
+			memset(details[i].links, 0, sizeof(details[i].links));
 	}
 	condition_problem(agent, &problem);
-	text = inventory_to_json(gpus, inventory->n_gpus);
+	text = inventory_to_json(gpus, details, inventory->n_gpus);
 	if (!text)
 		return -ENOMEM;
 	snprintf(unit, sizeof(unit), "%u", inventory->unit_mib);

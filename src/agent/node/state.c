@@ -47,7 +47,7 @@ static bool gpu_read(struct json_object *object, struct gpu *gpu)
 		return false;
 	*gpu = (struct gpu){.minor = (unsigned int)minor};
 	snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "%s", uuid);
-	snprintf(gpu->facts.model, sizeof(gpu->facts.model), "%.63s", model);
+	snprintf(gpu->details.model, sizeof(gpu->details.model), "%.63s", model);
 	snprintf(gpu->bus_id, sizeof(gpu->bus_id), "%.31s", bus_id ? bus_id : "");
 	gpu->facts.index = (int)index;
 	gpu->facts.mib = (uint64_t)mib;
@@ -69,7 +69,7 @@ static void gpus_read(struct json_object *list, struct inventory *inventory)
 	inventory_update(inventory, gpus, n);
 	/* In the order in which they were saved, if they all can be read. */
 	for (size_t i = 0; n == json_object_array_length(list) && i < n; i++)
-		gpu_links_from_json(json_object_array_get_idx(list, i), n, &inventory->gpus[i].facts);
+		gpu_links_from_json(json_object_array_get_idx(list, i), n, &inventory->gpus[i].details);
 }
 
 void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
@@ -103,7 +103,7 @@ static struct json_object *gpu_object(const struct gpu *gpu)
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 
 	if (!object || json_set(object, "uuid", json_object_new_string(gpu->facts.uuid)) < 0 ||
-		json_set(object, "model", json_object_new_string(gpu->facts.model)) < 0 ||
+		json_set(object, "model", json_object_new_string(gpu->details.model)) < 0 ||
 		json_set(object, "busId", json_object_new_string(gpu->bus_id)) < 0 ||
 		json_set(object, "index", json_object_new_int(gpu->facts.index)) < 0 ||
 		json_set(object, "minor", json_object_new_int64(gpu->minor)) < 0 ||
@@ -119,11 +119,11 @@ static struct json_object *gpu_object(const struct gpu *gpu)
 
 static int gpu_add_links(struct json_object *gpu, const struct inventory *inventory, size_t at)
 {
-	const struct gpu_facts *facts = &inventory->gpus[at].facts;
+	const struct gpu_details *details = &inventory->gpus[at].details;
 
-	if (!gpu_has_links(facts, inventory->n_gpus))
+	if (!gpu_has_links(details, inventory->n_gpus))
 		return 0;
-	return gpu_links_to_json(gpu, facts, inventory->n_gpus, at);
+	return gpu_links_to_json(gpu, details, inventory->n_gpus, at);
 }
 
 static int state_build(const struct state *state, struct json_object *root)

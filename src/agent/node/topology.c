@@ -73,7 +73,7 @@ static int add_devices(struct json_object *data, const struct inventory *invento
 
 static struct json_object *cell(const struct inventory *inventory, size_t a, size_t b, bool bandwidth)
 {
-	const struct gpu_facts *gpu = &inventory->gpus[a].facts;
+	const struct gpu_details *gpu = &inventory->gpus[a].details;
 	char text[LINK_TEXT_SIZE];
 
 	if (bandwidth)

@@ -269,17 +269,17 @@ static bool names_list(const char *reason, const char *node, char list[WHERE_SIZ
  * reset of the GPU or a reboot of the node, and by support where it returns. A reset needs a GPU that no
  * process has open, monitoring included (nvidia-smi(1), --gpu-reset), and the agent has it open. A driver
  * before 550 does not tell that a reset has mended it. So: a reboot, which also resets. */
-static void mend_gpu(const char *node, const struct gpu_facts *gpu, char mend[MEND_SIZE])
+static void mend_gpu(const char *node, int index, const char *reason, char mend[MEND_SIZE])
 {
 	char list[WHERE_SIZE];
 
-	if (begins(gpu->reason, "cordoned"))
-		snprintf(mend, MEND_SIZE, "ration uncordon %s %d", node, gpu->index);
-	else if (is_fault_of_driver(gpu->reason))
+	if (begins(reason, "cordoned"))
+		snprintf(mend, MEND_SIZE, "ration uncordon %s %d", node, index);
+	else if (is_fault_of_driver(reason))
 		snprintf(mend, MEND_SIZE,
 			"kubectl drain %s --ignore-daemonsets --delete-emptydir-data  # then reboot the node, which resets its GPUs, and: kubectl uncordon %s. If it returns, take the GPU out (ration cordon %s %d) and see docs.nvidia.com/deploy/xid-errors",
-			node, node, node, gpu->index);
-	else if (names_list(gpu->reason, node, list))
+			node, node, node, index);
+	else if (names_list(reason, node, list))
 		snprintf(mend, MEND_SIZE, "kubectl -n " NAMESPACE_SYSTEM " edit configmap %s", list);
 	else
 		snprintf(mend, MEND_SIZE,
@@ -295,18 +295,19 @@ void check_gpus(struct cluster *cluster, struct json_object *node, const struct 
 	node_text(facts->name, where);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		const struct gpu_facts *gpu = &facts->gpus[i];
+		const char *reason = facts->details[i].reason;
 
 		if (gpu->healthy)
 			continue;
-		mend_gpu(facts->name, gpu, mend);
-		if (begins(gpu->reason, "cordoned"))
+		mend_gpu(facts->name, gpu->index, reason, mend);
+		if (begins(reason, "cordoned"))
 			report_find(cluster->report, SEVERITY_WARNING, where, mend,
-				"GPU %d (%s) takes no new pods: %s", gpu->index, gpu->uuid, gpu->reason);
+				"GPU %d (%s) takes no new pods: %s", gpu->index, gpu->uuid, reason);
 		else
 			report_find(cluster->report,
-				is_fault_of_driver(gpu->reason) ? SEVERITY_ERROR : SEVERITY_WARNING, where,
-				mend, "GPU %d (%s) is faulty: no new pods go there%s%s", gpu->index,
-				gpu->uuid, *gpu->reason ? "; " : "", gpu->reason);
+				is_fault_of_driver(reason) ? SEVERITY_ERROR : SEVERITY_WARNING, where, mend,
+				"GPU %d (%s) is faulty: no new pods go there%s%s", gpu->index, gpu->uuid,
+				*reason ? "; " : "", reason);
 	}
 }
 

@@ -44,12 +44,12 @@ static struct gpu_room gpu_room(
 	list_for_each (item, &node->nominations) {
 		const struct nomination *nomination = list_entry(item, struct nomination, item);
 		const struct ledger_pod *kept = &nomination->shadow;
-		uint32_t units = placement_units_on(&kept->placement, &kept->facts.request, gpu->uuid);
+		uint32_t units = placement_units_on(&kept->placement, &kept->facts.request, gpu->facts.uuid);
 
 		if (!units || !is_kept_for_other(nomination, pod))
 			continue;
 		room.units -= units;
-		room.core -= placement_core_on(&kept->placement, &kept->facts.request, gpu->uuid);
+		room.core -= placement_core_on(&kept->placement, &kept->facts.request, gpu->facts.uuid);
 		if (gpu->instances_max)
 			room.instances -= kept->facts.request.instances;
 	}
@@ -58,7 +58,7 @@ static struct gpu_room gpu_room(
 
 static bool room_suits(const struct gpu_room *room, const struct request *request)
 {
-	return room->gpu->healthy && room->units >= (int64_t)request_units_per_gpu(request) &&
+	return room->gpu->facts.healthy && room->units >= (int64_t)request_units_per_gpu(request) &&
 	       room->core >= (int64_t)request->core && room->instances >= (int64_t)request->instances;
 }
 
@@ -112,7 +112,7 @@ static int compare_room(const void *pa, const void *pb)
 
 	if (a->units != b->units)
 		return a->units > b->units ? -1 : 1;
-	return a->gpu->index < b->gpu->index ? -1 : a->gpu->index > b->gpu->index;
+	return a->gpu->facts.index < b->gpu->facts.index ? -1 : a->gpu->facts.index > b->gpu->facts.index;
 }
 
 /* A GPU where the member has waited long enough: perhaps it never becomes free. */
@@ -122,7 +122,7 @@ static bool is_avoided(const struct nomination *avoid, const struct node_ledger 
 	struct gpu_room room;
 
 	if (!avoid || avoid->node != node ||
-		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->uuid))
+		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->facts.uuid))
 		return false;
 	room = gpu_room(node, gpu, pod, true);
 	return !room_suits(&room, &pod->request);

@@ -284,7 +284,7 @@ static int compare_fullest(const void *pa, const void *pb)
 		return a_free < b_free ? -1 : 1;
 	if (gpu_free_core(a) != gpu_free_core(b))
 		return gpu_free_core(a) < gpu_free_core(b) ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
+	return a->facts.index < b->facts.index ? -1 : a->facts.index > b->facts.index;
 }
 
 /* The GPUs that fit, fullest first. Returns how many. */

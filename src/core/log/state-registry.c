@@ -32,15 +32,10 @@ static void archive_ledger(struct archive *archive, struct ledger *ledger)
 
 static void archive_node_gpu(struct archive *archive, struct gpu_ledger *gpu)
 {
-	archive_chars(archive, "uuid", gpu->uuid, sizeof(gpu->uuid));
-	archive_int(archive, "index", &gpu->index, 0, INT32_MAX);
-	archive_uint32(archive, "mib", &gpu->mib, UINT32_MAX);
+	archive_gpu_facts(archive, &gpu->facts);
 	archive_uint32(archive, "units", &gpu->units_total, UNITS_MAX);
 	archive_uint32(archive, "instancesMax", &gpu->instances_max, INT32_MAX);
-	archive_bool(archive, "healthy", &gpu->healthy);
 	archive_text(archive, "reason", &gpu->reason);
-	if (!*gpu->uuid)
-		archive_fail(archive, EINVAL, "a GPU without \"uuid\"");
 }
 
 /* The lower half of the matrix, row by row. */

@@ -23,9 +23,9 @@ static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struc
 		return (a_free > b_free) == most_first;
 	if (gpu_free_core(a) != gpu_free_core(b))
 		return (gpu_free_core(a) > gpu_free_core(b)) == most_first;
-	if (a->index != b->index)
-		return a->index < b->index;
-	return strcmp(a->uuid, b->uuid) < 0;
+	if (a->facts.index != b->facts.index)
+		return a->facts.index < b->facts.index;
+	return strcmp(a->facts.uuid, b->facts.uuid) < 0;
 }
 
 /* Those that serve the pod best together first. Without memory for the choice it is the lowest ones. */
@@ -79,9 +79,9 @@ static int compare_index(const void *pa, const void *pb)
 	const struct gpu_ledger *a = *(const struct gpu_ledger *const *)pa;
 	const struct gpu_ledger *b = *(const struct gpu_ledger *const *)pb;
 
-	if (a->index != b->index)
-		return a->index < b->index ? -1 : 1;
-	return strcmp(a->uuid, b->uuid);
+	if (a->facts.index != b->facts.index)
+		return a->facts.index < b->facts.index ? -1 : 1;
+	return strcmp(a->facts.uuid, b->facts.uuid);
 }
 
 static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *const *gpus,
@@ -97,7 +97,7 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 
 		for (uint32_t k = 0; k < n; k++) {
 			int r = placement_add(
-				&placement, c->name, gpus[first + k]->uuid, c->units / n, c->core);
+				&placement, c->name, gpus[first + k]->facts.uuid, c->units / n, c->core);
 
 			if (r < 0)
 				return r;

@@ -27,7 +27,7 @@ enum gpu_reject_reason gpu_reject_reason(const struct gpu_ledger *gpu, const str
 {
 	uint32_t units = request_units_per_gpu(request);
 
-	if (!gpu->healthy)
+	if (!gpu->facts.healthy)
 		return GPU_UNHEALTHY;
 	if (gpu->units_total < units)
 		return GPU_TOO_SMALL;
@@ -183,8 +183,8 @@ static uint64_t gpus_of(const struct node_ledger *node, const struct ledger_pod 
 	uint64_t gpus = 0;
 
 	for (size_t i = 0; pod->has_placement && i < node->facts.n_gpus; i++)
-		gpus |= (uint64_t)(placement_units_on(
-					   &pod->placement, &pod->facts.request, node->gpus[i].uuid) > 0)
+		gpus |= (uint64_t)(placement_units_on(&pod->placement, &pod->facts.request,
+					   node->gpus[i].facts.uuid) > 0)
 			<< i;
 	return gpus;
 }
@@ -245,10 +245,10 @@ int node_ledger_see_group(
 	int r = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		own |= (uint64_t)(placement_units_on(placement, request, node->gpus[i].uuid) > 0) << i;
+		own |= (uint64_t)(placement_units_on(placement, request, node->gpus[i].facts.uuid) > 0) << i;
 	for (int others = 0; (group & ~own) && others < 2; others++)
 		for (size_t i = 0; i < node->facts.n_gpus && r == 0; i++)
 			if ((others ? group & ~own : own) >> i & 1)
-				r = placement_add_visible(placement, node->gpus[i].uuid);
+				r = placement_add_visible(placement, node->gpus[i].facts.uuid);
 	return r;
 }

@@ -64,7 +64,7 @@ bool node_ledger_known(const struct node_ledger *node)
 static int gpu_find(const struct node_ledger *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+		if (strcmp(node->gpus[i].facts.uuid, uuid) == 0)
 			return (int)i;
 	return -1;
 }
@@ -180,7 +180,7 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
 
 	if (gpu->units_total > sums->largest)
 		sums->largest = gpu->units_total;
-	if (!gpu->healthy) {
+	if (!gpu->facts.healthy) {
 		sums->free_ill += free_units;
 		sums->core_free_ill += gpu_free_core(gpu);
 		return;
@@ -319,20 +319,23 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 		node->sums = gpu_sums(node);
 }
 
-static bool same_gpu(
-	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct gpu_facts *facts)
+/* Compares what pods are rejected by, and what people are told. A change of anything else wakes no pod. */
+static bool same_gpu(const struct node_ledger *node, const struct node_facts *facts, size_t i)
 {
-	return strcmp(gpu->uuid, facts->uuid) == 0 && gpu->index == facts->index &&
-	       gpu->units_total == gpu_mode_units(node->facts.mode, facts->mib, node->facts.unit_mib) &&
-	       gpu->healthy == facts->healthy &&
-	       strcmp(gpu->reason ? gpu->reason : "", facts->healthy ? "" : facts->reason) == 0;
+	const struct gpu_ledger *gpu = &node->gpus[i];
+	const struct gpu_facts *shown = &facts->gpus[i];
+
+	return strcmp(gpu->facts.uuid, shown->uuid) == 0 && gpu->facts.index == shown->index &&
+	       gpu->units_total == gpu_mode_units(node->facts.mode, shown->mib, node->facts.unit_mib) &&
+	       gpu->facts.healthy == shown->healthy &&
+	       strcmp(gpu->reason ? gpu->reason : "", shown->healthy ? "" : facts->details[i].reason) == 0;
 }
 
 static bool says_links(const struct node_facts *facts)
 {
 	for (size_t a = 0; facts->mode == GPU_MODE_TOPOLOGY && a < facts->n_gpus; a++)
 		for (size_t b = 0; b < facts->n_gpus; b++)
-			if (facts->gpus[a].links[b].kind)
+			if (facts->details[a].links[b].kind)
 				return true;
 	return false;
 }
@@ -340,8 +343,8 @@ static bool says_links(const struct node_facts *facts)
 static uint32_t facts_nvlink_gbps(const struct node_facts *facts)
 {
 	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (facts->gpus[i].nvlink_gbps)
-			return facts->gpus[i].nvlink_gbps;
+		if (facts->details[i].nvlink_gbps)
+			return facts->details[i].nvlink_gbps;
 	return NVLINK_GBPS;
 }
 
@@ -351,7 +354,7 @@ static bool same_links(const struct links *links, const struct node_facts *facts
 		return !links && !says_links(facts);
 	for (size_t a = 0; a < facts->n_gpus; a++)
 		for (size_t b = 0; b < a; b++) {
-			struct link was = links->at[a * links->n + b], is = facts->gpus[a].links[b];
+			struct link was = links->at[a * links->n + b], is = facts->details[a].links[b];
 
 			if (was.kind != is.kind || was.lanes != is.lanes)
 				return false;
@@ -366,7 +369,7 @@ static struct links *links_of(const struct node_facts *facts)
 
 	for (size_t a = 0; links && a < facts->n_gpus; a++)
 		for (size_t b = 0; b < a; b++)
-			links_set(links, a, b, facts->gpus[a].links[b]);
+			links_set(links, a, b, facts->details[a].links[b]);
 	return links;
 }
 
@@ -382,7 +385,7 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 		node->facts.mixing != facts->mixing || node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (!same_gpu(node, &node->gpus[i], &facts->gpus[i]))
+		if (!same_gpu(node, facts, i))
 			return false;
 	return same_links(node->links, facts);
 }
@@ -406,16 +409,13 @@ static void node_ledger_take_gpus(
 	node->facts.instances_max = facts->instances_max;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
-			.index = facts->gpus[i].index,
-			.mib = facts->gpus[i].mib > UINT32_MAX ? UINT32_MAX : (uint32_t)facts->gpus[i].mib,
+			.facts = facts->gpus[i],
 			.units_total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib),
 			.instances_max = facts->instances_max,
-			.healthy = facts->gpus[i].healthy,
 		};
-		memcpy(node->gpus[i].uuid, facts->gpus[i].uuid, GPU_UUID_SIZE);
 		/* Out of memory: nobody is told why. */
-		if (!facts->gpus[i].healthy && *facts->gpus[i].reason)
-			node->gpus[i].reason = strdup(facts->gpus[i].reason);
+		if (!facts->gpus[i].healthy && *facts->details[i].reason)
+			node->gpus[i].reason = strdup(facts->details[i].reason);
 	}
 	node_ledger_recount(node);
 }
@@ -439,6 +439,9 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 	node->facts.address = TAKE_PTR(address);
 	if (changed)
 		node_ledger_take_gpus(node, facts, TAKE_PTR(gpus));
+	else
+		for (size_t i = 0; i < node->facts.n_gpus; i++)
+			node->gpus[i].facts = facts->gpus[i]; /* what same_gpu() does not compare */
 	return changed;
 }
 

@@ -22,17 +22,14 @@ struct links;
 struct nomination;
 
 struct gpu_ledger {
-	char uuid[GPU_UUID_SIZE];
-	int index;
-	uint32_t mib; /* for people: the sums are in units */
+	struct gpu_facts facts;
+	char *reason; /* why it is not healthy, as in struct gpu_details; NULL: mostly nobody has to say */
 	uint32_t units_total;
 	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
 				renamed) */
 	uint32_t core_used;  /* percent; likewise */
 	uint32_t instances;
 	uint32_t instances_max; /* 0: no limit */
-	bool healthy;
-	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
 };
 
 /* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
@@ -48,8 +45,8 @@ struct gpu_sums {
 };
 
 struct node_ledger {
-	/* As in struct node_facts, but for the GPUs: with thousands of nodes their details would be most of
-	 * the memory, and the ledger needs nothing of them but what is in gpus. */
+	/* As in struct node_facts, but for the GPUs: what is kept of them is in `gpus` and `links`. With
+	 * thousands of nodes their details would be most of the memory. */
 	struct {
 		char *name;
 		char *uid; /* NULL while only pods name the node */

@@ -163,12 +163,12 @@ static int change(struct ledger *ledger, struct ledger_pod *pod, const struct pl
 
 static int check_gpu(const struct gpu_ledger *gpu, uint32_t more, struct error *err)
 {
-	if (!gpu->healthy)
-		return error_set(err, ENOSPC, "GPU %d is unhealthy%s%s", gpu->index, gpu->reason ? ": " : "",
-			gpu->reason ? gpu->reason : "");
+	if (!gpu->facts.healthy)
+		return error_set(err, ENOSPC, "GPU %d is unhealthy%s%s", gpu->facts.index,
+			gpu->reason ? ": " : "", gpu->reason ? gpu->reason : "");
 	if (gpu_free_units(gpu) < more)
 		return error_set(err, ENOSPC, "%u more units are needed on GPU %d, which has %u units free",
-			more, gpu->index, gpu_free_units(gpu));
+			more, gpu->facts.index, gpu_free_units(gpu));
 	return 0;
 }
 
