@@ -74,9 +74,9 @@ void archive_bool(struct archive *archive, const char *key, bool *value)
 		in = member(archive, key);
 		if (in && !archive->format->boolean(in, value))
 			archive_fail(archive, EINVAL, "\"%s\" is neither true nor false", key);
-	} else if (*value) {
+	} else if (*value || archive->writes_zeros) {
 		add_key(archive, key);
-		strbuf_add(archive->out, "true", 4);
+		strbuf_adds(archive->out, *value ? "true" : "false");
 	}
 }
 
@@ -89,7 +89,7 @@ void archive_int64(struct archive *archive, const char *key, int64_t *value, int
 		if (in && !archive->format->number(in, min, max, value))
 			archive_fail(archive, EINVAL, "\"%s\" is not a whole number from %lld to %lld", key,
 				(long long)min, (long long)max);
-	} else if (*value) {
+	} else if (*value || archive->writes_zeros) {
 		add_key(archive, key);
 		archive->format->add_number(archive->out, *value);
 	}
@@ -177,7 +177,7 @@ void archive_chars(struct archive *archive, const char *key, char *value, size_t
 			archive_fail(archive, EINVAL, "\"%s\" has more than %zu bytes", key, size - 1);
 		else if (text)
 			memcpy(value, text, strlen(text) + 1);
-	} else if (*value) {
+	} else if (*value || archive->writes_zeros) {
 		add_key(archive, key);
 		archive->format->add_text(archive->out, value);
 	}

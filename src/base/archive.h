@@ -44,6 +44,7 @@ struct archive {
 	void *in;	    /* the object that is read */
 	void *list;	    /* the list that is read */
 	bool follows;	    /* a comma is due before what is written next */
+	bool writes_zeros;  /* set by the caller: members that are 0, false or "" are written, too */
 	int failed;	    /* the first failure: -EINVAL, -E2BIG, -ENOMEM; 0: none */
 	struct error error;
 };

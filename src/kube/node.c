@@ -13,8 +13,10 @@
 #include "kube/fault-list.h"
 #include "kube/gpu-name.h"
 #include "kube/held.h"
+#include "kube/json-archive.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "model/facts-archive.h"
 #include "model/units.h"
 
 /* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
@@ -69,13 +71,18 @@ int gpu_links_to_json(struct json_object *object, const struct gpu_details *gpu,
 
 static struct json_object *gpu_to_json(const struct gpu_facts *gpu, const struct gpu_details *details)
 {
-	_cleanup_json_ struct json_object *object = json_object_new_object();
+	_cleanup_json_ struct json_object *object = NULL;
+	_cleanup_strbuf_ struct strbuf text;
+	struct archive archive;
 
-	if (!object || json_set(object, "index", json_object_new_int64(gpu->index)) < 0 ||
-		json_set(object, "uuid", json_object_new_string(gpu->uuid)) < 0 ||
-		json_set(object, "model", json_object_new_string(details->model)) < 0 ||
-		json_set(object, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
-		json_set(object, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
+	strbuf_init(&text, INVENTORY_TEXT_MAX);
+	archive_to_write(&archive, &json_archive, &text);
+	archive.writes_zeros = true;
+	archive_begin(&archive);
+	archive_gpu_facts(&archive, (struct gpu_facts *)gpu);
+	archive_end(&archive);
+	if (json_parse(strbuf_cstr(&text), text.len, &object, NULL) < 0 ||
+		json_set(object, "model", json_object_new_string(details->model)) < 0)
 		return NULL;
 	if (!gpu->healthy && *details->reason &&
 		json_set(object, "reason", json_object_new_string(details->reason)) < 0)
@@ -112,15 +119,16 @@ struct listed_gpu {
 	struct gpu_details details;
 };
 
+/* An annotation has to say more than a log, and its ranges are narrower: these members are checked first. */
 static int gpu_from_json(
 	struct json_object *object, size_t position, struct listed_gpu *ret_gpu, struct error *err)
 {
-	struct gpu_facts *gpu = &ret_gpu->facts;
 	struct gpu_details *details = &ret_gpu->details;
 	struct json_object *healthy = json_member(object, "healthy");
 	const char *uuid = json_member_string(object, "uuid");
 	const char *model = json_member_string(object, "model"),
 		   *reason = json_member_string(object, "reason");
+	struct archive archive;
 	int64_t index, mib;
 
 	if (json_whole(json_member(object, "index"), 0, GPU_INDEX_MAX, &index) < 0)
@@ -135,12 +143,14 @@ static int gpu_from_json(
 	if (json_member(object, "model") && (!model || strlen(model) >= sizeof(details->model)))
 		return error_set(err, EINVAL, "card %d: model is no text under %zu bytes", (int)index,
 			sizeof(details->model));
-	*ret_gpu = (struct listed_gpu){.facts = {.index = (int)index, .mib = (uint64_t)mib}};
-	gpu->healthy = json_object_get_boolean(healthy);
-	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+	*ret_gpu = (struct listed_gpu){0};
+	archive_to_read(&archive, &json_archive, object);
+	archive_gpu_facts(&archive, &ret_gpu->facts);
+	if (archive.failed)
+		return error_set(err, EINVAL, "card %d: %s", (int)index, archive.error.text);
 	snprintf(details->model, sizeof(details->model), "%s", model ? model : "");
 	/* For people only: what is wrong with it must not cost the node its GPUs. */
-	if (!gpu->healthy && reason)
+	if (!ret_gpu->facts.healthy && reason)
 		fault_reason_copy(details->reason, reason);
 	return 0;
 }

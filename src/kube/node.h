@@ -12,7 +12,7 @@ struct json_object;
 int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts, struct error *err);
 
 /* The ration.dev/gpus annotation:
- *   [{"index":0,"uuid":"GPU-..","model":"Tesla V100-SXM2-16GB","mib":16160,"healthy":true}, ...]
+ *   [{"uuid":"GPU-..","index":0,"mib":16160,"healthy":true,"model":"Tesla V100-SXM2-16GB"}, ...]
  * and "reason" where a GPU is not healthy, for people. On a topology node also "links", a text of link.h
  * for each GPU of the list ("X" for itself), and "nvlinkGBps" where there are NVLinks. inventory_from_json()
  * refuses duplicates of index or UUID, more than NODE_GPUS_MAX GPUs, sizes of 0 and over 4 TiB.

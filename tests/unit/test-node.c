@@ -215,9 +215,9 @@ static void inventory_text_is_as_documented(void **state)
 	_cleanup_free_ char *text = inventory_to_json(gpus, details, 2);
 
 	assert_string_equal(text,
-		"[{\"index\":0,\"uuid\":\"GPU-a\",\"model\":\"Tesla V100-SXM2-16GB\",\"mib\":16160,"
-		"\"healthy\":true},{\"index\":1,\"uuid\":\"GPU-b\",\"model\":\"A \\\"B\\\"/C\","
-		"\"mib\":81559,\"healthy\":false,\"reason\":\"Xid \\\"79\\\"\"}]");
+		"[{\"uuid\":\"GPU-a\",\"index\":0,\"mib\":16160,\"healthy\":true,"
+		"\"model\":\"Tesla V100-SXM2-16GB\"},{\"uuid\":\"GPU-b\",\"index\":1,\"mib\":81559,"
+		"\"healthy\":false,\"model\":\"A \\\"B\\\"/C\",\"reason\":\"Xid \\\"79\\\"\"}]");
 }
 
 static void a_reason_is_kept_of_unhealthy_gpus_only_and_costs_no_gpu(void **state)
