@@ -12,6 +12,7 @@
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/why-decisions.h"
+#include "core/placement/choose.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -160,32 +161,26 @@ static void add_why_that_gpu(struct strbuf *out, struct json_object *answer, con
 	bool whole = is_true(json_member(json_member(answer, "pod"), "request"), "whole");
 	struct json_object *decision = decision_that_placed(answer, node);
 	int64_t fitting = number_of(decision, "cardsFitting");
+	enum gpu_policy policy = GPU_POLICY_BINPACK;
 
 	if (!decision) {
 		strbuf_adds(out,
 			"Why that card is not in the flight recorder any more: it keeps the last 10,000 decisions of the scheduler that leads.\n");
 		return;
 	}
+	gpu_policy_parse(text_of(decision, "policy"), &policy);
 	strbuf_adds(out, "Chosen: ");
-	if (!whole)
-		why_add_gpus(out, decision);
-	if (whole)
-		strbuf_addf(out,
-			"of %" PRId64
-			" cards with room those whose best ring has the fastest slowest link, then those with the most bandwidth between all pairs, then those that leave the others connected best.\n",
-			fitting);
-	else if (fitting == 1)
+	if (whole) {
+		strbuf_addf(out, "of %" PRId64 " cards with room %s.\n", fitting,
+			placement_order_text(true, policy));
+		return;
+	}
+	why_add_gpus(out, decision);
+	if (fitting == 1)
 		strbuf_adds(out, ", the only card of the node with room for it.\n");
-	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
-		strbuf_addf(out,
-			", of %" PRId64
-			" cards with room: spread prefers the card with the fewest pods of the same owner, then the most free, then the lowest index.\n",
-			fitting);
 	else
-		strbuf_addf(out,
-			", of %" PRId64
-			" cards with room: binpack prefers the card with the least free, then the lowest index.\n",
-			fitting);
+		strbuf_addf(out, ", of %" PRId64 " cards with room: %s.\n", fitting,
+			placement_order_text(false, policy));
 }
 
 static void add_where(

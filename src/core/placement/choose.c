@@ -9,8 +9,17 @@
 #include "core/registry/node-ledger.h"
 #include "model/request.h"
 
+const char *placement_order_text(bool whole, enum gpu_policy policy)
+{
+	if (whole)
+		return "those whose best ring has the fastest slowest link, then those with the most bandwidth between all pairs, then those that leave the others connected best";
+	return policy == GPU_POLICY_SPREAD
+		       ? "spread prefers the card with the fewest pods of the same owner, then the most free, then the lowest index"
+		       : "binpack prefers the card with the least free, then the lowest index";
+}
+
 /* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
- * the free computing power likewise, then index, then UUID. cli/why-text.c tells users this order. */
+ * the free computing power likewise, then index, then UUID. */
 static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
 	uint32_t b_owned, enum gpu_policy policy)
 {

@@ -1,6 +1,7 @@
 /* choose.h - which GPU of a node a pod gets. "Why did my pod land on GPU 2" is answered in choose.c. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/registry/registry.h"
@@ -10,6 +11,10 @@
  * below). ret_gpus has NODE_GPUS_MAX entries. Returns how many there are. */
 size_t placement_rank_gpus(const struct node_ledger *node, const struct request *request, const char *owner,
 	const struct gpu_ledger **ret_gpus);
+
+/* placement_order_text() - this order in a sentence for users, without its full stop; whole: of whole GPUs.
+ */
+const char *placement_order_text(bool whole, enum gpu_policy policy);
 
 /* placement_on_gpus() - the request on the first request_gpus() of these GPUs of the node, whether or not
  * they have room; sorts them by index. -ENOMEM. */
