@@ -106,84 +106,97 @@ static int replay_bind(struct replay *replay, const struct core_event *event, st
 
 /* ---- events ---- */
 
-static bool is_time(int64_t number)
+/* Members of struct core_event, as bits. */
+enum needs {
+	NAME = 1 << 0,
+	UID = 1 << 1,
+	NAMESPACE = 1 << 2,
+	TEXT = 1 << 3,
+	NODE = 1 << 4,
+	POD = 1 << 5,
+	OWNERSHIP = 1 << 6,
+	GROUP = 1 << 7,
+	POLICY = 1 << 8,
+	POLICY_POD = 1 << 9,
+	BUDGET = 1 << 10,
+	TIME = 1 << 11, /* number: is a time */
+};
+
+/* What an event of each kind must have. A kind without a row needs nothing. */
+static const struct {
+	enum needs needs;
+	int outcomes; /* its outcome is below; 0: it has none, or any will do */
+} kinds[CORE_KIND_MAX] = {
+	[CORE_NODE_SEEN] = {NODE},
+	[CORE_NODE_GONE] = {NAME | UID},
+	[CORE_AGENT_HEARD] = {NAME | TIME},
+	[CORE_AGENT_LOST] = {NAME},
+	[CORE_POD_SEEN] = {POD},
+	[CORE_POD_GONE] = {UID},
+	[CORE_POD_SHOWN] = {POD},
+	[CORE_POD_VERIFIED] = {UID, POD_IS_THERE + 1},
+	[CORE_WATCH] = {TIME},
+	[CORE_OWNERSHIP] = {OWNERSHIP},
+	[CORE_FILTER] = {POD},
+	[CORE_PRIORITIZE] = {POD},
+	[CORE_DROP_HOLD] = {UID},
+	[CORE_BIND] = {UID | NAMESPACE | NAME | TEXT},
+	[CORE_BINDING_ANSWERED] = {0, BINDING_UNKNOWN + 1},
+	[CORE_RESIZE_LEADS] = {UID},
+	[CORE_RESIZE_LISTED] = {UID},
+	[CORE_RESIZE_ANSWERED] = {UID, PATCH_UNKNOWN + 1},
+	[CORE_RESIZE_NOT_ASKED] = {UID},
+	[CORE_BUDGET_SEEN] = {BUDGET},
+	[CORE_BUDGET_GONE] = {UID},
+	[CORE_PREEMPT] = {POD},
+	[CORE_EVICTION_ANSWERED] = {UID, EVICTION_RESULT_MAX},
+	[CORE_VICTIM_MARKED] = {UID},
+	[CORE_NOMINATION_ANSWERED] = {UID},
+	[CORE_NOMINATION_CLEARED] = {UID},
+	[CORE_EVICTION_NOT_ASKED] = {UID},
+	[CORE_GROUP_SEEN] = {NAME | GROUP},
+	[CORE_GROUP_GONE] = {NAME},
+	[CORE_GANG_HAS_RUN] = {POD},
+	[CORE_GANG_RECALLED] = {UID},
+	[CORE_POLICY_SPACE_BEGINS] = {NAMESPACE},
+	[CORE_POLICY_SPACE_ENDS] = {NAMESPACE},
+	[CORE_POLICY_SEEN] = {NAMESPACE | POLICY},
+	[CORE_POLICY_GONE] = {NAMESPACE | UID},
+	[CORE_POLICY_NODE_SEEN] = {NAME},
+	[CORE_POLICY_NODE_GONE] = {NAME},
+	[CORE_POLICY_POD_SEEN] = {NAMESPACE | POLICY_POD},
+	[CORE_POLICY_POD_GONE] = {NAMESPACE | UID},
+	[CORE_POLICY_LIST_BEGINS] = {NAMESPACE},
+	[CORE_POLICY_PODS_LISTED] = {NAMESPACE},
+	[CORE_POLICY_MARKS_FAILED] = {NAMESPACE | UID | TIME},
+	[CORE_REQUEUE_FAILED] = {UID},
+};
+
+static unsigned int members_of(const struct core_event *event)
 {
-	return number >= 0 && number <= STATE_TIME_MAX;
+	return (event->name ? NAME : 0) | (event->uid ? UID : 0) | (event->namespace_ ? NAMESPACE : 0) |
+	       (event->text ? TEXT : 0) | (event->node ? NODE : 0) | (event->pod ? POD : 0) |
+	       (event->ownership ? OWNERSHIP : 0) | (event->group ? GROUP : 0) |
+	       (event->policy ? POLICY : 0) | (event->policy_pod ? POLICY_POD : 0) |
+	       (event->budget ? BUDGET : 0) |
+	       (event->number >= 0 && event->number <= STATE_TIME_MAX ? TIME : 0);
 }
 
-/* What an event of this kind must have. */
 bool event_is_whole(const struct core_event *event)
 {
+	int outcomes = kinds[event->kind].outcomes;
+
+	if ((kinds[event->kind].needs & ~members_of(event)) || (outcomes && event->outcome >= outcomes))
+		return false;
 	switch (event->kind) {
-	case CORE_NODE_SEEN:
-		return event->node;
-	case CORE_NODE_GONE:
-		return event->name && event->uid;
-	case CORE_AGENT_HEARD:
-		return event->name && is_time(event->number);
-	case CORE_WATCH:
-		return is_time(event->number);
-	case CORE_AGENT_LOST:
-	case CORE_GROUP_GONE:
-		return event->name;
-	case CORE_GROUP_SEEN:
-		return event->name && strchr(event->name, '/') && event->group;
-	case CORE_POD_SEEN:
-	case CORE_POD_SHOWN:
-	case CORE_FILTER:
-	case CORE_PRIORITIZE:
-	case CORE_GANG_HAS_RUN:
-		return event->pod;
-	case CORE_POD_VERIFIED:
-		return event->uid && event->outcome <= POD_IS_THERE &&
-		       (event->pod || event->outcome < POD_ENDED);
-	case CORE_POD_GONE:
-	case CORE_DROP_HOLD:
-	case CORE_GANG_RECALLED:
-	case CORE_REQUEUE_FAILED:
-	case CORE_RESIZE_LEADS:
-	case CORE_RESIZE_LISTED:
-	case CORE_RESIZE_NOT_ASKED:
-		return event->uid;
-	case CORE_RESIZE_ANSWERED:
-		return event->uid && event->outcome <= PATCH_UNKNOWN;
-	case CORE_OWNERSHIP:
-		return event->ownership;
-	case CORE_BIND:
-		return event->uid && event->namespace_ && event->name && event->text;
 	case CORE_BIND_LISTED:
 		return event->now_ns; /* it is kept, and 0 is never */
-	case CORE_BINDING_ANSWERED:
-		return event->outcome <= BINDING_UNKNOWN;
-	case CORE_BUDGET_SEEN:
-		return event->budget;
-	case CORE_PREEMPT:
-		return event->pod;
-	case CORE_BUDGET_GONE:
-	case CORE_VICTIM_MARKED:
-	case CORE_NOMINATION_ANSWERED:
-	case CORE_NOMINATION_CLEARED:
-	case CORE_EVICTION_NOT_ASKED:
-		return event->uid;
-	case CORE_EVICTION_ANSWERED:
-		return event->uid && event->outcome < EVICTION_RESULT_MAX;
-	case CORE_POLICY_SPACE_BEGINS:
-	case CORE_POLICY_SPACE_ENDS:
-	case CORE_POLICY_LIST_BEGINS:
-	case CORE_POLICY_PODS_LISTED:
-		return event->namespace_;
+	case CORE_GROUP_SEEN:
+		return strchr(event->name, '/');
+	case CORE_POD_VERIFIED:
+		return event->pod || event->outcome < POD_ENDED;
 	case CORE_POLICY_SEEN:
-		return event->namespace_ && event->policy && event->policy->n_units;
-	case CORE_POLICY_POD_SEEN:
-		return event->namespace_ && event->policy_pod;
-	case CORE_POLICY_GONE:
-	case CORE_POLICY_POD_GONE:
-		return event->namespace_ && event->uid;
-	case CORE_POLICY_MARKS_FAILED:
-		return event->namespace_ && event->uid && is_time(event->number);
-	case CORE_POLICY_NODE_SEEN:
-	case CORE_POLICY_NODE_GONE:
-		return event->name;
+		return event->policy->n_units;
 	default:
 		return true;
 	}

@@ -91,7 +91,18 @@ static void archive_candidates(struct archive *archive, struct core_event *event
 	}
 }
 
-/* What is written is only read by the archive, and what is read goes to storage. */
+/* A struct that is written from *part, where it is only read, and read into storage. */
+#define archive_part(archive, key, part, storage, function)                                                  \
+	do {                                                                                                 \
+		struct archive_place place_;                                                                 \
+		if (!archive_enter(archive, key, *(part), &place_))                                          \
+			break;                                                                               \
+		if (archive_reads(archive))                                                                  \
+			*(part) = (storage);                                                                 \
+		function(archive, (typeof(storage))*(part));                                                 \
+		archive_leave(archive, &place_);                                                             \
+	} while (0)
+
 static void archive_event(struct archive *archive, struct core_event *event, struct read_event *storage)
 {
 	bool reads = archive_reads(archive);
@@ -106,27 +117,10 @@ static void archive_event(struct archive *archive, struct core_event *event, str
 	archive_int(archive, "outcome", &event->outcome, 0, INT32_MAX);
 	archive_int64(archive, "number", &event->number, INT64_MIN, INT64_MAX);
 	archive_uint64(archive, "bind", &event->bind);
-	if (archive_enter(archive, "node", event->node, &place)) {
-		archive_node_facts(archive, reads ? &storage->node : (struct node_facts *)event->node);
-		archive_leave(archive, &place);
-		event->node = reads ? &storage->node : event->node;
-	}
-	if (archive_enter(archive, "pod", event->pod, &place)) {
-		archive_pod_facts(archive, reads ? &storage->pod : (struct pod_facts *)event->pod);
-		archive_leave(archive, &place);
-		event->pod = reads ? &storage->pod : event->pod;
-	}
-	if (archive_enter(archive, "ownership", event->ownership, &place)) {
-		state_archive_ownership(
-			archive, reads ? &storage->ownership : (struct ownership *)event->ownership);
-		archive_leave(archive, &place);
-		event->ownership = reads ? &storage->ownership : event->ownership;
-	}
-	if (archive_enter(archive, "group", event->group, &place)) {
-		archive_group(archive, reads ? &storage->group : (struct gang_group *)event->group);
-		archive_leave(archive, &place);
-		event->group = reads ? &storage->group : event->group;
-	}
+	archive_part(archive, "node", &event->node, &storage->node, archive_node_facts);
+	archive_part(archive, "pod", &event->pod, &storage->pod, archive_pod_facts);
+	archive_part(archive, "ownership", &event->ownership, &storage->ownership, state_archive_ownership);
+	archive_part(archive, "group", &event->group, &storage->group, archive_group);
 	if (archive_enter(archive, "policy", event->policy, &place)) {
 		if (reads && !(storage->policy = resource_policy_new()))
 			archive_fail(archive, ENOMEM, "out of memory");
@@ -136,12 +130,8 @@ static void archive_event(struct archive *archive, struct core_event *event, str
 		archive_leave(archive, &place);
 		event->policy = reads ? storage->policy : event->policy;
 	}
-	if (archive_enter(archive, "policyPod", event->policy_pod, &place)) {
-		state_archive_policy_pod_facts(
-			archive, reads ? &storage->policy_pod : (struct policy_pod_facts *)event->policy_pod);
-		archive_leave(archive, &place);
-		event->policy_pod = reads ? &storage->policy_pod : event->policy_pod;
-	}
+	archive_part(archive, "policyPod", &event->policy_pod, &storage->policy_pod,
+		state_archive_policy_pod_facts);
 	if (archive_enter(archive, "budget", event->budget, &place)) {
 		if (reads && !(storage->budget = calloc(1, sizeof(*storage->budget))))
 			archive_fail(archive, ENOMEM, "out of memory");
