@@ -1,11 +1,13 @@
-/* eviction.h - asking the API server to evict a pod. */
+/* eviction.h - asking the API server to evict a pod; PodDisruptionBudget objects to the model. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "kube/client.h"
 
+struct budget;
 struct error;
+struct json_object;
 
 /* eviction_request() - pods/eviction with the pod's uid as precondition. PodDisruptionBudgets hold (429). */
 int eviction_request(struct kube_client *client, const char *namespace_, const char *name, const char *uid,
@@ -14,3 +16,7 @@ int eviction_request(struct kube_client *client, const char *namespace_, const c
 /* eviction_was_accepted() - also a 201 may carry a refusal: a Status that is no success (1.36.3: a pod with
  * more than one budget). *ret_reason is the server's sentence if not. */
 bool eviction_was_accepted(const struct kube_response *response, struct error *ret_reason);
+
+/* budget_from_json() - policy/v1. A selector that cannot be understood selects nothing, as in the API server;
+ * so does none at all. -EINVAL without uid, name or namespace; -ENOMEM. The caller frees *ret_budget. */
+int budget_from_json(struct json_object *object, struct budget **ret_budget, struct error *err);

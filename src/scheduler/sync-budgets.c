@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/budget.h"
+#include "kube/eviction.h"
 #include "kube/watch.h"
 #include "scheduler/scheduler.h"
 

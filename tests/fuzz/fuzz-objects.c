@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "core/preemption/budget.h"
-#include "kube/budget.h"
+#include "kube/eviction.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
-#include "kube/budget.h"
+#include "kube/eviction.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
