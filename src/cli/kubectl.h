@@ -39,7 +39,7 @@ int kubectl_parse_options(
 	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv);
 
 /* A kubectl whose configuration cannot be used, or leads to no API server, is a negative errno with a
- * sentence about that (kubectl-problem.h), of all that follow.
+ * sentence about that, of all that follow.
  *
  * kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin; of its standard
  * error the same holds as for kubectl_run(), and the errors are in the sentence. */
