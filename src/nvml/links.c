@@ -1,4 +1,4 @@
-#include "nvml/links.h"
+#include "nvml/nvml.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "nvml/abi.h"
-#include "nvml/links.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 

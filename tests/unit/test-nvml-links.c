@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "nvml/links.h"
+#include "nvml/nvml.h"
 
 /* Eight simulated GPUs, made anew for each test by the real ration-sim. */
 static char dir[64];

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "nvml/abi.h"
-#include "nvml/links.h"
 #include "nvml/nvml.h"
 
 static struct nvml_functions table;

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "kube/gpu-name.h"
 #include "net/errand.h"
-#include "nvml/links.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 
