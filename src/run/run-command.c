@@ -9,8 +9,6 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
-#include "run/admission.h"
-#include "run/amount.h"
 #include "run/commands.h"
 #include "run/driver.h"
 #include "run/keeper.h"
@@ -33,6 +31,94 @@ struct run {
 	struct run_power power;
 };
 
+/* ---- how much of a GPU, as a person writes it ---- */
+
+#define MIB_MAX (UINT64_C(1) << 40)
+
+static const struct amount_unit {
+	const char *name;
+	uint64_t mib; /* 0: a hundredth of the GPU */
+} units[] = {{"MiB", 1}, {"GiB", 1024}, {"%", 0}};
+
+static const struct amount_unit *unit_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strcmp(units[i].name, name) == 0)
+			return &units[i];
+	return NULL;
+}
+
+/* "2GiB", "2154MiB" or "25%" of a GPU with physical_mib, in whole MiB: a percentage is rounded down, as the
+ * documents round a share of a GPU. -EINVAL: another form; -ERANGE: nothing, or more than the GPU has. */
+static int amount_parse(const char *text, uint64_t physical_mib, uint64_t *ret_mib, struct error *err)
+{
+	size_t digits = strspn(text, "0123456789");
+	const struct amount_unit *unit = unit_find(text + digits);
+	uint64_t number, mib;
+	char copy[32];
+
+	if (!unit || digits == 0 || digits >= sizeof(copy))
+		return error_set(err, EINVAL,
+			"%s: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%%", text);
+	memcpy(copy, text, digits);
+	copy[digits] = '\0';
+	if (parse_u64(copy, MIB_MAX / 1024, &number) < 0)
+		number = MIB_MAX / 1024;
+	mib = unit->mib ? number * unit->mib : physical_mib * number / 100;
+	if (mib == 0)
+		return error_set(err, ERANGE, "%s: that is less than 1 MiB", text);
+	if (mib > physical_mib)
+		return error_set(err, ERANGE, "%s: the card has %" PRIu64 " MiB", text, physical_mib);
+	*ret_mib = mib;
+	return 0;
+}
+
+/* ---- whether one more run fits on its GPUs ---- */
+
+struct sums {
+	const struct grant_file *grant;
+	uint64_t bytes[GRANT_FILE_GPUS_MAX];
+	unsigned runs[GRANT_FILE_GPUS_MAX];
+};
+
+static int add_run(void *context, const struct run_seen *run)
+{
+	struct sums *sums = context;
+
+	for (unsigned i = 0; i < sums->grant->gpu_count; i++)
+		for (unsigned j = 0; j < run->grant->gpu_count; j++) {
+			if (strcmp(sums->grant->gpus[i].uuid, run->grant->gpus[j].uuid) != 0)
+				continue;
+			sums->bytes[i] += grant_file_limit_bytes(run->grant, j);
+			sums->runs[i]++;
+		}
+	return 0;
+}
+
+/* Against the memory of all runs that live, with the registry locked. -ENOSPC and who has the rest of a GPU.
+ */
+static int admission_check(
+	struct registry *registry, const struct grant_file *grant, const char labels[][16], struct error *err)
+{
+	struct sums sums = {.grant = grant};
+
+	registry_each(registry, add_run, &sums);
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &grant->gpus[i];
+		uint64_t left = gpu->physical_bytes > sums.bytes[i] ? gpu->physical_bytes - sums.bytes[i] : 0;
+
+		if (gpu->limit_bytes > left)
+			return error_set(err, ENOSPC,
+				"card %s has %" PRIu64 " of its %" PRIu64
+				" MiB left: %u other run%s the rest (`ration ps` lists them)",
+				labels[i], left / MIB, gpu->physical_bytes / MIB, sums.runs[i],
+				sums.runs[i] == 1 ? " has" : "s have");
+	}
+	return 0;
+}
+
+/* ---- the run ---- */
+
 static const struct nvml_gpu *gpu_find(const struct nvml_inventory *gpus, const char *name)
 {
 	uint32_t index;
@@ -49,7 +135,7 @@ static int gpu_grant(struct run *run, const char *name, struct error *err)
 	const struct nvml_gpu *gpu = gpu_find(&run->driver.gpus, name);
 	unsigned n = run->grant.gpu_count;
 	struct grant_file_gpu *granted = &run->grant.gpus[n];
-	uint64_t mib;
+	uint64_t mib = 0;
 	int r;
 
 	if (!gpu)
