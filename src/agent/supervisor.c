@@ -43,11 +43,13 @@ struct supervisor {
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
 	bool may_notify; /* stopping, and there is time for it */
-	pid_t worker;	 /* 0: none */
-	int64_t started_ns, died_ns;
-	unsigned int respawns;
-	unsigned int young_deaths; /* in a row */
-	int64_t wait_ns;	   /* of the crash loop */
+	struct {
+		pid_t pid; /* 0: none */
+		int64_t started_ns, died_ns;
+		unsigned int respawns;
+		unsigned int young_deaths; /* in a row */
+		int64_t wait_ns;	   /* of the crash loop */
+	} worker;
 };
 
 static int compare_fds(const void *a, const void *b)
@@ -83,13 +85,13 @@ static int child_main(const struct supervisor *s, const struct relay_ends *ends,
 	close_all_but(ends ? *ends : none_of_them);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return ends ? s->run(s->options, *ends, s->respawns) : s->notify(s->options);
+	return ends ? s->run(s->options, *ends, s->worker.respawns) : s->notify(s->options);
 }
 
 static void supervisor_start_later(struct supervisor *s)
 {
 	log_error("cannot start the worker: %s; trying again", strerror(errno));
-	s->worker = 0;
+	s->worker.pid = 0;
 	loop_timer_set(s->timer, FIRST_WAIT_NS);
 }
 
@@ -133,25 +135,25 @@ static void supervisor_start(struct supervisor *s)
 	pid_t parent = getpid();
 	int ours[PLUGINS];
 
-	s->respawns += s->died_ns != 0;
-	s->worker = make_pairs(ours, &theirs) == 0 ? fork() : -1;
-	if (s->worker < 0) {
+	s->worker.respawns += s->worker.died_ns != 0;
+	s->worker.pid = make_pairs(ours, &theirs) == 0 ? fork() : -1;
+	if (s->worker.pid < 0) {
 		supervisor_start_later(s);
 		close_all(ours);
 		close_all(theirs.fds);
 		return;
 	}
-	if (s->worker == 0)
+	if (s->worker.pid == 0)
 		exit(child_main(s, &theirs, parent));
 	close_all(theirs.fds);
-	s->started_ns = monotonic_ns();
+	s->worker.started_ns = monotonic_ns();
 	if (!attach_all(s, ours)) {
 		log_error("cannot talk to the worker: out of memory");
-		kill(s->worker, SIGKILL);
+		kill(s->worker.pid, SIGKILL);
 	}
-	if (s->died_ns)
-		log_info("worker %d was started %.1f ms after the end of the one before", (int)s->worker,
-			(double)(s->started_ns - s->died_ns) / NS_PER_MS);
+	if (s->worker.died_ns)
+		log_info("worker %d was started %.1f ms after the end of the one before", (int)s->worker.pid,
+			(double)(s->worker.started_ns - s->worker.died_ns) / NS_PER_MS);
 }
 
 /* The scheduler has to know that nobody serves here, whatever became of the worker. */
@@ -160,13 +162,13 @@ static void supervisor_notify(struct supervisor *s)
 	pid_t parent = getpid();
 
 	s->may_notify = false;
-	s->worker = fork();
-	if (s->worker == 0)
+	s->worker.pid = fork();
+	if (s->worker.pid == 0)
 		exit(child_main(s, NULL, parent));
-	if (s->worker > 0)
+	if (s->worker.pid > 0)
 		return;
 	log_error("cannot tell the scheduler that this agent goes: %s", strerror(errno));
-	s->worker = 0;
+	s->worker.pid = 0;
 	loop_quit(s->loop, EXIT_FAILURE);
 }
 
@@ -195,10 +197,10 @@ static void on_timer(void *userdata)
 
 	if (s->stopping) {
 		s->may_notify = false;
-		if (!s->worker) /* 0 would be everybody in our process group */
+		if (!s->worker.pid) /* 0 would be everybody in our process group */
 			return;
 		log_warning("the worker does not end: killing it");
-		kill(s->worker, SIGKILL);
+		kill(s->worker.pid, SIGKILL);
 		return;
 	}
 	if (!s->may_run)
@@ -221,15 +223,15 @@ static void end_text(int status, char *buf, size_t size)
 /* How long the next worker has to wait: not at all, unless they die one after the other. */
 static int64_t supervisor_wait(struct supervisor *s)
 {
-	bool young = s->died_ns - s->started_ns < YOUNG_NS;
+	bool young = s->worker.died_ns - s->worker.started_ns < YOUNG_NS;
 
-	s->young_deaths = young ? s->young_deaths + 1 : 0;
-	if (s->young_deaths < YOUNG_DEATHS)
-		return s->wait_ns = 0;
-	s->wait_ns = s->wait_ns ? s->wait_ns * 2 : FIRST_WAIT_NS;
-	if (s->wait_ns > LAST_WAIT_NS)
-		s->wait_ns = LAST_WAIT_NS;
-	return s->wait_ns;
+	s->worker.young_deaths = young ? s->worker.young_deaths + 1 : 0;
+	if (s->worker.young_deaths < YOUNG_DEATHS)
+		return s->worker.wait_ns = 0;
+	s->worker.wait_ns = s->worker.wait_ns ? s->worker.wait_ns * 2 : FIRST_WAIT_NS;
+	if (s->worker.wait_ns > LAST_WAIT_NS)
+		s->worker.wait_ns = LAST_WAIT_NS;
+	return s->worker.wait_ns;
 }
 
 static void supervisor_worker_ended(struct supervisor *s, int status)
@@ -238,8 +240,8 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 	bool stays_away;
 	int64_t wait_ns;
 
-	s->died_ns = monotonic_ns();
-	s->worker = 0;
+	s->worker.died_ns = monotonic_ns();
+	s->worker.pid = 0;
 	for (int i = 0; i < PLUGINS; i++)
 		front_detach(s->fronts[i]);
 	stays_away = !front_worker_ready(s->fronts[PLUGIN_OF_MEM]) && WIFEXITED(status);
@@ -256,13 +258,13 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 	wait_ns = supervisor_wait(s);
 	if (wait_ns == 0) {
 		log_warning("the worker %s after %.1f s; calls of the kubelet wait for the next one", text,
-			(double)(s->died_ns - s->started_ns) / NS_PER_S);
+			(double)(s->worker.died_ns - s->worker.started_ns) / NS_PER_S);
 		supervisor_start(s);
 		return;
 	}
 	log_error(
 		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in %lld s. Running containers are not touched, new pods with GPUs wait. The lines above say why; with none there, see the kernel's log (dmesg) and the pod's memory limit",
-		text, s->young_deaths - 1, (long long)(wait_ns / NS_PER_S));
+		text, s->worker.young_deaths - 1, (long long)(wait_ns / NS_PER_S));
 	loop_timer_set(s->timer, wait_ns);
 }
 
@@ -274,7 +276,7 @@ static void on_child(void *userdata, int signo)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		if (pid == s->worker)
+		if (pid == s->worker.pid)
 			supervisor_worker_ended(s, status);
 }
 
@@ -291,8 +293,8 @@ static void on_signal(void *userdata, int signo)
 		loop_timer_set(s->timer, STOP_WITHIN_NS);
 	s->may_notify = !s->stopping; /* who asks twice does not want to wait */
 	s->stopping = true;
-	if (s->worker) {
-		kill(s->worker, signo);
+	if (s->worker.pid) {
+		kill(s->worker.pid, signo);
 		return;
 	}
 	log_info("stopping (signal %d) while no worker lives", signo);
@@ -308,11 +310,11 @@ static void on_watch(void *userdata)
 	loop_timer_set(s->watch, WATCH_NS);
 	for (int i = 0; i < PLUGINS; i++)
 		hangs |= front_worker_hangs(s->fronts[i]);
-	if (!s->worker || !hangs)
+	if (!s->worker.pid || !hangs)
 		return;
 	log_error(
 		"the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the NVIDIA driver: see the kernel's log (dmesg)");
-	kill(s->worker, SIGKILL);
+	kill(s->worker.pid, SIGKILL);
 }
 
 static int make_front(struct supervisor *s, const char *endpoint, struct front **ret_front)

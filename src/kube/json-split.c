@@ -56,21 +56,21 @@ static void scan_string(struct json_split *split, char c)
 		split->escaped = false;
 	} else if (c == '"') {
 		split->in_string = false;
-		split->key_ended = true;
+		split->key.ended = true;
 		return;
 	} else if (c == '\\') {
 		split->escaped = true;
 	}
-	if (split->key_len < JSON_SPLIT_KEY_MAX)
-		split->key[split->key_len] = c;
-	if (split->key_len <= JSON_SPLIT_KEY_MAX)
-		split->key_len++;
+	if (split->key.len < JSON_SPLIT_KEY_MAX)
+		split->key.text[split->key.len] = c;
+	if (split->key.len <= JSON_SPLIT_KEY_MAX)
+		split->key.len++;
 }
 
 static bool is_key(const struct json_split *split, const char *key)
 {
-	return split->key_len == strlen(key) && split->key_len <= JSON_SPLIT_KEY_MAX &&
-	       memcmp(split->key, key, split->key_len) == 0;
+	return split->key.len == strlen(key) && split->key.len <= JSON_SPLIT_KEY_MAX &&
+	       memcmp(split->key.text, key, split->key.len) == 0;
 }
 
 static bool is_unwanted(const struct json_split *split)
@@ -85,14 +85,14 @@ static bool is_unwanted(const struct json_split *split)
  * Returns true where the value of such a key begins. */
 static bool scan_structure(struct json_split *split, char c)
 {
-	bool begins = split->key_ended && (c == '[' || c == '{');
+	bool begins = split->key.ended && (c == '[' || c == '{');
 
-	if (is_blank(c) || (split->key_ended && c == ':'))
+	if (is_blank(c) || (split->key.ended && c == ':'))
 		return false;
-	split->key_ended = false;
+	split->key.ended = false;
 	if (c == '"') {
 		split->in_string = true;
-		split->key_len = split->skip_depth ? JSON_SPLIT_KEY_MAX + 1 : 0;
+		split->key.len = split->skip_depth ? JSON_SPLIT_KEY_MAX + 1 : 0;
 	} else if (c == '{' || c == '[') {
 		split->depth++;
 	} else if (c == '}' || c == ']') {
@@ -128,7 +128,7 @@ static size_t plain_text(const struct json_split *split, const char *data, size_
 {
 	size_t i = 0;
 
-	if (!split->in_string || split->escaped || split->key_len <= JSON_SPLIT_KEY_MAX)
+	if (!split->in_string || split->escaped || split->key.len <= JSON_SPLIT_KEY_MAX)
 		return 0;
 	while (i < len && data[i] != '"' && data[i] != '\\')
 		i++;
@@ -172,7 +172,7 @@ static int begin_item(struct json_split *split, char c)
 		return -EBADMSG;
 	split->state = STATE_ITEM;
 	split->depth = 1;
-	split->in_string = split->escaped = split->key_ended = false;
+	split->in_string = split->escaped = split->key.ended = false;
 	split->skip_depth = 0;
 	split->item_seen = 1;
 	return strbuf_add(&split->item, &c, 1);
@@ -183,7 +183,7 @@ static int end_items(struct json_split *split)
 {
 	split->state = STATE_REST;
 	split->depth = 1;
-	split->in_string = split->escaped = split->key_ended = false;
+	split->in_string = split->escaped = split->key.ended = false;
 	return strbuf_adds(&split->rest, "]");
 }
 

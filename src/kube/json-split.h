@@ -32,12 +32,14 @@ struct json_split {
 	struct strbuf rest;	    /* LIST: everything around the items, "items":[] */
 	int depth;		    /* of brackets, within the item or the rest */
 	bool in_string, escaped;
-	char key[JSON_SPLIT_KEY_MAX]; /* the current string, or the one just ended, as far as it may be a key
-				       */
-	size_t key_len;		      /* over JSON_SPLIT_KEY_MAX: it is none that we look for */
-	bool key_ended;		      /* it has just ended, or its ':' has just passed */
-	int skip_depth;		      /* in what is left out: the depth at which it ends */
-	const char *const *unwanted;  /* keys; NULL at the end */
+	/* The current string, or the one just ended, as far as it may be a key. */
+	struct {
+		char text[JSON_SPLIT_KEY_MAX];
+		size_t len; /* over JSON_SPLIT_KEY_MAX: it is none that we look for */
+		bool ended; /* it has just ended, or its ':' has just passed */
+	} key;
+	int skip_depth;		     /* in what is left out: the depth at which it ends */
+	const char *const *unwanted; /* keys; NULL at the end */
 	int unwanted_depth_max;
 };
 

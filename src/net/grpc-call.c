@@ -19,8 +19,8 @@ static void call_free(struct grpc_call *call)
 	list_remove(&call->item);
 	grpc_frame_release(&call->request);
 	free(call->text);
-	free(call->sending);
-	free(call->waiting);
+	free(call->out.sending);
+	free(call->out.waiting);
 	free(call);
 }
 
@@ -72,22 +72,22 @@ static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *b
 	struct grpc_call *call = source->ptr;
 	size_t n;
 
-	if (!call->sending && call->waiting) {
-		call->sending = TAKE_PTR(call->waiting);
-		call->sending_len = call->waiting_len;
-		call->sent = 0;
+	if (!call->out.sending && call->out.waiting) {
+		call->out.sending = TAKE_PTR(call->out.waiting);
+		call->out.sending_len = call->out.waiting_len;
+		call->out.sent = 0;
 	}
-	n = call->sending ? call->sending_len - call->sent : 0;
+	n = call->out.sending ? call->out.sending_len - call->out.sent : 0;
 	if (n > size)
 		n = size;
 	if (n)
-		memcpy(buf, call->sending + call->sent, n);
-	call->sent += n;
-	if (call->sending && call->sent == call->sending_len) {
-		free(call->sending);
-		call->sending = NULL;
+		memcpy(buf, call->out.sending + call->out.sent, n);
+	call->out.sent += n;
+	if (call->out.sending && call->out.sent == call->out.sending_len) {
+		free(call->out.sending);
+		call->out.sending = NULL;
 	}
-	if (!call->sending && !call->waiting && call->finished) {
+	if (!call->out.sending && !call->out.waiting && call->finished) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 		call_submit_trailers(call);
 		return (ssize_t)n;
@@ -120,9 +120,9 @@ int grpc_call_send(struct grpc_call *call, const void *message, size_t len)
 
 	if (!wrapped)
 		return -ENOMEM;
-	free(call->waiting);
-	call->waiting = wrapped;
-	call->waiting_len = wrapped_len;
+	free(call->out.waiting);
+	call->out.waiting = wrapped;
+	call->out.waiting_len = wrapped_len;
 	call_push(call);
 	return 0;
 }

@@ -45,8 +45,10 @@ struct grpc_call {
 	bool finished;	/* no more from the method */
 	enum grpc_status status;
 	char *text;
-	uint8_t *sending, *waiting;
-	size_t sending_len, sent, waiting_len;
+	struct {
+		uint8_t *sending, *waiting;
+		size_t sending_len, sent, waiting_len;
+	} out; /* the message that is being sent, and the one behind it */
 };
 
 /* grpc_call_gone() - its stream or its connection has ended: tells the method if it has not finished, and

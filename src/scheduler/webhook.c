@@ -51,10 +51,13 @@ struct webhook {
 	struct certificates certificates; /* as last read */
 	char *shown;			  /* the certificate of the server */
 	char *bundle;			  /* what the configurations must trust */
-	size_t configuration;		  /* the one that is looked at */
-	bool all_trusted;		  /* those looked at in this turn had the bundle already */
-	int64_t trusted_since_ns;	  /* 0: not all of them have it */
-	int64_t ends_s;			  /* of the certificate that is shown; 0: none */
+	/* Do all configurations have the bundle? They are looked at in turn. */
+	struct {
+		size_t configuration; /* the one that is looked at */
+		bool all;	      /* those looked at in this turn had the bundle already */
+		int64_t since_ns;     /* 0: not all of them have it */
+	} trust;
+	int64_t ends_s; /* of the certificate that is shown; 0: none */
 	bool known;
 	uint64_t results[REVIEW_RESULT_MAX];
 	uint64_t failures;
@@ -112,14 +115,14 @@ static void configuration_look(struct webhook *webhook);
 
 static void configuration_next(struct webhook *webhook)
 {
-	if (++webhook->configuration < N_CONFIGURATIONS) {
+	if (++webhook->trust.configuration < N_CONFIGURATIONS) {
 		configuration_look(webhook);
 		return;
 	}
-	if (!webhook->all_trusted)
-		webhook->trusted_since_ns = 0;
-	else if (!webhook->trusted_since_ns)
-		webhook->trusted_since_ns = monotonic_ns();
+	if (!webhook->trust.all)
+		webhook->trust.since_ns = 0;
+	else if (!webhook->trust.since_ns)
+		webhook->trust.since_ns = monotonic_ns();
 	webhook->trouble[0] = '\0';
 	turn_ends(webhook);
 }
@@ -127,7 +130,7 @@ static void configuration_next(struct webhook *webhook)
 static void on_configuration_patched(void *userdata, const struct kube_response *response)
 {
 	struct webhook *webhook = userdata;
-	const char *name = configurations[webhook->configuration];
+	const char *name = configurations[webhook->trust.configuration];
 
 	webhook->request = NULL;
 	if (response->result < 0 || (response->status / 100 != 2 && response->status != 404)) {
@@ -143,7 +146,7 @@ static void configuration_patch(struct webhook *webhook, const char *path)
 	_cleanup_json_ struct json_object *patch = json_object_new_array();
 	struct json_object *step = json_new_pair("op", "add");
 
-	webhook->all_trusted = false;
+	webhook->trust.all = false;
 	if (!patch || !step || json_object_array_add(patch, step) < 0) {
 		json_object_put(step);
 		turn_failed(webhook, "write", path, "out of memory");
@@ -160,7 +163,7 @@ static void configuration_patch(struct webhook *webhook, const char *path)
 static void on_configuration(void *userdata, const struct kube_response *response)
 {
 	struct webhook *webhook = userdata;
-	const char *name = configurations[webhook->configuration], *bundle;
+	const char *name = configurations[webhook->trust.configuration], *bundle;
 	_cleanup_json_ struct json_object *object = NULL;
 	struct json_object *webhooks;
 	struct error err = {0};
@@ -198,7 +201,7 @@ static void configuration_look(struct webhook *webhook)
 {
 	char path[256];
 
-	snprintf(path, sizeof(path), CONFIGURATIONS "%s", configurations[webhook->configuration]);
+	snprintf(path, sizeof(path), CONFIGURATIONS "%s", configurations[webhook->trust.configuration]);
 	ask(webhook, "GET", path, NULL, NULL, on_configuration);
 }
 
@@ -214,7 +217,7 @@ static void certificates_use(struct webhook *webhook)
 		return;
 	}
 	if (!webhook->bundle || strcmp(webhook->bundle, bundle) != 0)
-		webhook->trusted_since_ns = 0;
+		webhook->trust.since_ns = 0;
 	free(webhook->bundle);
 	webhook->bundle = bundle;
 	if (!webhook->shown || strcmp(webhook->shown, certificates->current) != 0) {
@@ -228,8 +231,8 @@ static void certificates_use(struct webhook *webhook)
 		webhook->shown = shown;
 		log_info("webhook: shows the certificate of %s", webhook->dns_name);
 	}
-	webhook->configuration = 0;
-	webhook->all_trusted = true;
+	webhook->trust.configuration = 0;
+	webhook->trust.all = true;
 	configuration_look(webhook);
 }
 
@@ -290,7 +293,7 @@ static void on_secret(void *userdata, const struct kube_response *response)
 		turn_failed(webhook, "read", webhook->secret_path, err.text[0] ? err.text : "out of memory");
 		return;
 	}
-	trusted = webhook->trusted_since_ns && monotonic_ns() - webhook->trusted_since_ns >= TRUSTED_AFTER_NS;
+	trusted = webhook->trust.since_ns && monotonic_ns() - webhook->trust.since_ns >= TRUSTED_AFTER_NS;
 	step = certificates_plan(&webhook->certificates, webhook->dns_name, realtime_ns() / NS_PER_S, trusted,
 		&webhook->ends_s, &err);
 	if (step == CERTIFICATES_KEEP)

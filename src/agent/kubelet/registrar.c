@@ -28,15 +28,18 @@
 struct registrar {
 	struct agent *agent;
 	const struct registration *registration;
-	int inotify_fd;
-	struct loop_io *io;
+	/* The kubelet's folder is watched for its socket. */
+	struct {
+		int fd;
+		struct loop_io *io;
+		int dir; /* its number for the kubelet's folder, -1: not there yet */
+	} inotify;
 	struct loop_timer *timer;
 	struct grpc_client *client;
 	struct grpc_client_call *call;
 	bool wanted, registered;
-	bool asking;	 /* the supervisor, for the socket */
-	bool anew;	 /* a new kubelet: it does not know us, whatever is still open */
-	int watched_dir; /* inotify's number for it, -1: not there yet */
+	bool asking; /* the supervisor, for the socket */
+	bool anew;   /* a new kubelet: it does not know us, whatever is still open */
 	int64_t since_ns, retry_ns, registered_ns;
 	char failure[256]; /* of the last attempt, "" if it succeeded or there was none */
 };
@@ -172,7 +175,7 @@ static void registrar_begin(struct registrar *r, bool anew)
 static void registrar_on_event(struct registrar *r, const struct inotify_event *event)
 {
 	if (event->mask & (IN_IGNORED | IN_DELETE_SELF)) {
-		r->watched_dir = -1;
+		r->inotify.dir = -1;
 		registrar_retry(r);
 		return;
 	}
@@ -208,11 +211,11 @@ static void on_inotify(void *userdata, int fd, uint32_t events)
 
 static void registrar_watch_dir(struct registrar *r)
 {
-	if (r->watched_dir >= 0)
+	if (r->inotify.dir >= 0)
 		return;
-	r->watched_dir = inotify_add_watch(r->inotify_fd, r->agent->options.plugin_dir,
+	r->inotify.dir = inotify_add_watch(r->inotify.fd, r->agent->options.plugin_dir,
 		IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR);
-	if (r->watched_dir < 0 && r->retry_ns >= LAST_RETRY_NS)
+	if (r->inotify.dir < 0 && r->retry_ns >= LAST_RETRY_NS)
 		log_debug("%s: %s", r->agent->options.plugin_dir, strerror(errno));
 }
 
@@ -237,14 +240,14 @@ int registrar_new(
 	if (!r)
 		return -ENOMEM;
 	*r = (struct registrar){
-		.agent = agent, .registration = registration, .watched_dir = -1, .retry_ns = FIRST_RETRY_NS};
+		.agent = agent, .registration = registration, .inotify.dir = -1, .retry_ns = FIRST_RETRY_NS};
 	agent_kubelet_socket(agent, path);
-	r->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	error = r->inotify_fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
+	r->inotify.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	error = r->inotify.fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
 	if (error == 0)
 		error = loop_add_timer(agent->loop, on_timer, r, &r->timer);
 	if (error == 0)
-		error = loop_add_io(agent->loop, r->inotify_fd, EPOLLIN, on_inotify, r, &r->io);
+		error = loop_add_io(agent->loop, r->inotify.fd, EPOLLIN, on_inotify, r, &r->inotify.io);
 	if (error < 0) {
 		registrar_free(r);
 		return error;
@@ -259,10 +262,10 @@ void registrar_free(struct registrar *r)
 	if (!r)
 		return;
 	grpc_client_free(r->client);
-	loop_io_remove(r->io);
+	loop_io_remove(r->inotify.io);
 	loop_timer_remove(r->timer);
-	if (r->inotify_fd >= 0)
-		close(r->inotify_fd);
+	if (r->inotify.fd >= 0)
+		close(r->inotify.fd);
 	free(r);
 }
 

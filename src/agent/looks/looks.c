@@ -59,9 +59,9 @@ struct looks {
 
 static void forget_slots(struct watched_part *gpu)
 {
-	free(gpu->before);
-	gpu->before = NULL;
-	gpu->n_before = 0;
+	free(gpu->look.before);
+	gpu->look.before = NULL;
+	gpu->look.n_before = 0;
 }
 
 /* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
@@ -85,9 +85,9 @@ static void note_before(struct looks *looks, const char *uuid)
 		forget_slots(gpu);
 		if (usage_peek(gpu->of->usage_fd, gpu->index + 1, &peek) < 0)
 			continue;
-		gpu->look_wanted = peek.look_wanted;
+		gpu->look.wanted = peek.look_wanted;
 		gpu->refused = peek.gpus[gpu->index];
-		gpu->before = read_slots(gpu, &peek, &gpu->n_before);
+		gpu->look.before = read_slots(gpu, &peek, &gpu->look.n_before);
 	}
 }
 
@@ -148,8 +148,8 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 		if (overhead_is_ambiguous(owner, after, n_after))
 			owner->image = process_image(looks->processes, looks->of_one[i].pid);
 	}
-	overhead_recall(looks->of_one, n_own, gpu->known, gpu->n_known);
-	overhead_compute(looks->of_one, n_own, gpu->before, gpu->n_before, after, n_after, &found);
+	overhead_recall(looks->of_one, n_own, gpu->look.known, gpu->look.n_known);
+	overhead_compute(looks->of_one, n_own, gpu->look.before, gpu->look.n_before, after, n_after, &found);
 	forget_slots(gpu);
 	watched_remember(gpu, looks->of_one, n_own);
 	gpu->looked = true;
@@ -166,9 +166,9 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 	/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it
 	 * may be its own context. Nor does such a look make room. */
 	grant_file_publish_overhead(
-		watched->grant, gpu->index, gpu->overhead_bytes, gpu->look_wanted, open || found.guessed);
+		watched->grant, gpu->index, gpu->overhead_bytes, gpu->look.wanted, open || found.guessed);
 	if (known)
-		atomic_store(&watched->grant->live[gpu->index].known_for, GRANT_KNOWN | gpu->look_wanted);
+		atomic_store(&watched->grant->live[gpu->index].known_for, GRANT_KNOWN | gpu->look.wanted);
 	if (found.context_bytes)
 		atomic_store(&watched->grant->live[gpu->index].context_bytes, found.context_bytes);
 	looks->at->due |= watched_pause(gpu, &found);

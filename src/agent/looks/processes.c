@@ -83,7 +83,7 @@ bool processes_note_dead(const struct processes *processes, struct watched_part 
 	size_t n_listed)
 {
 	return outside_note_dead(processes->proc, processes->time_namespace, gpu->of->grant, slots, n_slots,
-		listed, n_listed, &gpu->search_again_ns);
+		listed, n_listed, &gpu->look.search_again_ns);
 }
 
 void process_name(const struct processes *processes, pid_t pid, char *ret_name)

@@ -59,8 +59,8 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 	list_remove(&watched->item);
 	for (unsigned i = 0; i < watched->n_gpus; i++) {
 		list_remove(&watched->gpus[i].item);
-		free(watched->gpus[i].before);
-		free(watched->gpus[i].known);
+		free(watched->gpus[i].look.before);
+		free(watched->gpus[i].look.known);
 	}
 	free(watched->gpus);
 	free(watched->uid);
@@ -130,7 +130,7 @@ static bool watched_missed(const struct watched *watched)
 	if (usage_peek(watched->usage_fd, 0, &peek) < 0)
 		return false;
 	for (unsigned i = 0; i < watched->n_gpus; i++)
-		if (watched->gpus[i].look_wanted != peek.look_wanted)
+		if (watched->gpus[i].look.wanted != peek.look_wanted)
 			return true;
 	return false;
 }
@@ -162,20 +162,20 @@ void watched_listen(struct watched_set *set)
 /* Without memory for it the next sample begins anew. */
 void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n)
 {
-	struct overhead_process *known = n ? realloc(gpu->known, n * sizeof(*known)) : NULL;
+	struct overhead_process *known = n ? realloc(gpu->look.known, n * sizeof(*known)) : NULL;
 
 	if (known)
 		memcpy(known, processes, n * sizeof(*known));
 	else
-		free(gpu->known);
-	gpu->known = known;
-	gpu->n_known = known ? n : 0;
+		free(gpu->look.known);
+	gpu->look.known = known;
+	gpu->look.n_known = known ? n : 0;
 }
 
 bool watched_pause(struct watched_part *gpu, const struct overhead *found)
 {
 	struct watched *watched = gpu->of;
-	bool asked = !grant_was_known(watched->grant, gpu->index, gpu->look_wanted);
+	bool asked = !grant_was_known(watched->grant, gpu->index, gpu->look.wanted);
 	int64_t now = monotonic_ns();
 
 	if (watched->pauses_for == gpu) {

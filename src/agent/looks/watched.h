@@ -40,12 +40,15 @@ struct watched_part {
 	uint64_t refused_told;			 /* of that, what an Event was about */
 	struct power_gpu power;
 
-	uint32_t look_wanted;		/* when the last look began */
-	struct usage_peek_slot *before; /* as they were then; only during a look */
-	size_t n_before;
-	struct overhead_process *known; /* its processes at the last look; watched_remember() */
-	size_t n_known;
-	int64_t search_again_ns; /* outside_note_dead() */
+	/* What the container's counters and processes were at the last look. */
+	struct {
+		uint32_t wanted;		/* when the last look began */
+		struct usage_peek_slot *before; /* as they were then; only during a look */
+		size_t n_before;
+		struct overhead_process *known; /* its processes at the last look; watched_remember() */
+		size_t n_known;
+		int64_t search_again_ns; /* outside_note_dead() */
+	} look;
 };
 
 struct watched {
