@@ -83,9 +83,9 @@ static void take_verdict(struct core *core, struct policy_space *space, struct p
 
 	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
 		return;
-	if (pod->claim >= 0 && now_ns - pod->claim_began_ns > CLAIM_GRACE_NS)
+	if (pod->claim.unit >= 0 && now_ns - pod->claim.began_ns > CLAIM_GRACE_NS)
 		policy_book_drop_claim(&space->book, pod);
-	if (pod->claim >= 0 || !policy_space_is_ready(core, space))
+	if (pod->claim.unit >= 0 || !policy_space_is_ready(core, space))
 		return;
 	policy_book_ask(&space->book, pod, 1, 0, now_ns, &ignored);
 	pod->wait.preempted = preempted;

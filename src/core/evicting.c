@@ -149,11 +149,11 @@ static void search_victims(struct core *core, struct eviction_attempt *attempt, 
 	table_init(&attempt->spared);
 	n = search(core, attempt, names, n_names, EVICTION_ALLOWED, EVICTION_NODES_MAX, best);
 	for (size_t i = 0; i < n; i++) {
-		attempt->nodes[attempt->n_nodes] = strdup(best[i].node->facts.name);
-		attempt->n_nodes += attempt->nodes[attempt->n_nodes] != NULL;
+		attempt->nodes.names[attempt->nodes.n] = strdup(best[i].node->facts.name);
+		attempt->nodes.n += attempt->nodes.names[attempt->nodes.n] != NULL;
 		preemption_plan_release(&best[i]);
 	}
-	if (!attempt->n_nodes) {
+	if (!attempt->nodes.n) {
 		search_protected(core, attempt, names, n_names, now_ns);
 		return;
 	}
@@ -209,7 +209,7 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 	struct evictions *evictions = &core->evictions;
 	struct eviction_attempt *attempt = table_get(&evictions->attempts, pod->uid);
 
-	if (attempt && attempt->step == EVICTION_WAIT && attempt->gone_ns) {
+	if (attempt && attempt->step == EVICTION_WAIT && attempt->plan.gone_ns) {
 		attempt_end(core, attempt, ATTEMPT_UNUSED, "given up: another pod was faster", now_ns);
 		return;
 	}
@@ -265,7 +265,7 @@ static void give_next_order(struct core *core, struct eviction_attempt *attempt,
 {
 	if (ownership_may_bind(&core->ownership, now_ns, NULL) < 0)
 		return;
-	if (attempt->step == EVICTION_EVICT && attempt->next == attempt->n_victims)
+	if (attempt->step == EVICTION_EVICT && attempt->plan.next == attempt->plan.n_victims)
 		attempt->step = EVICTION_NOMINATE;
 	attempt_order(core, attempt,
 		attempt->step == EVICTION_EVICT	 ? EVICTION_ORDER_EVICT
@@ -301,8 +301,8 @@ void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 		core, &(struct core_event){CORE_EVICTION_ANSWERED, now_ns, .uid = attempt->pod.uid,
 			      .outcome = (int)outcome, .text = why});
 	attempt_set_busy(attempt, false);
-	attempt->evicted_ns = now_ns;
-	if (outcome == EVICTION_AGAIN && ++attempt->tries >= TRIES_MAX)
+	attempt->plan.evicted_ns = now_ns;
+	if (outcome == EVICTION_AGAIN && ++attempt->plan.tries >= TRIES_MAX)
 		outcome = EVICTION_REFUSED;
 	attempt_report(attempt, (struct eviction_report){.kind = EVICTION_ANSWERED,
 					.answer = outcome,
@@ -311,11 +311,11 @@ void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 									     : why});
 	if (outcome == EVICTION_AGAIN)
 		return;
-	attempt->tries = 0;
+	attempt->plan.tries = 0;
 	if (outcome == EVICTION_ACCEPTED)
 		attempt->step = EVICTION_MARK;
 	else if (outcome == EVICTION_GONE)
-		attempt->next++;
+		attempt->plan.next++;
 	else
 		spare(core, attempt, now_ns);
 }
@@ -325,7 +325,7 @@ void core_victim_is_marked(struct core *core, struct eviction_attempt *attempt)
 	_event_ struct core *event = core_begin(
 		core, &(struct core_event){CORE_VICTIM_MARKED, .uid = attempt->pod.uid});
 	attempt_set_busy(attempt, false);
-	attempt->next++;
+	attempt->plan.next++;
 	attempt->step = EVICTION_EVICT;
 }
 
@@ -334,7 +334,7 @@ void core_nomination_answered(struct core *core, struct eviction_attempt *attemp
 	_event_ struct core *event = core_begin(core,
 		&(struct core_event){CORE_NOMINATION_ANSWERED, .uid = attempt->pod.uid, .yes = written});
 	attempt_set_busy(attempt, false);
-	if (!written && ++attempt->tries < TRIES_MAX)
+	if (!written && ++attempt->plan.tries < TRIES_MAX)
 		return;
 	attempt_report(attempt, (struct eviction_report){.kind = EVICTION_NOMINATED});
 	attempt->step = EVICTION_WAIT;
@@ -360,13 +360,13 @@ void core_eviction_not_asked(struct core *core, struct eviction_attempt *attempt
 static bool is_occupied(
 	const struct core *core, const struct eviction_attempt *attempt, const struct ledger_pod *pod)
 {
-	for (size_t i = 0; i < attempt->n_victims; i++) {
-		const struct ledger_pod *victim = ledger_pod(&core->ledger, attempt->victims[i].uid);
+	for (size_t i = 0; i < attempt->plan.n_victims; i++) {
+		const struct ledger_pod *victim = ledger_pod(&core->ledger, attempt->plan.victims[i].uid);
 
 		if (victim && victim->node)
 			return true;
 	}
-	return attempt->n_victims == 0 && pod->nomination && nomination_waits(pod->nomination);
+	return attempt->plan.n_victims == 0 && pod->nomination && nomination_waits(pod->nomination);
 }
 
 /* All have accepted: have they gone, was the GPU used, is it time to give up? pod is the preemptor. */
@@ -375,13 +375,13 @@ static void wait_for_room(
 {
 	bool occupied = is_occupied(core, attempt, pod);
 
-	if (!occupied && !attempt->gone_ns)
-		attempt->gone_ns = now_ns;
-	if (occupied && now_ns - attempt->evicted_ns > VICTIMS_MAX_NS) {
+	if (!occupied && !attempt->plan.gone_ns)
+		attempt->plan.gone_ns = now_ns;
+	if (occupied && now_ns - attempt->plan.evicted_ns > VICTIMS_MAX_NS) {
 		attempt->ignore_deleting = true;
 		attempt_end(
 			core, attempt, ATTEMPT_STUCK, "given up: pods that were evicted do not end", now_ns);
-	} else if (!occupied && now_ns - attempt->gone_ns > UNUSED_MAX_NS) {
+	} else if (!occupied && now_ns - attempt->plan.gone_ns > UNUSED_MAX_NS) {
 		attempt_end(core, attempt, ATTEMPT_UNUSED,
 			"given up: the pod was not bound to the freed card", now_ns);
 	}

@@ -36,18 +36,18 @@ struct eviction_attempt *attempt_new(struct evictions *evictions, const struct p
 
 static void drop_victims(struct eviction_attempt *attempt)
 {
-	for (size_t i = 0; i < attempt->n_victims; i++)
-		pod_facts_release(&attempt->victims[i]);
-	free(attempt->victims);
-	attempt->victims = NULL;
-	attempt->n_victims = attempt->next = 0;
+	for (size_t i = 0; i < attempt->plan.n_victims; i++)
+		pod_facts_release(&attempt->plan.victims[i]);
+	free(attempt->plan.victims);
+	attempt->plan.victims = NULL;
+	attempt->plan.n_victims = attempt->plan.next = 0;
 }
 
 static void drop_nodes(struct eviction_attempt *attempt)
 {
-	for (size_t i = 0; i < attempt->n_nodes; i++)
-		free(attempt->nodes[i]);
-	attempt->n_nodes = attempt->next_node = 0;
+	for (size_t i = 0; i < attempt->nodes.n; i++)
+		free(attempt->nodes.names[i]);
+	attempt->nodes.n = attempt->nodes.next = 0;
 }
 
 void attempt_free(struct eviction_attempt *attempt)
@@ -149,14 +149,14 @@ static void describe_gpus(struct eviction_attempt *attempt, const struct preempt
 	size_t n = placement_gpus(&plan->placement, gpus);
 	_cleanup_strbuf_ struct strbuf text;
 
-	strbuf_init(&text, sizeof(attempt->gpu) - 300); /* and a node's name of at most 253 */
+	strbuf_init(&text, sizeof(attempt->plan.gpu) - 300); /* and a node's name of at most 253 */
 	for (size_t i = 0; i < n; i++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(plan->node, gpus[i]->uuid);
 
 		strbuf_addf(
 			&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->facts.index : -1, gpus[i]->uuid);
 	}
-	snprintf(attempt->gpu, sizeof(attempt->gpu), "%s%s of node %s", strbuf_cstr(&text),
+	snprintf(attempt->plan.gpu, sizeof(attempt->plan.gpu), "%s%s of node %s", strbuf_cstr(&text),
 		text.failed ? " and others" : "", plan->node->facts.name);
 }
 
@@ -165,8 +165,8 @@ static int take_victims(
 	struct core *core, struct eviction_attempt *attempt, const struct preemption_plan *plan)
 {
 	drop_victims(attempt);
-	attempt->victims = calloc(plan->n_victims + 1, sizeof(*attempt->victims));
-	if (!attempt->victims)
+	attempt->plan.victims = calloc(plan->n_victims + 1, sizeof(*attempt->plan.victims));
+	if (!attempt->plan.victims)
 		return -ENOMEM;
 	for (int guarded = 1; guarded >= 0; guarded--) {
 		for (size_t i = 0; i < plan->n_victims; i++) {
@@ -176,9 +176,9 @@ static int take_victims(
 			if ((int)budgets_matching(
 				    &core->budgets, facts->namespace_, facts->labels, &budget, 1) != guarded)
 				continue;
-			if (pod_facts_copy(facts, &attempt->victims[attempt->n_victims]) < 0)
+			if (pod_facts_copy(facts, &attempt->plan.victims[attempt->plan.n_victims]) < 0)
 				return -ENOMEM;
-			attempt->n_victims++;
+			attempt->plan.n_victims++;
 		}
 	}
 	return 0;
@@ -200,17 +200,17 @@ static bool begin_on(struct core *core, struct eviction_attempt *attempt, const 
 				.placement = &plan.placement});
 	if (ledger_nominate(&core->ledger, &attempt->pod, node, &plan.placement, NOMINATION_LASTS) < 0)
 		return false;
-	attempt->step = attempt->n_victims ? EVICTION_EVICT : EVICTION_NOMINATE;
-	attempt->tries = 0;
-	attempt->gone_ns = 0;
-	attempt->evicted_ns = now_ns;
+	attempt->step = attempt->plan.n_victims ? EVICTION_EVICT : EVICTION_NOMINATE;
+	attempt->plan.tries = 0;
+	attempt->plan.gone_ns = 0;
+	attempt->plan.evicted_ns = now_ns;
 	return true;
 }
 
 void attempt_begin(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
 {
-	for (; attempt->next_node < attempt->n_nodes; attempt->next_node++)
-		if (begin_on(core, attempt, attempt->nodes[attempt->next_node], now_ns))
+	for (; attempt->nodes.next < attempt->nodes.n; attempt->nodes.next++)
+		if (begin_on(core, attempt, attempt->nodes.names[attempt->nodes.next], now_ns))
 			return;
 	attempt_end(core, attempt, ATTEMPT_REFUSED, "given up: no node is left whose pods may go", now_ns);
 }

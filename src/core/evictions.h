@@ -43,28 +43,34 @@ struct eviction_attempt {
 	int64_t requeue_ns; /* EVICTION_REST: when the pod is requeued next, so that filter considers it again
 			     */
 	int64_t backoff_ns;
-	char *nodes[EVICTION_NODES_MAX]; /* best first */
-	size_t n_nodes, next_node;
+	/* Where victims are searched. */
+	struct {
+		char *names[EVICTION_NODES_MAX]; /* best first */
+		size_t n, next;
+	} nodes;
 	struct table spared; /* uids of pods that the API server did not let go */
-	char gpu[700];	     /* "GPU 1 (GPU-..) of node n" */
-	struct pod_facts *victims;
-	size_t n_victims, next;
-	unsigned tries;	      /* of the request at hand */
-	int64_t evicted_ns;   /* when the last victim had answered */
-	int64_t gone_ns;      /* when all victims were gone, 0 before */
+	/* The GPU that is freed, and the pods that must go. */
+	struct {
+		char gpu[700]; /* "GPU 1 (GPU-..) of node n" */
+		struct pod_facts *victims;
+		size_t n_victims, next;
+		unsigned tries;	    /* of the request at hand */
+		int64_t evicted_ns; /* when the last victim had answered */
+		int64_t gone_ns;    /* when all victims were gone, 0 before */
+	} plan;
 	bool ignore_deleting; /* the victims did not end in time: such pods are not counted on again */
 };
 
 /* The victim of EVICTION_ORDER_EVICT and EVICTION_ORDER_MARK. */
 static inline const struct pod_facts *eviction_victim(const struct eviction_attempt *attempt)
 {
-	return &attempt->victims[attempt->next];
+	return &attempt->plan.victims[attempt->plan.next];
 }
 
 /* The node where victims are asked; NULL: none is left. */
 static inline const char *eviction_node(const struct eviction_attempt *attempt)
 {
-	return attempt->next_node < attempt->n_nodes ? attempt->nodes[attempt->next_node] : NULL;
+	return attempt->nodes.next < attempt->nodes.n ? attempt->nodes.names[attempt->nodes.next] : NULL;
 }
 
 /* What a search for victims came to. */

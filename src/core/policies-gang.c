@@ -171,10 +171,10 @@ static void claim_too(void *userdata, const char *uid)
 	struct taking *taking = userdata;
 	struct policy_pod *pod = policy_book_pod(taking->book, uid);
 
-	if (!taking->left || !pod || pod->policy != taking->policy || !pod->group || pod->claim >= 0)
+	if (!taking->left || !pod || pod->policy != taking->policy || !pod->group || pod->claim.unit >= 0)
 		return;
 	policy_book_claim(taking->book, pod, taking->unit, taking->now_ns);
-	pod->for_gang = true;
+	pod->claim.for_gang = true;
 	taking->left--;
 }
 
@@ -193,6 +193,7 @@ void policies_drop_given_up(struct core *core, struct policy_space *space)
 	struct policy_pod *pod;
 
 	table_for_each (&space->book.pods, cursor, pod)
-		if (pod->claim >= 0 && pod->for_gang && gangs_has_none(&core->gangs, pod->facts.uid))
+		if (pod->claim.unit >= 0 && pod->claim.for_gang &&
+			gangs_has_none(&core->gangs, pod->facts.uid))
 			policy_book_drop_claim(&space->book, pod);
 }

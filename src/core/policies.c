@@ -184,7 +184,7 @@ void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_
 	requeue_list_stop(&core->requeues, pod->facts.uid, REQUEUE_UNIT);
 	snprintf(pod->text, sizeof(pod->text), "%s", decision->text);
 	/* A pod that was bound meanwhile has no claim, and what it lacks it will not get from us. */
-	decision->owes_marks = pod->claim >= 0 && policy_pod_owes_marks(pod, unit);
+	decision->owes_marks = pod->claim.unit >= 0 && policy_pod_owes_marks(pod, unit);
 	core->policies.given++;
 }
 
@@ -311,12 +311,12 @@ int core_policy_confirm(struct core *core, const char *namespace_, const char *u
 	policy_book_settle(&space->book);
 	if (!pod->policy || *pod->facts.node)
 		return 0;
-	if (pod->claim >= 0 && pod->claim_serial != pod->policy->serial)
+	if (pod->claim.unit >= 0 && pod->claim.serial != pod->policy->serial)
 		policy_book_drop_claim(&space->book, pod); /* another version's unit, by other labels */
 	bits = policy_book_units_of(&space->book, pod->policy, node);
-	if (pod->claim >= 0 && (bits & UINT64_C(1) << pod->claim))
+	if (pod->claim.unit >= 0 && (bits & UINT64_C(1) << pod->claim.unit))
 		return 0;
-	unit = pod->claim < 0 && pod->group
+	unit = pod->claim.unit < 0 && pod->group
 		       ? policy_to_confirm(pod, bits & policy_book_open(&space->book, pod, 1))
 		       : -1;
 	if (unit < 0)

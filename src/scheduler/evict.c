@@ -48,7 +48,7 @@ static void on_answered(struct scheduler *scheduler, const struct eviction_repor
 
 	if (report->answer == EVICTION_REFUSED) {
 		snprintf(text, sizeof(text), "pod %s/%s could not be evicted from %s to make room: %s",
-			victim->namespace_, victim->name, attempt->gpu, report->text);
+			victim->namespace_, victim->name, attempt->plan.gpu, report->text);
 		log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
 		tell(attempt, pod, "Warning", "PreemptionBlocked", text);
 	}
@@ -57,7 +57,7 @@ static void on_answered(struct scheduler *scheduler, const struct eviction_repor
 		record_eviction(scheduler, pod, victim, eviction_node(attempt), report->text);
 	if (report->answer == EVICTION_ACCEPTED) {
 		snprintf(text, sizeof(text), "evicted from %s to make room for pod %s/%s of higher priority",
-			attempt->gpu, pod->namespace_, pod->name);
+			attempt->plan.gpu, pod->namespace_, pod->name);
 		tell(attempt, victim, "Normal", "Preempted", text);
 	}
 }
@@ -67,10 +67,11 @@ static void tell_preemptor(const struct eviction_attempt *attempt)
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, 1000);
-	strbuf_addf(&text, "%s is kept for this pod", attempt->gpu);
-	for (size_t i = 0; i < attempt->n_victims; i++)
-		strbuf_addf(&text, "%s %s/%s", i ? "," : "; evicted for it:", attempt->victims[i].namespace_,
-			attempt->victims[i].name);
+	strbuf_addf(&text, "%s is kept for this pod", attempt->plan.gpu);
+	for (size_t i = 0; i < attempt->plan.n_victims; i++)
+		strbuf_addf(&text, "%s %s/%s",
+			i ? "," : "; evicted for it:", attempt->plan.victims[i].namespace_,
+			attempt->plan.victims[i].name);
 	tell(attempt, &attempt->pod, "Normal", "Preempting", strbuf_cstr(&text));
 }
 
@@ -83,15 +84,15 @@ static void on_report(void *userdata, const struct eviction_report *report)
 	switch (report->kind) {
 	case EVICTION_SEARCHED:
 		scheduler->metrics.eviction_searches[report->search]++;
-		record_eviction_search(scheduler, pod, report->n_names, (const char *const *)attempt->nodes,
-			attempt->n_nodes, report->text);
+		record_eviction_search(scheduler, pod, report->n_names,
+			(const char *const *)attempt->nodes.names, attempt->nodes.n, report->text);
 		if (report->search == SEARCH_PROTECTED)
 			tell(attempt, pod, "Warning", "PreemptionBlocked", report->text);
 		break;
 	case EVICTION_CHOSEN:
 		record_eviction_plan(scheduler, pod, report->plan);
 		log_info("pod %s/%s: %zu pods are evicted from %s", pod->namespace_, pod->name,
-			attempt->n_victims, attempt->gpu);
+			attempt->plan.n_victims, attempt->plan.gpu);
 		break;
 	case EVICTION_ANSWERED:
 		on_answered(scheduler, report);
@@ -104,8 +105,8 @@ static void on_report(void *userdata, const struct eviction_report *report)
 		break;
 	case EVICTION_ENDED:
 		if (report->end == ATTEMPT_STUCK || report->end == ATTEMPT_UNUSED)
-			log_warning(
-				"pod %s/%s: %s: %s", pod->namespace_, pod->name, attempt->gpu, report->text);
+			log_warning("pod %s/%s: %s: %s", pod->namespace_, pod->name, attempt->plan.gpu,
+				report->text);
 		scheduler->metrics.eviction_attempts[report->end]++;
 		record_eviction_end(scheduler, pod, eviction_node(attempt), report->text);
 		break;

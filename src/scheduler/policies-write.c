@@ -163,7 +163,7 @@ void policies_reply(struct policies *policies, const struct policy_decision *dec
 {
 	const struct policy_pod *pod = decision->pod;
 	struct policy_write *write = policy_write_new(policies, pod->facts.namespace_, pod->facts.uid);
-	_cleanup_free_ char *text = marks_text(pod, (size_t)pod->claim);
+	_cleanup_free_ char *text = marks_text(pod, (size_t)pod->claim.unit);
 	int r = -ENOMEM;
 
 	if (!write) {

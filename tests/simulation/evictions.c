@@ -23,7 +23,7 @@ static void on_report(void *userdata, const struct eviction_report *report)
 		say(sim, "ration %d: %s for u%d", ration->pair, report->text, pod);
 	if (report->kind == EVICTION_CHOSEN)
 		say(sim, "ration %d: %zu pods are to go from %s for u%d", ration->pair,
-			report->attempt->n_victims, report->attempt->gpu, pod);
+			report->attempt->plan.n_victims, report->attempt->plan.gpu, pod);
 	if (report->kind != EVICTION_ENDED)
 		return;
 	say(sim, "ration %d: the evictions for u%d end: %s", ration->pair, pod, report->text);

@@ -47,7 +47,7 @@ static void on_report(void *userdata, const struct eviction_report *report)
 		break;
 	case EVICTION_CHOSEN:
 		assert_null(ledger_pod(&core.ledger, report->attempt->pod.uid)->nomination);
-		add_report("plan", report->attempt->gpu);
+		add_report("plan", report->attempt->plan.gpu);
 		break;
 	case EVICTION_ANSWERED:
 		add_report(answers[report->answer], eviction_victim(report->attempt)->uid);

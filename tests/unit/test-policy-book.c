@@ -542,9 +542,9 @@ static void a_unit_never_has_more_than_its_maximum_while_only_answers_are_follow
 			pod(f, uid, "app=web\n", "");
 		else if (rand() % 12 == 0)
 			policy_book_delete_pod(&f->book, uid);
-		else if (known->claim >= 0 && rand() % 2)
-			pod(f, uid, "app=web\n", nodes[known->claim]);
-		else if (known->claim >= 0 && rand() % 8 == 0)
+		else if (known->claim.unit >= 0 && rand() % 2)
+			pod(f, uid, "app=web\n", nodes[known->claim.unit]);
+		else if (known->claim.unit >= 0 && rand() % 8 == 0)
 			policy_book_drop_claim(&f->book, known);
 		else if (!*known->facts.node)
 			ask(f, known, (uint64_t)rand() % 8);

@@ -160,7 +160,7 @@ static void say(struct core *core, int64_t now, struct strbuf *out)
 
 	strbuf_addf(out, " freed %llu", (unsigned long long)book->freed);
 	table_for_each (&book->pods, cursor, pod) {
-		strbuf_addf(out, " %s in %d claims %d", pod->facts.uid, pod->unit, pod->claim);
+		strbuf_addf(out, " %s in %d claims %d", pod->facts.uid, pod->unit, pod->claim.unit);
 		for (size_t i = 0; !book->stale && pod->group && i < pod->policy->n_units; i++)
 			strbuf_addf(out, ":%u/%u/%lld", pod->group->use[i].pods,
 				pod->group->use[i].terminating, (long long)pod->group->use[i].milli[0]);

@@ -79,16 +79,17 @@ static void archive_spared(struct archive *archive, struct eviction_attempt *att
 static void archive_victims(struct archive *archive, struct eviction_attempt *attempt)
 {
 	struct archive_place place;
-	size_t n = archive_list(archive, "victims", attempt->n_victims, VICTIMS_MAX, &place);
+	size_t n = archive_list(archive, "victims", attempt->plan.n_victims, VICTIMS_MAX, &place);
 
-	if (archive_reads(archive) && n && !(attempt->victims = calloc(n, sizeof(*attempt->victims)))) {
+	if (archive_reads(archive) && n &&
+		!(attempt->plan.victims = calloc(n, sizeof(*attempt->plan.victims)))) {
 		archive_fail(archive, ENOMEM, "out of memory");
 		n = 0;
 	}
-	attempt->n_victims = n;
+	attempt->plan.n_victims = n;
 	for (size_t i = 0; i < n; i++) {
 		archive_item(archive, i);
-		archive_pod_facts(archive, &attempt->victims[i]);
+		archive_pod_facts(archive, &attempt->plan.victims[i]);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &place);
@@ -104,16 +105,16 @@ static void archive_attempt(struct archive *archive, struct eviction_attempt *at
 	archive_int64(archive, "due", &attempt->due_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "requeue", &attempt->requeue_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "backoff", &attempt->backoff_ns, 0, STATE_TIME_MAX);
-	attempt->n_nodes = archive_names(
-		archive, "nodes", attempt->nodes, attempt->n_nodes, EVICTION_NODES_MAX);
-	archive_size(archive, "nextNode", &attempt->next_node, EVICTION_NODES_MAX);
+	attempt->nodes.n = archive_names(
+		archive, "nodes", attempt->nodes.names, attempt->nodes.n, EVICTION_NODES_MAX);
+	archive_size(archive, "nextNode", &attempt->nodes.next, EVICTION_NODES_MAX);
 	archive_spared(archive, attempt);
-	archive_chars(archive, "gpu", attempt->gpu, sizeof(attempt->gpu));
+	archive_chars(archive, "gpu", attempt->plan.gpu, sizeof(attempt->plan.gpu));
 	archive_victims(archive, attempt);
-	archive_size(archive, "next", &attempt->next, VICTIMS_MAX);
-	archive_uint32(archive, "tries", &attempt->tries, INT32_MAX);
-	archive_int64(archive, "evicted", &attempt->evicted_ns, 0, STATE_TIME_MAX);
-	archive_int64(archive, "gone", &attempt->gone_ns, 0, STATE_TIME_MAX);
+	archive_size(archive, "next", &attempt->plan.next, VICTIMS_MAX);
+	archive_uint32(archive, "tries", &attempt->plan.tries, INT32_MAX);
+	archive_int64(archive, "evicted", &attempt->plan.evicted_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "gone", &attempt->plan.gone_ns, 0, STATE_TIME_MAX);
 	archive_bool(archive, "ignoreDeleting", &attempt->ignore_deleting);
 }
 
@@ -135,12 +136,12 @@ static enum eviction_step step_of(enum eviction_order order)
 
 static void check_attempt(struct archive *archive, const struct eviction_attempt *attempt)
 {
-	bool has_victim = attempt->next < attempt->n_victims;
+	bool has_victim = attempt->plan.next < attempt->plan.n_victims;
 
-	if (attempt->next_node > attempt->n_nodes ||
-		(attempt->step > EVICTION_PLANNED && attempt->next_node == attempt->n_nodes))
+	if (attempt->nodes.next > attempt->nodes.n ||
+		(attempt->step > EVICTION_PLANNED && attempt->nodes.next == attempt->nodes.n))
 		archive_fail(archive, EINVAL, "\"nextNode\" is none of the nodes");
-	if (attempt->next > attempt->n_victims || (attempt->step == EVICTION_MARK && !has_victim) ||
+	if (attempt->plan.next > attempt->plan.n_victims || (attempt->step == EVICTION_MARK && !has_victim) ||
 		(attempt->step == EVICTION_EVICT && attempt->busy && !has_victim))
 		archive_fail(archive, EINVAL, "\"next\" is none of the victims");
 	if (attempt->busy && attempt->step != step_of(attempt->order))

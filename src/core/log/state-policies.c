@@ -78,12 +78,12 @@ static void archive_standing(struct archive *archive, struct pod_image *image)
 	archive_bool(archive, "grouped", &image->grouped);
 	archive_int(archive, "unit", &pod->unit, -1, POLICY_UNITS_MAX - 1);
 	archive_bool(archive, "counts", &pod->counts);
-	archive_int(archive, "claim", &pod->claim, -1, POLICY_UNITS_MAX - 1);
-	archive_uint64(archive, "claimSerial", &pod->claim_serial);
-	archive_bool(archive, "forGang", &pod->for_gang);
-	archive_int(archive, "given", &pod->given, -1, POLICY_UNITS_MAX - 1);
-	archive_int64(archive, "claimBegan", &pod->claim_began_ns, 0, STATE_TIME_MAX);
-	archive_int64(archive, "claimEnds", &pod->claim_ends_ns, 0, STATE_TIME_MAX);
+	archive_int(archive, "claim", &pod->claim.unit, -1, POLICY_UNITS_MAX - 1);
+	archive_uint64(archive, "claimSerial", &pod->claim.serial);
+	archive_bool(archive, "forGang", &pod->claim.for_gang);
+	archive_int(archive, "given", &pod->claim.given, -1, POLICY_UNITS_MAX - 1);
+	archive_int64(archive, "claimBegan", &pod->claim.began_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "claimEnds", &pod->claim.ends_ns, 0, STATE_TIME_MAX);
 }
 
 static void archive_policy_pod(struct archive *archive, struct pod_image *image)
@@ -129,7 +129,7 @@ static int check_policy_pod(const struct core *core, const struct policy_book *b
 		return archive_fail(archive, EINVAL, "a pod without \"facts\"");
 	if (policy_book_pod(book, pod->facts.uid))
 		return archive_fail(archive, EINVAL, "pod %s is there twice", pod->facts.uid);
-	if (pod->claim_serial > last || pod->wait_serial > last)
+	if (pod->claim.serial > last || pod->wait_serial > last)
 		return archive_fail(
 			archive, EINVAL, "pod %s knows a policy later than the last of all", pod->facts.uid);
 	if (pod->round > book->round)

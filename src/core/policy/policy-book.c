@@ -181,7 +181,7 @@ static struct policy_pod *pod_get_or_add(struct policy_book *book, const char *u
 		free(pod);
 		return NULL;
 	}
-	pod->claim = pod->unit = pod->given = -1;
+	pod->claim.unit = pod->unit = pod->claim.given = -1;
 	return pod;
 }
 
@@ -218,7 +218,7 @@ static void take_facts(struct policy_book *book, struct policy_pod *pod, struct 
 	pod->busy = false;
 	if (!*pod->facts.node)
 		return;
-	pod->claim = -1;
+	pod->claim.unit = -1;
 	requeue_list_stop(book->requeues, pod->facts.uid, REQUEUE_UNIT);
 }
 
@@ -321,7 +321,7 @@ static void claim_set(struct policy_book *book, struct policy_pod *pod, int unit
 	struct policy_group *group = pod->group;
 
 	policy_pod_take_out(pod);
-	pod->claim = unit;
+	pod->claim.unit = unit;
 	policy_pod_put_in(book, pod);
 	policy_group_drop_if_empty(book, pod->policy, group);
 }
@@ -339,7 +339,7 @@ void policy_book_ask(struct policy_book *book, struct policy_pod *pod, uint32_t 
 	int64_t now_ns, struct policy_answer *ret_answer)
 {
 	struct policy_question question;
-	int claim = pod->claim;
+	int claim = pod->claim.unit;
 
 	policy_book_settle(book);
 	if (claim >= 0)
@@ -366,17 +366,17 @@ void policy_book_claim(struct policy_book *book, struct policy_pod *pod, size_t 
 {
 	if (*pod->facts.node)
 		return;
-	pod->claim_began_ns = now_ns;
-	pod->claim_ends_ns = now_ns + CLAIM_NS;
-	pod->claim_serial = pod->policy ? pod->policy->serial : 0;
-	pod->for_gang = false;
-	pod->given = (int)unit;
+	pod->claim.began_ns = now_ns;
+	pod->claim.ends_ns = now_ns + CLAIM_NS;
+	pod->claim.serial = pod->policy ? pod->policy->serial : 0;
+	pod->claim.for_gang = false;
+	pod->claim.given = (int)unit;
 	claim_set(book, pod, (int)unit);
 }
 
 void policy_book_drop_claim(struct policy_book *book, struct policy_pod *pod)
 {
-	if (pod->claim < 0)
+	if (pod->claim.unit < 0)
 		return;
 	claim_set(book, pod, -1);
 	book->freed++;
@@ -385,7 +385,7 @@ void policy_book_drop_claim(struct policy_book *book, struct policy_pod *pod)
 /* Its pod was deleted when the question was on its way, or while a LIST was read. */
 static bool is_unseen(const struct policy_pod *pod, int64_t shown_ns)
 {
-	return !pod->round && pod->claim_began_ns <= shown_ns;
+	return !pod->round && pod->claim.began_ns <= shown_ns;
 }
 
 void policy_book_expire(struct policy_book *book, int64_t now_ns, int64_t shown_ns)
@@ -393,9 +393,9 @@ void policy_book_expire(struct policy_book *book, int64_t now_ns, int64_t shown_
 	struct policy_pod *pod;
 
 	table_for_each (&book->pods, cursor, pod) {
-		if (pod->claim >= 0 && (pod->claim_ends_ns <= now_ns || is_unseen(pod, shown_ns)))
+		if (pod->claim.unit >= 0 && (pod->claim.ends_ns <= now_ns || is_unseen(pod, shown_ns)))
 			policy_book_drop_claim(book, pod);
-		if (pod->claim < 0 && !pod->round && pod->forget_ns <= now_ns)
+		if (pod->claim.unit < 0 && !pod->round && pod->forget_ns <= now_ns)
 			pod_remove(book, pod);
 	}
 }

@@ -86,11 +86,14 @@ struct policy_pod {
 	struct policy_group *group;	      /* NULL: it lacks one of matchLabelKeys */
 	int unit;			      /* it is in; -1 */
 	bool counts;			      /* for the limits of this unit */
-	int claim;			      /* the unit that filter gave it, until it is bound; -1 */
-	uint64_t claim_serial;		      /* of the policy that gave it */
-	bool for_gang;			      /* it was claimed when another pod of its gang asked */
-	int given; /* that of its last claim: where nodes belong to several units */
-	int64_t claim_began_ns, claim_ends_ns;
+	/* What filter has promised it. */
+	struct {
+		int unit;	 /* that filter gave it, until it is bound; -1 */
+		uint64_t serial; /* of the policy that gave it */
+		bool for_gang;	 /* it was claimed when another pod of its gang asked */
+		int given;	 /* that of its last claim: where nodes belong to several units */
+		int64_t began_ns, ends_ns;
+	} claim;
 	struct policy_wait wait;
 	uint64_t wait_serial; /* of the policy that it has waited with */
 	uint64_t preempt;     /* bits of units in which others may be preempted for it, by the last answer */

@@ -137,12 +137,13 @@ static int policy_of_pod(const struct policy_book *book, const struct policy_pod
 	const struct policy_node *node;
 
 	if (!*pod->facts.node)
-		return pod->claim;
+		return pod->claim.unit;
 	node = table_get(&book->nodes->by_name, pod->facts.node);
 	if (!node)
 		return -1;
-	if (pod->given >= 0 && pod->given < (int)pod->policy->n_units && is_in(pod, node, (size_t)pod->given))
-		return pod->given;
+	if (pod->claim.given >= 0 && pod->claim.given < (int)pod->policy->n_units &&
+		is_in(pod, node, (size_t)pod->claim.given))
+		return pod->claim.given;
 	for (size_t i = 0; i < pod->policy->n_units; i++)
 		if (is_in(pod, node, i))
 			return (int)i;
@@ -204,7 +205,7 @@ static void begin_anew(struct policy_pod *pod)
 {
 	pod->wait_serial = pod->policy->serial;
 	pod->wait = (struct policy_wait){0};
-	pod->given = -1;
+	pod->claim.given = -1;
 }
 
 void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
@@ -216,14 +217,14 @@ void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
 	pod->unit = -1;
 	pod->counts = false;
 	if (!pod->policy)
-		pod->claim = -1;
+		pod->claim.unit = -1;
 	else if (pod->wait_serial != pod->policy->serial)
 		begin_anew(pod);
 	if (!pod->group)
 		return;
 	pod->group->members++;
-	if (pod->claim >= (int)pod->policy->n_units)
-		pod->claim = -1;
+	if (pod->claim.unit >= (int)pod->policy->n_units)
+		pod->claim.unit = -1;
 	pod->unit = policy_of_pod(book, pod);
 	if (pod->unit < 0)
 		return;
