@@ -281,6 +281,17 @@ static void ledger_follows_a_gpu_by_uuid_when_indices_change(void **state)
 	assert_string_equal(gpu(w, 0)->facts.uuid, "GPU-n-1");
 }
 
+static void ledger_takes_over_a_fact_of_a_gpu_that_wakes_no_pod(void **state)
+{
+	struct world *w = *state;
+	uint64_t generation = w->ledger.generation, mib = w->node.gpus[1].mib + 1;
+
+	w->node.gpus[1].mib = mib;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_int_equal(gpu(w, 1)->facts.mib, mib);
+	assert_int_equal(w->ledger.generation, generation);
+}
+
 static void ledger_counts_pods_of_a_vanished_gpu_as_unplaced(void **state)
 {
 	struct world *w = *state;
@@ -595,6 +606,7 @@ int main(void)
 		ledger_test(ledger_keeps_the_pods_of_a_removed_node),
 		ledger_test(ledger_ignores_the_removal_of_an_earlier_node_of_that_name),
 		ledger_test(ledger_follows_a_gpu_by_uuid_when_indices_change),
+		ledger_test(ledger_takes_over_a_fact_of_a_gpu_that_wakes_no_pod),
 		ledger_test(ledger_counts_pods_of_a_vanished_gpu_as_unplaced),
 		ledger_test(ledger_says_over_when_a_gpu_shrank_below_its_pods),
 		ledger_test(ledger_sums_of_absurd_pods_stop_at_the_top_and_come_down_again),
