@@ -207,4 +207,4 @@ def test_without_the_secret_the_scheduler_serves_and_says_what_is_missing(api, s
 @pytest.mark.parametrize("value", ["", "kube-system", "/x", "kube-system/", "Kube/x", "a/b/c", "-a/b", "a/" + "b" * 64])
 def test_a_service_that_is_none_is_refused(value):
     done = subprocess.run([BUILD / "src/scheduler/ration-scheduler", "--webhook", value], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--webhook is not of the form NAMESPACE/SERVICE" in done.stderr
+    assert done.returncode == 2 and "; must be NAMESPACE/SERVICE" in done.stderr

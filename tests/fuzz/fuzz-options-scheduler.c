@@ -1,9 +1,8 @@
-/* The command line of ration-scheduler: its words, one on each line. main() is there, and is not called. */
-#define main scheduler_main
-int scheduler_main(int argc, char **argv);
-#include "scheduler/main.c"
-
+/* The command line of ration-scheduler: its words, one on each line. */
 #include "fuzz.h"
+
+#include "scheduler/lease.h"
+#include "scheduler/options.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"\n", "--", "=", "--help", "--version", "--kubeconfig", "--context",
@@ -20,16 +19,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void check(int argc, char **argv)
 {
-	struct options options = {.gang_timeout = 1};
-	int r = options_parse(argc, argv, &options);
+	struct scheduler_options options;
+	int r = scheduler_options_parse(argc, argv, &options);
 
 	MUST(r == -1 || r == 0 || r == 2);
 	if (r >= 0)
 		return;
 	MUST(options.best_nodes <= 100000 && options.max_pods_per_gpu <= 1000);
-	MUST(options.gang_timeout >= 1 && options.gang_timeout <= SECONDS_MAX);
-	MUST(options.gang_keep_after <= SECONDS_MAX && (unsigned)options.log_level <= LOG_LEVEL_DEBUG);
-	MUST(!options.scheduler_lease || ledger_lease_is_valid_identity(options.scheduler_lease));
+	MUST(options.gang_timeout >= 1 && options.gang_timeout <= 86400);
+	MUST(options.gang_keep_after <= 86400 && (unsigned)options.log_level <= LOG_LEVEL_DEBUG);
+	MUST(!options.metrics.text[0] || strchr(options.metrics.text, '.'));
+	MUST(ledger_lease_is_valid_identity(options.scheduler_lease));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -45,7 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rest = text = fuzz_text(data, size);
 	while (argc <= WORDS_MAX && (word = strsep(&rest, "\n")))
 		argv[argc++] = word;
-	optind = 0;
 	stdout = stderr = nowhere;
 	check(argc, argv);
 	stdout = out;

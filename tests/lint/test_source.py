@@ -172,7 +172,7 @@ def test_every_program_has_man_page_and_completion():
 
 # Sources of a program, its man pages, its completions.
 DESCRIBED = {
-    "src/scheduler/main.c": (["ration-scheduler.8"], ["ration-scheduler.bash"]),
+    "src/scheduler/*.c": (["ration-scheduler.8"], ["ration-scheduler.bash"]),
     "src/agent/*.c": (["ration-agent.8"], ["ration-agent.bash"]),
     "src/cli/inspect-command.c": (["kubectl-inspect-cgpu.1"], ["kubectl_complete-inspect-cgpu"]),
     "src/cli/*-command.c": (["ration.1", "ration-set.1", "ration-top.1", "ration-cordon.1", "kubectl-inspect-cgpu.1"],
@@ -185,7 +185,7 @@ DESCRIBED = {
 @pytest.mark.parametrize("sources", DESCRIBED)
 def test_every_option_is_in_the_man_page_and_the_completion(sources):
     text = "\n".join(p.read_text() for p in ROOT.glob(sources))
-    options = {f"--{name}" for name in re.findall(r'\{"([a-z][a-z-]+)", (?:no|required|optional)_argument', text)}
+    options = {f"--{name}" for name in re.findall(r'\{"([a-z][a-z-]+)", (?:(?:no|required|optional)_argument|(?:0|\'\w\'), (?:NULL|"[^"]+"),\s*TO\()', text)}
     pages, completions = DESCRIBED[sources]
     assert options
     texts = {"the man page": "\n".join((ROOT / f"docs/man/{page}.scd").read_text() for page in pages),
