@@ -16,7 +16,7 @@
 struct door {
 	struct agent *agent;
 	const char *what;
-	const struct listen_address *address;
+	const struct option_address *address;
 	http_handler_fn handler;
 	struct http_server *server;
 	struct loop_timer *timer;
@@ -40,7 +40,7 @@ static void door_listen(void *userdata)
 	loop_timer_set(door->timer, RETRY_NS);
 }
 
-int door_new(struct agent *agent, const char *what, const struct listen_address *address,
+int door_new(struct agent *agent, const char *what, const struct option_address *address,
 	http_handler_fn handler, struct door **ret_door)
 {
 	struct door *door = calloc(1, sizeof(*door));

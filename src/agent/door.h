@@ -6,10 +6,10 @@
 
 struct agent;
 struct door;
-struct listen_address;
+struct option_address;
 
 /* door_new() - what: its name in the log. No address: nothing listens. The handler's userdata is the agent.
  */
-int door_new(struct agent *agent, const char *what, const struct listen_address *address,
+int door_new(struct agent *agent, const char *what, const struct option_address *address,
 	http_handler_fn handler, struct door **ret_door);
 void door_free(struct door *door); /* accepts NULL */

@@ -1,4 +1,4 @@
-/* options.h - the command line.
+/* options.h - the command line of ration-agent.
  */
 #pragma once
 
@@ -8,18 +8,12 @@
 #include "agent/delivery/unknown.h"
 #include "agent/looks/watchdog.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "model/shares.h"
 
-struct error;
-
-struct listen_address {
-	char text[64]; /* IPv4; "": none */
-	uint16_t port;
-};
-
 struct options {
-	const char *node_name;
-	const char *driver_root;      /* as we see it */
+	const char *node_name;	      /* NULL only with uninstall */
+	const char *driver_root;      /* as the agent sees it */
 	const char *host_driver_root; /* as the container runtime sees it */
 	const char *plugin_dir;
 	const char *pod_resources_socket;
@@ -32,8 +26,8 @@ struct options {
 	enum on_bypass on_bypass;
 	enum unknown_functions unknown_functions;
 	const char *kubeconfig; /* NULL: see kube_config_load() */
-	struct listen_address metrics, probes;
-	uint32_t unit_mib;
+	struct option_address metrics, probes;
+	int unit_mib;
 	enum share_policy policy; /* where neither node nor cluster says another */
 	bool allow_disable;	  /* CGPU_DISABLE is honoured */
 	bool no_fault_lists;	  /* the ConfigMaps that declare GPUs faulty are not read */
@@ -41,6 +35,8 @@ struct options {
 	enum log_level log_level;
 };
 
-/* options_parse() - 1: run; 0: everything asked for was printed (--help, --version); -EINVAL with a sentence.
- * The strings are argv's, the environment's, or constants. */
-int options_parse(int argc, char **argv, struct options *ret_options, struct error *err);
+extern const struct option_table agent_option_table;
+
+/* agent_options_parse() - returns -1 to go on, or the status to end with, as options_parse(). The strings are
+ * argv's, the environment's, or constants. */
+int agent_options_parse(int argc, char **argv, struct options *ret_options);

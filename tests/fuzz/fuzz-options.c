@@ -5,7 +5,6 @@
 #include <getopt.h>
 
 #include "agent/options.h"
-#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/doctor/machine.h"
 #include "fuzz-options.h"
@@ -42,11 +41,10 @@ int __wrap_isatty(int fd)
 static void agent(int argc, char **argv)
 {
 	struct options options = {.node_name = "untouched"};
-	struct error err = {""};
-	int r = options_parse(argc, argv, &options, &err);
+	int r = agent_options_parse(argc, argv, &options);
 
-	MUST(r == 1 || r == 0 || (r < 0 && err.text[0]));
-	if (r != 1) {
+	MUST(r == -1 || r == 0 || r == 2);
+	if (r >= 0) {
 		MUST(strcmp(options.node_name, "untouched") == 0);
 		return;
 	}
