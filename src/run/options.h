@@ -1,14 +1,16 @@
-/* options.h - the arguments of `ration run`. */
+/* options.h - the command lines of `ration run` and `ration ps`.
+ */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/options.h"
 #include "run/division.h"
 #include "run/layer.h"
 
 struct run_options {
 	const char *mem;
-	const char *gpus; /* "0,2", or UUIDs; NULL: the first GPU */
+	const char *gpus; /* "0,2", or UUIDs */
 	const char *driver;
 	struct division_wish power;
 	enum layer layer; /* LAYER_INVALID: the strongest */
@@ -16,5 +18,11 @@ struct run_options {
 	char **program; /* with arguments, ended by NULL */
 };
 
-/* options_parse() - -1 to go on, or the status to end with: help was printed, or what is wrong. */
-int options_parse(int argc, char **argv, struct run_options *ret_options);
+/* What no option says. */
+#define RUN_OPTIONS_INIT                                                                                     \
+	{                                                                                                    \
+		.layer = LAYER_INVALID, .power = {.policy = -1 }                                             \
+	}
+
+extern const struct option_table run_option_table; /* of struct run_options */
+extern const struct option_table ps_option_table;  /* without any members */

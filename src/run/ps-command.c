@@ -1,5 +1,4 @@
 /* ration ps: who runs under which grant. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdbool.h>
@@ -11,16 +10,10 @@
 #include "base/strbuf.h"
 #include "model/shares.h"
 #include "run/commands.h"
+#include "run/options.h"
 #include "run/registry.h"
 
 #define MIB (UINT64_C(1) << 20)
-
-static const char usage[] =
-	"Usage: ration ps\n"
-	"\n"
-	"List the runs of this machine: granted and used memory, and computing power, of each card.\n"
-	"\n"
-	"  -h, --help  this text\n";
 
 struct table {
 	bool head_printed;
@@ -91,16 +84,7 @@ static int list_runs(void)
 
 int ps_command(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	int c;
+	int r = options_parse(&ps_option_table, argc, argv, NULL);
 
-	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
-		fputs(usage, c == 'h' ? stdout : stderr);
-		return c == 'h' ? EXIT_SUCCESS : 2;
-	}
-	if (optind < argc) {
-		fputs(usage, stderr);
-		return 2;
-	}
-	return list_runs();
+	return r >= 0 ? r : list_runs();
 }

@@ -162,7 +162,7 @@ static int gpu_grant(struct run *run, const char *name, struct error *err)
 
 static int gpus_grant(struct run *run, struct error *err)
 {
-	_cleanup_free_ char *copy = strdup(run->options.gpus ? run->options.gpus : "0");
+	_cleanup_free_ char *copy = strdup(run->options.gpus);
 	char *rest = copy, *name;
 	int r = 0;
 
@@ -314,7 +314,8 @@ int run_command(int argc, char **argv)
 
 	if (!run)
 		return RUN_EXIT_FAILURE;
-	r = options_parse(argc, argv, &run->options);
+	run->options = (struct run_options)RUN_OPTIONS_INIT;
+	r = options_parse(&run_option_table, argc, argv, &run->options);
 	if (r >= 0)
 		return r;
 	name_program(run);

@@ -7,9 +7,10 @@
 #include "agent/options.h"
 #include "cli/commands.h"
 #include "cli/doctor/machine.h"
-#include "fuzz-options.h"
 #include "kubectl-of-input.h"
 #include "model/shares.h"
+#include "run/commands.h"
+#include "run/options.h"
 
 const unsigned int fuzz_rounds = 10000;
 const char *const fuzz_words[] = {"\n", "--", "-", "=", "--help", "-h", "--version", "--mem", "2GiB", "25%",
@@ -55,6 +56,19 @@ static void agent(int argc, char **argv)
 	MUST(options.state_dir && options.cdi_dir && options.host_driver_root);
 }
 
+static void ration_run(int argc, char **argv)
+{
+	struct run_options options = RUN_OPTIONS_INIT;
+	int r = options_parse(&run_option_table, argc, argv, &options);
+
+	MUST(r == -1 || r == EXIT_SUCCESS || r == RUN_EXIT_FAILURE);
+	if (r != -1)
+		return;
+	MUST(options.mem && options.program[0]);
+	MUST(options.power.percent <= 100 && options.power.weight <= SHARE_WEIGHT_MAX);
+	MUST(options.power.policy >= -1 && options.power.policy < SHARE_POLICY_MAX);
+}
+
 static int inspect(int argc, char **argv)
 {
 	return inspect_command(argc, argv, "ration", "ration inspect");
@@ -81,7 +95,7 @@ static void run(char letter, int argc, char **argv)
 	if (letter == 'a')
 		agent(argc, argv);
 	else if (letter == 'r')
-		fuzz_run_options(argc, argv);
+		ration_run(argc, argv);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
