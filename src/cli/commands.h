@@ -1,11 +1,11 @@
 /* commands.h - the subcommands of `ration`, one file each. Each returns the exit status of the program: 0, 1
- * for a failure, 2 for wrong arguments; messages go to stderr with the program's name in front. */
+ * for a failure, 2 for wrong arguments (base/options.h); messages go to stderr with the program's name in
+ * front. */
 #pragma once
 
-#define EXIT_USAGE 2
-
-/* inspect_command() - argv[0] is not read; invocation is how a person types it, for the help. */
-int inspect_command(int argc, char **argv, const char *program, const char *invocation);
+/* inspect_command() - argv[0] is not read; program is put before messages. */
+struct option_table;
+int inspect_command(int argc, char **argv, const struct option_table *table, const char *program);
 
 int why_command(int argc, char **argv);
 int cordon_command(int argc, char **argv); /* argv[0]: cordon or uncordon */

@@ -29,14 +29,6 @@ void warn(const char *program, const char *text)
 	tell(program, "warning: ", text);
 }
 
-int complain_usage(const char *usage, const char *problem)
-{
-	if (problem)
-		complain("ration", problem);
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
 int complain_end(int r, const struct error *err)
 {
 	if (r >= 0)

@@ -8,10 +8,6 @@ struct error;
 void complain(const char *program, const char *text);
 void warn(const char *program, const char *text);
 
-/* complain_usage() - of a subcommand of ration: the problem, if there is one to tell, and how it is used.
- * Returns EXIT_USAGE. */
-int complain_usage(const char *usage, const char *problem);
-
 /* complain_end() - how a subcommand of ration ends that returned r: says why it failed if it did, and returns
  * the exit status. */
 int complain_end(int r, const struct error *err);

@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,132 +11,42 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/complain.h"
 #include "cli/cordon-list.h"
 #include "cli/inspect-read.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/options.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
 
-#define TIMEOUT_DEFAULT_S 10
 #define LOOK_US 300000
-#define REASON_MAX 140
 #define PODS_TOLD_MAX 20
 
 struct options {
-	struct kubectl kubectl;
+	struct cordon_options given;
 	struct cordon_change change;
-	const char *gpu;
-	uint32_t timeout_s;
 };
-
-static const struct option own_options[] = {
-	{"reason", required_argument, NULL, 'r'},
-	{"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},
-};
-
-static const char usage_cordon[] =
-	"Usage: ration cordon NODE GPU [--reason TEXT] [--timeout SECONDS] [FLAG...]\n"
-	"\n"
-	"No new pods on this GPU of the node, because it is faulty; pods that run there go on.\n"
-	"\n"
-	"  GPU                the index that kubectl inspect cgpu shows, or the UUID\n"
-	"      --reason TEXT  for whoever asks why (kubectl inspect cgpu -o wide, ration why)\n";
-static const char usage_uncordon[] =
-	"Usage: ration uncordon NODE GPU [--timeout SECONDS] [FLAG...]\n"
-	"\n"
-	"Pods on this GPU of the node again, after ration cordon.\n"
-	"\n"
-	"  GPU                the index that kubectl inspect cgpu shows, or the UUID\n";
-static const char usage_both[] =
-	"      --timeout SECONDS\n"
-	"                     wait so long until the node's agent has taken it up (default 10)\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"It is written into the ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_UNHEALTHY_PREFIX
-	"NODE, through kubectl (or the program that\n"
-	"$KUBECTL names). Needed rights: get on the node, list on pods; in " NAMESPACE_SYSTEM
-	" get, create and update on\n"
-	"configmaps. $KUBECONFIG and kubectl's global flags are honoured.\n";
-
-static void print_usage(const struct options *options, FILE *to)
-{
-	fputs(options->change.uncordon ? usage_uncordon : usage_cordon, to);
-	fputs(usage_both, to);
-}
-
-static int usage_error(const struct options *options, const char *text)
-{
-	if (text)
-		complain("ration", text);
-	print_usage(options, stderr);
-	return EXIT_USAGE;
-}
-
-static int reason_take(struct options *options, const char *text)
-{
-	if (options->change.uncordon)
-		return usage_error(options, "--reason is for ration cordon");
-	if (!*text || strlen(text) > REASON_MAX)
-		return usage_error(options, "--reason is a text of 1 to 140 bytes");
-	for (const char *p = text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return usage_error(options, "--reason is one line without control characters");
-	fault_reason_copy(options->change.fault.reason, text);
-	return -1;
-}
 
 /* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, void *userdata)
+static int parse(int argc, char **argv, struct options *options)
 {
-	struct options *options = userdata;
-
-	switch (c) {
-	case 'r':
-		return reason_take(options, optarg);
-	case 't':
-		return parse_u32(optarg, 3600, &options->timeout_s) < 0
-			       ? usage_error(options, "--timeout is not a number of seconds from 0 to 3600")
-			       : -1;
-	case 'h':
-		print_usage(options, stdout);
-		return EXIT_SUCCESS;
-	case '?':
-		return usage_error(options, NULL);
-	}
-	return -1;
-}
-
-static int arguments_take(int argc, char **argv, struct options *options)
-{
-	if (argc != 2)
-		return usage_error(options,
-			argc < 2 ? "which GPU of which node? NODE GPU" : "more than one GPU is named");
-	options->change.node = strncmp(argv[0], "node/", 5) == 0 ? argv[0] + 5 : argv[0];
-	options->gpu = argv[1];
-	if (!object_name_is_valid(options->change.node))
-		return usage_error(options, "this is not the name of a node");
-	if (fault_parse_gpu(options->gpu, &options->change.fault) < 0)
-		return usage_error(options, "a GPU is named by its index or its UUID");
-	return -1;
-}
-
-static int options_parse(int argc, char **argv, struct options *options)
-{
-	const struct kubectl_options own = {.own = own_options,
-		.n_own = ARRAY_SIZE(own_options),
-		.letters = "h",
-		.take = option_take,
-		.userdata = options};
-	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
+	const struct option_table *table = options->change.uncordon ? &uncordon_option_table
+								    : &cordon_option_table;
+	const struct cordon_options *given = &options->given;
+	int r = options_parse(table, argc, argv, &options->given);
 
 	if (r >= 0)
 		return r;
-	return arguments_take(argc - optind, argv + optind, options);
+	options->change.node = given->node;
+	if (given->reason)
+		fault_reason_copy(options->change.fault.reason, given->reason);
+	return fault_parse_gpu(given->gpu, &options->change.fault) == 0
+		       ? -1
+		       : options_refuse(table,
+				 "GPU: invalid value \"%.80s\"; must be the index or the UUID of a GPU",
+				 given->gpu);
 }
 
 /* ---- the node as it is ----------------------------------------------------------------------------------
@@ -172,7 +81,7 @@ static int no_such_gpu(const struct options *options, const struct inspect_node 
 	for (size_t i = 0; i < node->n_gpus; i++)
 		strbuf_addf(&text, "%s%d (%s)", i ? ", " : "", node->gpus[i].column, node->gpus[i].uuid);
 	return error_set(err, ENOENT, "node %s has no GPU %s: it has %.350s", options->change.node,
-		options->gpu, strbuf_cstr(&text));
+		options->given.gpu, strbuf_cstr(&text));
 }
 
 static int look(const struct options *options, struct inspect *ret_inspect, struct error *err)
@@ -180,7 +89,7 @@ static int look(const struct options *options, struct inspect *ret_inspect, stru
 	struct warnings warnings = {0};
 
 	inspect_release(ret_inspect);
-	return inspect_fetch(ret_inspect, &options->kubectl, options->change.node, &warnings, err);
+	return inspect_fetch(ret_inspect, &options->given.kubectl, options->change.node, &warnings, err);
 }
 
 /* Does the GPU stand as the list says now? Where it is sick anyhow the list makes no difference to see. */
@@ -197,18 +106,18 @@ static bool is_taken_up(const struct options *options, const struct inspect_gpu 
 
 static int await(const struct options *options, struct inspect *inspect, struct error *err)
 {
-	int64_t give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
+	int64_t give_up_ns = monotonic_ns() + options->given.timeout_s * NS_PER_S;
 
 	for (;;) {
 		int r = look(options, inspect, err);
 
-		if (r < 0 || !options->timeout_s ||
+		if (r < 0 || !options->given.timeout_s ||
 			is_taken_up(options, gpu_of(node_of(inspect), &options->change.fault)))
 			return r;
 		if (monotonic_ns() >= give_up_ns)
 			return error_set(err, ETIMEDOUT,
 				"it is written down, but the agent of node %s has not taken it up within %u s: is the DaemonSet gpushare-device-plugin-ds there, and its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
-				options->change.node, options->timeout_s, options->change.node);
+				options->change.node, options->given.timeout_s, options->change.node);
 		usleep(LOOK_US);
 	}
 }
@@ -246,11 +155,11 @@ static void tell(const struct options *options, const struct inspect *inspect, b
 	const char *name = options->change.node;
 
 	if (!gpu) {
-		printf("GPU %s of node %s %s cordoned; the node does not show it.\n", options->gpu, name,
-			changed ? "is no more" : "was not");
+		printf("GPU %s of node %s %s cordoned; the node does not show it.\n", options->given.gpu,
+			name, changed ? "is no more" : "was not");
 		return;
 	}
-	if (changed && !options->timeout_s) {
+	if (changed && !options->given.timeout_s) {
 		printf("GPU %d (%s) of node %s: written down, and so from when the node's agent has read it.\n",
 			gpu->column, gpu->uuid, name);
 		return;
@@ -290,7 +199,7 @@ static int run(struct options *options, struct error *err)
 		options->change.fault.index = gpu->column;
 		memcpy(options->change.fault.uuid, gpu->uuid, sizeof(gpu->uuid));
 	}
-	r = cordon_list_change(&options->kubectl, &options->change, &changed, err);
+	r = cordon_list_change(&options->given.kubectl, &options->change, &changed, err);
 	options->change.gpus = NULL;
 	if (r == 0 && gpu)
 		r = await(options, &inspect, err);
@@ -302,15 +211,15 @@ static int run(struct options *options, struct error *err)
 
 int cordon_command(int argc, char **argv)
 {
-	struct options options = {.timeout_s = TIMEOUT_DEFAULT_S,
+	struct options options = {
 		.change = {.uncordon = strcmp(argv[0], "uncordon") == 0, .fault = {.index = -1}}};
 	struct error err = {""};
 	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(argc, argv, &options);
+	kubectl_init(&options.given.kubectl);
+	r = parse(argc, argv, &options);
 	if (r < 0)
 		r = complain_end(run(&options, &err), &err);
-	kubectl_release(&options.kubectl);
+	kubectl_release(&options.given.kubectl);
 	return r;
 }

@@ -1,7 +1,6 @@
 /* ration history: the recorded history of the scheduler that leads. ration replay: that history again,
  * offline. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,27 +14,11 @@
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/leader.h"
+#include "cli/options.h"
 #include "cli/replay.h"
 
 #define HISTORY_MAX (256u << 20)
 #define LINE_MAX_BYTES (16u << 20)
-
-static const struct option own_options[] = {{"help", no_argument, NULL, 'h'}};
-
-static const char history_usage[] =
-	"Usage: ration history [FLAG...] > FILE\n"
-	"\n"
-	"Write what the scheduler that leads has recorded, for `ration replay FILE`: its state at the beginning, the\n"
-	"events since then (3 to 6 MiB of them), what it decided, and its state now. It has names, uids, numbers and\n"
-	"labels of nodes, cards and pods that ask for a GPU, nothing else of them. FLAGs and needed rights are those\n"
-	"of `ration why`.\n";
-
-static const char replay_usage[] =
-	"Usage: ration replay FILE\n"
-	"\n"
-	"Feed a history that `ration history` has written into this version's scheduler, make each decision anew,\n"
-	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
-	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
 
 static int fetch(const struct kubectl *kubectl, struct error *err)
 {
@@ -57,19 +40,15 @@ static int fetch(const struct kubectl *kubectl, struct error *err)
 
 int history_command(int argc, char **argv)
 {
-	const struct kubectl_options own = {
-		.own = own_options, .n_own = ARRAY_SIZE(own_options), .letters = "h", .usage = history_usage};
-	struct kubectl kubectl;
+	struct history_options options = {0};
 	struct error err = {""};
 	int r;
 
-	kubectl_init(&kubectl);
-	r = kubectl_parse_options(&kubectl, &own, argc, argv);
-	if (r < 0 && optind < argc)
-		r = complain_usage(history_usage, NULL);
+	kubectl_init(&options.kubectl);
+	r = options_parse(&history_option_table, argc, argv, &options);
 	if (r < 0)
-		r = complain_end(fetch(&kubectl, &err), &err);
-	kubectl_release(&kubectl);
+		r = complain_end(fetch(&options.kubectl, &err), &err);
+	kubectl_release(&options.kubectl);
 	return r;
 }
 
@@ -128,15 +107,14 @@ int replay_command(int argc, char **argv)
 	_cleanup_history_replay_ struct history_replay history;
 	_cleanup_fclose_ FILE *file = NULL;
 	struct error err = {""};
-	const char *path = argc == 2 ? argv[1] : "";
-	int r = history_replay_init(&history);
+	struct replay_options options = {0};
+	const char *path;
+	int r = history_replay_init(&history),
+	    status = options_parse(&replay_option_table, argc, argv, &options);
 
-	if (strcmp(path, "--help") == 0 || strcmp(path, "-h") == 0) {
-		fputs(replay_usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (!*path || (path[0] == '-' && path[1]))
-		return complain_usage(replay_usage, NULL);
+	if (status >= 0)
+		return status;
+	path = options.file;
 	file = r == 0 ? fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re") : NULL;
 	r = file ? replay_file(file, &history, &err) : error_set(&err, errno, "%s", strerror(errno));
 	if (r == 0) {

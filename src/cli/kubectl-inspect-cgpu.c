@@ -1,7 +1,8 @@
 /* kubectl-inspect-cgpu - `kubectl inspect cgpu`: how much GPU memory is promised to whom. */
 #include "cli/commands.h"
+#include "cli/options.h"
 
 int main(int argc, char **argv)
 {
-	return inspect_command(argc, argv, "kubectl-inspect-cgpu", "kubectl inspect cgpu");
+	return inspect_command(argc, argv, &cgpu_option_table, "kubectl-inspect-cgpu");
 }

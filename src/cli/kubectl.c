@@ -19,7 +19,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/complain.h"
 
 void kubectl_init(struct kubectl *kubectl)
 {
@@ -30,99 +29,12 @@ void kubectl_init(struct kubectl *kubectl)
 
 void kubectl_release(struct kubectl *kubectl)
 {
-	for (size_t i = 0; i < kubectl->n_flags; i++)
-		free(kubectl->flags[i]);
-	free(kubectl->flags);
-	kubectl->flags = NULL;
-	kubectl->n_flags = 0;
-}
-
-/* Value NULL for a flag without one. -ENOMEM. */
-static int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value)
-{
-	char **grown = reallocarray(kubectl->flags, kubectl->n_flags + 1, sizeof(char *));
-	char *flag;
-
-	if (!grown)
-		return -ENOMEM;
-	kubectl->flags = grown;
-	if (asprintf(&flag, "--%s%s%s", name, value ? "=" : "", value ? value : "") < 0)
-		return -ENOMEM;
-	kubectl->flags[kubectl->n_flags++] = flag;
-	return 0;
+	option_words_release(&kubectl->flags);
 }
 
 #define CHUNK (64 * 1024)
 #define SAID_MAX (16u << 10)
 #define ERRORS_MAX (64u << 10)
-#define OPTION_FIRST 1000
-
-/* kubectl 1.36, `kubectl options`. */
-static const struct option global_options[] = {
-	{"kubeconfig", required_argument, NULL, OPTION_FIRST},
-	{"context", required_argument, NULL, OPTION_FIRST + 1},
-	{"cluster", required_argument, NULL, OPTION_FIRST + 2},
-	{"user", required_argument, NULL, OPTION_FIRST + 3},
-	{"server", required_argument, NULL, OPTION_FIRST + 4},
-	{"token", required_argument, NULL, OPTION_FIRST + 5},
-	{"as", required_argument, NULL, OPTION_FIRST + 6},
-	{"as-group", required_argument, NULL, OPTION_FIRST + 7},
-	{"as-uid", required_argument, NULL, OPTION_FIRST + 8},
-	{"certificate-authority", required_argument, NULL, OPTION_FIRST + 9},
-	{"client-certificate", required_argument, NULL, OPTION_FIRST + 10},
-	{"client-key", required_argument, NULL, OPTION_FIRST + 11},
-	{"tls-server-name", required_argument, NULL, OPTION_FIRST + 12},
-	{"request-timeout", required_argument, NULL, OPTION_FIRST + 13},
-	{"cache-dir", required_argument, NULL, OPTION_FIRST + 14},
-	{"insecure-skip-tls-verify", no_argument, NULL, OPTION_FIRST + 15},
-	{NULL, 0, NULL, 0},
-};
-
-static bool is_global(int c)
-{
-	return c == 's' || (c >= OPTION_FIRST && c < OPTION_FIRST + (int)ARRAY_SIZE(global_options) - 1);
-}
-
-static int take_global(struct kubectl *kubectl, int c, const char *value)
-{
-	const char *name = c == 's' ? "server" : global_options[c - OPTION_FIRST].name;
-
-	if (kubectl_add_flag(kubectl, name, value) == 0)
-		return -1;
-	complain("ration", "out of memory");
-	return EXIT_FAILURE;
-}
-
-static int take(struct kubectl *kubectl, const struct kubectl_options *options, int c, const char *value)
-{
-	if (is_global(c))
-		return take_global(kubectl, c, value);
-	if (options->usage && c == '?')
-		return complain_usage(options->usage, NULL);
-	if (options->usage && c == 'h') {
-		fputs(options->usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	return options->take(c, options->userdata);
-}
-
-int kubectl_parse_options(
-	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv)
-{
-	_cleanup_free_ struct option *all = calloc(options->n_own + ARRAY_SIZE(global_options), sizeof(*all));
-	_cleanup_free_ char *letters = NULL;
-	int c, r = -1;
-
-	if (!all || asprintf(&letters, "%ss:", options->letters) < 0) {
-		complain("ration", "out of memory");
-		return EXIT_FAILURE;
-	}
-	memcpy(all, options->own, options->n_own * sizeof(*all));
-	memcpy(all + options->n_own, global_options, sizeof(global_options));
-	while (r < 0 && (c = getopt_long(argc, argv, letters, all, NULL)) != -1)
-		r = take(kubectl, options, c, optarg);
-	return r;
-}
 
 static int wait_for(pid_t pid, int *ret_status)
 {
@@ -139,12 +51,12 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 
 	while (args[n_args])
 		n_args++;
-	argv = calloc(kubectl->n_flags + n_args + 2, sizeof(char *));
+	argv = calloc(kubectl->flags.n + n_args + 2, sizeof(char *));
 	if (!argv)
 		return NULL;
 	argv[n++] = (char *)kubectl->program;
-	for (size_t i = 0; i < kubectl->n_flags; i++)
-		argv[n++] = kubectl->flags[i];
+	for (size_t i = 0; i < kubectl->flags.n; i++)
+		argv[n++] = kubectl->flags.words[i];
 	for (size_t i = 0; i < n_args; i++)
 		argv[n++] = (char *)args[i];
 	return argv;
@@ -364,9 +276,9 @@ static const char *flag_value(const struct kubectl *kubectl, const char *name)
 {
 	size_t len = strlen(name);
 
-	for (size_t i = 0; i < kubectl->n_flags; i++)
-		if (strncmp(kubectl->flags[i], name, len) == 0 && kubectl->flags[i][len] == '=')
-			return kubectl->flags[i] + len + 1;
+	for (size_t i = 0; i < kubectl->flags.n; i++)
+		if (strncmp(kubectl->flags.words[i], name, len) == 0 && kubectl->flags.words[i][len] == '=')
+			return kubectl->flags.words[i] + len + 1;
 	return NULL;
 }
 

@@ -2,41 +2,22 @@
  */
 #pragma once
 
-#include <getopt.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "base/options.h"
 
 struct error;
 struct strbuf;
 
 struct kubectl {
-	const char *program; /* looked up on PATH when it has no slash */
-	char **flags;	     /* global flags to pass on, "--name=value" */
-	size_t n_flags;
+	const char *program;	   /* looked up on PATH when it has no slash */
+	struct option_words flags; /* global flags to pass on, "--name=value" */
 };
 
-/* kubectl_init() - the program that $KUBECTL names, or "kubectl". */
+/* kubectl_init() - the program that $KUBECTL names, or "kubectl"; no flags. */
 void kubectl_init(struct kubectl *kubectl);
 void kubectl_release(struct kubectl *kubectl);
-
-/* What a command has of its own beside kubectl's global flags, which take 's' and the numbers from 1000 on.
- */
-struct kubectl_options {
-	const struct option *own; /* without the end that getopt_long() wants */
-	size_t n_own;
-	const char *letters; /* for getopt_long() */
-	const char *usage;   /* of a subcommand of ration: answers 'h' and '?'. NULL: take() does */
-	/* take() - what getopt_long() found; the value is in optarg. Returns -1 to go on, or the status to
-	 * end with. */
-	int (*take)(int c, void *userdata);
-	void *userdata;
-};
-
-/* kubectl_parse_options() - reads a command's options and those of kubectl that say which cluster and as
- * whom, which it keeps to be passed on. Afterwards optind is that of the first argument that is no option.
- * Returns -1 to go on, or the status to end with. */
-int kubectl_parse_options(
-	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv);
 
 /* A kubectl whose configuration cannot be used, or leads to no API server, is a negative errno with a
  * sentence about that, of all that follow.

@@ -23,16 +23,6 @@ bool pod_name_is_valid(const char *text)
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len;
 }
 
-const char *pod_argument(int argc, char **argv, const char **ret_name)
-{
-	if (argc == 0)
-		return "which pod?";
-	if (argc > 1)
-		return "more than one pod is named";
-	*ret_name = strncmp(argv[0], "pod/", 4) == 0 ? argv[0] + 4 : argv[0];
-	return pod_name_is_valid(*ret_name) ? NULL : "this is not the name of a pod";
-}
-
 /* The namespace that was named, or the current one of the user's kubectl (named is NULL), into an empty
  * buffer. */
 static int pod_find_namespace(

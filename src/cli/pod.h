@@ -14,10 +14,6 @@ struct strbuf;
 /* pod_name_is_valid() - of a pod, a namespace or a node: it becomes part of an address. */
 bool pod_name_is_valid(const char *text);
 
-/* pod_argument() - the one argument that a command about a pod has, "NAME" or "pod/NAME", into *ret_name.
- * NULL, or what is wrong. */
-const char *pod_argument(int argc, char **argv, const char **ret_name);
-
 /* pod_fetch_named() - pod_fetch() in the namespace that was named (NULL: the current one). */
 int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct error *err);

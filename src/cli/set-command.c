@@ -1,7 +1,6 @@
 /* ration set POD --mem N: asks for another size by an annotation on the pod, and waits for the scheduler's
  * answer. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +12,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/options.h"
 #include "cli/pod.h"
 #include "kube/annotations.h"
 #include "kube/json.h"
@@ -29,87 +28,10 @@
 
 #define ANSWER_MAX (4u << 20)
 #define LOOK_US 200000
-#define TIMEOUT_DEFAULT_S 30
-
-struct options {
-	struct kubectl kubectl;
-	const char *name, *namespace_, *container;
-	uint32_t units, timeout_s;
-};
-
-static const struct option own_options[] = {
-	{"mem", required_argument, NULL, 'm'},
-	{"container", required_argument, NULL, 'c'},
-	{"namespace", required_argument, NULL, 'n'},
-	{"timeout", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},
-};
-
-static const char usage[] =
-	"Usage: ration set POD --mem N [-c CONTAINER] [-n NAMESPACE] [FLAG...]\n"
-	"\n"
-	"Give a container of a pod that runs on a cgpu or core_mem node another amount of GPU memory, without a restart.\n"
-	"\n"
-	"      --mem N                N units of " RESOURCE_GPU_MEM ", on all its GPUs together\n"
-	"  -c, --container NAME       of which container (needed where several ask for GPU memory)\n"
-	"  -n, --namespace NAMESPACE  the pod's (default: that of the kubeconfig's context)\n"
-	"      --timeout SECONDS      wait so long for the scheduler's answer (default 30)\n"
-	"  -h, --help                 this text\n"
-	"\n"
-	"More is given as far as the pod's own GPU has it free; less is always given: a program that uses more\n"
-	"keeps it, and gets no further memory. Everything goes through kubectl (or the program that $KUBECTL\n"
-	"names). Needed rights: get and patch on the pod. $KUBECONFIG and kubectl's global flags are honoured.\n";
-
-/* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, void *userdata)
-{
-	struct options *options = userdata;
-
-	switch (c) {
-	case 'm':
-		if (parse_u32(optarg, UNITS_MAX - 1, &options->units) < 0 || options->units == 0)
-			return complain_usage(usage, "--mem is no whole number of units from 1 on");
-		return -1;
-	case 'c':
-		options->container = optarg;
-		return pod_name_is_valid(optarg)
-			       ? -1
-			       : complain_usage(usage, "--container is not the name of a container");
-	case 'n':
-		options->namespace_ = optarg;
-		return pod_name_is_valid(optarg)
-			       ? -1
-			       : complain_usage(usage, "--namespace is not the name of a namespace");
-	case 't':
-		return parse_u32(optarg, 3600, &options->timeout_s) < 0
-			       ? complain_usage(usage, "--timeout is not a number of seconds from 0 to 3600")
-			       : -1;
-	}
-	return -1;
-}
-
-static int options_parse(int argc, char **argv, struct options *options)
-{
-	const struct kubectl_options own = {.own = own_options,
-		.n_own = ARRAY_SIZE(own_options),
-		.letters = "c:n:h",
-		.usage = usage,
-		.take = option_take,
-		.userdata = options};
-	const char *problem;
-	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
-
-	if (r >= 0)
-		return r;
-	problem = pod_argument(argc - optind, argv + optind, &options->name);
-	if (problem)
-		return complain_usage(usage, problem);
-	return options->units ? -1 : complain_usage(usage, "how much? --mem N");
-}
 
 /* The one that is named, or the only one. NULL with a sentence. */
 static const char *choose_container(
-	const struct options *options, const struct pod_facts *pod, struct error *err)
+	const struct set_options *options, const struct pod_facts *pod, struct error *err)
 {
 	const struct request *request = &pod->request;
 
@@ -164,7 +86,8 @@ static int check_room(struct json_object *pod, const char *request, struct error
 										      : refuse_full(pod, err);
 }
 
-static int ask(const struct options *options, const char *namespace_, const char *request, struct error *err)
+static int ask(
+	const struct set_options *options, const char *namespace_, const char *request, struct error *err)
 {
 	_cleanup_json_ struct json_object *patch = json_object_new_object();
 	struct json_object *metadata = json_object_new_object(), *annotations = json_object_new_object();
@@ -204,7 +127,7 @@ static bool is_answered(struct json_object *pod)
 
 /* Prints a yes; a no is an error. */
 static int tell(
-	const struct options *options, struct json_object *pod, const char *request, struct error *err)
+	const struct set_options *options, struct json_object *pod, const char *request, struct error *err)
 {
 	const char *text = json_member_string(annotations_of(pod), ANNOTATION_RESIZE_STATUS);
 	_cleanup_json_ struct json_object *status = NULL;
@@ -227,8 +150,8 @@ static int tell(
 }
 
 /* Where the API server takes no answer on the pod, the scheduler says so in an Event of it. */
-static bool find_event(
-	const struct options *options, struct json_object *pod, const char *request, struct error *ret_said)
+static bool find_event(const struct set_options *options, struct json_object *pod, const char *request,
+	struct error *ret_said)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *items;
 	_cleanup_json_ struct json_object *list = NULL;
@@ -257,7 +180,7 @@ static bool find_event(
 }
 
 static int give_up(
-	const struct options *options, struct json_object *pod, const char *request, struct error *err)
+	const struct set_options *options, struct json_object *pod, const char *request, struct error *err)
 {
 	struct error said;
 
@@ -273,7 +196,7 @@ static int give_up(
 }
 
 static int await(
-	const struct options *options, const char *namespace_, const char *request, struct error *err)
+	const struct set_options *options, const char *namespace_, const char *request, struct error *err)
 {
 	int64_t give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
 
@@ -291,7 +214,7 @@ static int await(
 	}
 }
 
-static int run(const struct options *options, struct error *err)
+static int run(const struct set_options *options, struct error *err)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
@@ -315,12 +238,12 @@ static int run(const struct options *options, struct error *err)
 
 int set_command(int argc, char **argv)
 {
-	struct options options = {.timeout_s = TIMEOUT_DEFAULT_S};
+	struct set_options options = {0};
 	struct error err = {""};
 	int r;
 
 	kubectl_init(&options.kubectl);
-	r = options_parse(argc, argv, &options);
+	r = options_parse(&set_option_table, argc, argv, &options);
 	if (r < 0)
 		r = complain_end(run(&options, &err), &err);
 	kubectl_release(&options.kubectl);

@@ -1,6 +1,5 @@
 /* ration top: who has how much of which GPU now, pods of a cluster or programs of this machine. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "cli/complain.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/options.h"
 #include "cli/run-program.h"
 #include "cli/top-cluster.h"
 #include "cli/top-page.h"
@@ -30,80 +30,19 @@
 #define TABLE_MAX (64u << 20)
 
 struct top {
-	struct kubectl kubectl;
-	bool runs, once, json;
+	struct top_options options;
 	struct top_cluster *cluster; /* NULL: runs */
 	struct strbuf problems;
 };
 
-static const struct option own_options[] = {
-	{"runs", no_argument, NULL, 'r'},
-	{"once", no_argument, NULL, '1'},
-	{"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-};
-
-static const char usage[] =
-	"Usage: ration top [--once] [-o json] [FLAG...] [NODE...]\n"
-	"       ration top --runs [--once] [-o json]\n"
-	"\n"
-	"Show each second what pods on nodes with isolation have of their cards: memory used and granted, share of\n"
-	"the computing power granted (CORE) and used, and for how much of the time they were held back (WAITED;\n"
-	"several threads count each). Without a kubeconfig: the programs of `ration run` on this machine.\n"
-	"\n"
-	"      --runs         programs of `ration run`, also where there is a cluster\n"
-	"      --once         one table, of one second; so it is where standard output is no terminal\n"
-	"  -o, --output json  once, for programs\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"q ends. Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to\n"
-	"the agents. Needed rights: list on nodes; in kube-system list and get on pods, and create on\n"
-	"pods/portforward. FLAGs are those of `ration why`.\n";
-
-/* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, void *userdata)
-{
-	struct top *top = userdata;
-
-	switch (c) {
-	case 'r':
-		top->runs = true;
-		return -1;
-	case '1':
-		top->once = true;
-		return -1;
-	case 'o':
-		top->json = top->once = true;
-		return strcmp(optarg, "json") == 0 ? -1 : complain_usage(usage, "--output must be json");
-	}
-	return -1;
-}
-
-static int options_parse(int argc, char **argv, struct top *top)
-{
-	const struct kubectl_options own = {.own = own_options,
-		.n_own = ARRAY_SIZE(own_options),
-		.letters = "o:h",
-		.usage = usage,
-		.take = option_take,
-		.userdata = top};
-	int r = kubectl_parse_options(&top->kubectl, &own, argc, argv);
-
-	if (r >= 0)
-		return r;
-	if (top->runs && (optind < argc || top->kubectl.n_flags))
-		return complain_usage(
-			usage, "--runs is about this machine: it goes with no node and no flag of kubectl");
-	return -1;
-}
-
 /* As kubectl looks for one. */
-static bool has_cluster(const struct top *top, int n_nodes)
+static bool has_cluster(const struct top *top)
 {
 	const char *home = getenv("HOME"), *named = getenv("KUBECONFIG");
 	char path[PATH_MAX];
 
-	if (n_nodes || top->kubectl.n_flags || (named && *named) || getenv("KUBERNETES_SERVICE_HOST"))
+	if (top->options.nodes[0] || top->options.kubectl.flags.n || (named && *named) ||
+		getenv("KUBERNETES_SERVICE_HOST"))
 		return true;
 	snprintf(path, sizeof(path), "%.4000s/.kube/config", home ? home : "");
 	return access(path, F_OK) == 0;
@@ -135,7 +74,7 @@ static int sample_take(struct top *top, struct top_sample *sample, struct error 
 static int table(const struct top *top, const struct top_sample *before, const struct top_sample *now,
 	struct strbuf *out, struct error *err)
 {
-	int r = top_table(before, now, top->runs, out);
+	int r = top_table(before, now, top->options.runs, out);
 
 	if (r < 0)
 		return error_set(err, -r, "out of memory");
@@ -156,8 +95,8 @@ static int print_once(const struct top *top, const struct top_sample *before, co
 	int r = 0;
 
 	strbuf_init(&out, TABLE_MAX);
-	if (top->json) {
-		_cleanup_json_ struct json_object *document = top_json(before, now, top->runs);
+	if (top->options.output == OUTPUT_JSON) {
+		_cleanup_json_ struct json_object *document = top_json(before, now, top->options.runs);
 
 		strbuf_addf(&out, "%s\n",
 			json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY |
@@ -225,17 +164,21 @@ static int show_live(struct top *top, struct top_sample *samples, struct error *
 	return 0;
 }
 
-static int run(struct top *top, char *const *nodes, size_t n_nodes, struct error *err)
+static int run(struct top *top, struct error *err)
 {
 	struct top_sample samples[2];
+	size_t n_nodes = 0;
 	int r = 0;
 
 	for (int i = 0; i < 2; i++)
 		top_sample_init(&samples[i]);
-	if (!top->runs)
-		r = top_cluster_open(&top->kubectl, nodes, n_nodes, &top->cluster, err);
+	while (top->options.nodes[n_nodes])
+		n_nodes++;
+	if (!top->options.runs)
+		r = top_cluster_open(&top->options.kubectl, top->options.nodes, n_nodes, &top->cluster, err);
 	if (r == 0)
-		r = top->once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)
+		r = top->options.once || top->options.output == OUTPUT_JSON || !isatty(STDOUT_FILENO) ||
+				    !isatty(STDIN_FILENO)
 			    ? show_once(top, samples, err)
 			    : show_live(top, samples, err);
 	top_cluster_close(top->cluster);
@@ -244,20 +187,33 @@ static int run(struct top *top, char *const *nodes, size_t n_nodes, struct error
 	return r;
 }
 
+/* Returns -1 to go on, or the status to end with. */
+static int parse(int argc, char **argv, struct top *top)
+{
+	struct top_options *options = &top->options;
+	int r = options_parse(&top_option_table, argc, argv, options);
+
+	if (r >= 0)
+		return r;
+	if (options->runs && (options->nodes[0] || options->kubectl.flags.n))
+		return options_refuse(&top_option_table,
+			"--runs is about this machine: nodes and options of kubectl do not go with it");
+	options->runs = options->runs || !has_cluster(top);
+	return -1;
+}
+
 int top_command(int argc, char **argv)
 {
 	struct top top = {0};
 	struct error err = {""};
 	int r;
 
-	kubectl_init(&top.kubectl);
+	kubectl_init(&top.options.kubectl);
 	strbuf_init(&top.problems, 64 << 10);
-	r = options_parse(argc, argv, &top);
-	if (r < 0) {
-		top.runs = top.runs || !has_cluster(&top, argc - optind);
-		r = complain_end(run(&top, argv + optind, (size_t)(argc - optind), &err), &err);
-	}
+	r = parse(argc, argv, &top);
+	if (r < 0)
+		r = complain_end(run(&top, &err), &err);
 	strbuf_release(&top.problems);
-	kubectl_release(&top.kubectl);
+	kubectl_release(&top.options.kubectl);
 	return r;
 }

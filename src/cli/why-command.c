@@ -1,7 +1,6 @@
 /* ration why POD: asks the pod's facts of the API server, finds the scheduler that leads, and has it explain.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/leader.h"
+#include "cli/options.h"
 #include "cli/pod.h"
 #include "cli/why-text.h"
 #include "kube/json.h"
@@ -26,78 +26,9 @@
 
 #define ANSWER_MAX (32u << 20)
 
-struct options {
-	struct kubectl kubectl;
-	const char *name, *namespace_, *node;
-	bool json;
-};
-
-static const struct option own_options[] = {
-	{"namespace", required_argument, NULL, 'n'},
-	{"node", required_argument, NULL, 'N'},
-	{"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-};
-
-static const char usage[] =
-	"Usage: ration why [-n NAMESPACE] [--node NODE] [-o json] [FLAG...] POD\n"
-	"\n"
-	"Tell why a pod is on its card, or on none: each node and each card with its reason, who holds what,\n"
-	"and what was decided about the pod so far.\n"
-	"\n"
-	"  -n, --namespace NAMESPACE  the pod's (default: that of the kubeconfig's context)\n"
-	"      --node NODE            explain this node, where there are too many to show all\n"
-	"  -o, --output json          the scheduler's answer as it is\n"
-	"  -h, --help                 this text\n"
-	"\n"
-	"Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to the\n"
-	"scheduler that leads. Needed rights: get on the pod; in kube-system get on leases and pods, and create\n"
-	"on pods/portforward. $KUBECONFIG and these of kubectl's flags are honoured: --kubeconfig, --context,\n"
-	"--cluster, --user, --server, --token, --as, --as-group, --as-uid, --certificate-authority,\n"
-	"--client-certificate, --client-key, --tls-server-name, --request-timeout, --cache-dir,\n"
-	"--insecure-skip-tls-verify.\n";
-
-/* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, void *userdata)
-{
-	struct options *options = userdata;
-
-	switch (c) {
-	case 'n':
-		options->namespace_ = optarg;
-		return pod_name_is_valid(optarg)
-			       ? -1
-			       : complain_usage(usage, "--namespace is not the name of a namespace");
-	case 'N':
-		options->node = optarg;
-		return pod_name_is_valid(optarg) ? -1
-						 : complain_usage(usage, "--node is not the name of a node");
-	case 'o':
-		options->json = true;
-		return strcmp(optarg, "json") == 0 ? -1 : complain_usage(usage, "--output must be json");
-	}
-	return -1;
-}
-
-static int options_parse(int argc, char **argv, struct options *options)
-{
-	const struct kubectl_options own = {.own = own_options,
-		.n_own = ARRAY_SIZE(own_options),
-		.letters = "n:o:h",
-		.usage = usage,
-		.take = option_take,
-		.userdata = options};
-	const char *problem;
-	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
-
-	if (r >= 0)
-		return r;
-	problem = pod_argument(argc - optind, argv + optind, &options->name);
-	return problem ? complain_usage(usage, problem) : -1;
-}
-
 /* Only who has the ledger can tell whether the cluster's own scheduler is ours. */
-static int is_ours(const struct options *options, const char *scheduler, bool *ret_ours, struct error *err)
+static int is_ours(
+	const struct why_options *options, const char *scheduler, bool *ret_ours, struct error *err)
 {
 	_cleanup_free_ char *owner = NULL;
 	int r = strcmp(scheduler, DEFAULT_SCHEDULER_NAME) == 0
@@ -110,7 +41,7 @@ static int is_ours(const struct options *options, const char *scheduler, bool *r
 }
 
 /* 1 if ration has no say about this pod: says so. 0 if it has, or a negative errno. */
-static int is_none_of_ours(const struct options *options, struct json_object *pod,
+static int is_none_of_ours(const struct why_options *options, struct json_object *pod,
 	const struct pod_facts *facts, struct error *err)
 {
 	bool ours = true;
@@ -140,8 +71,8 @@ static int is_none_of_ours(const struct options *options, struct json_object *po
 	return 1;
 }
 
-static int ask(
-	const struct options *options, const struct pod_facts *facts, struct strbuf *body, struct error *err)
+static int ask(const struct why_options *options, const struct pod_facts *facts, struct strbuf *body,
+	struct error *err)
 {
 	_cleanup_free_ char *leader = NULL;
 	char path[1200];
@@ -159,7 +90,7 @@ static int ask(
 	return forward_get(&options->kubectl, leader, path, body, err);
 }
 
-static int print_answer(const struct options *options, const struct pod_facts *facts,
+static int print_answer(const struct why_options *options, const struct pod_facts *facts,
 	const struct strbuf *body, struct error *err)
 {
 	_cleanup_json_ struct json_object *answer = NULL;
@@ -174,7 +105,7 @@ static int print_answer(const struct options *options, const struct pod_facts *f
 		return r;
 	}
 	snprintf(who, sizeof(who), "%s/%s", facts->namespace_, facts->name);
-	if (options->json)
+	if (options->output == OUTPUT_JSON)
 		r = strbuf_addf(&out, "%s\n",
 			json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY |
 								       JSON_C_TO_STRING_SPACED |
@@ -192,8 +123,8 @@ static int print_answer(const struct options *options, const struct pod_facts *f
 
 /* A pod without a GPU is the scheduler's business if it has a ResourcePolicy; where nobody can say, it is as
  * if it had none. */
-static bool has_level(const struct options *options, struct json_object *pod, const struct pod_facts *facts,
-	struct strbuf *body)
+static bool has_level(const struct why_options *options, struct json_object *pod,
+	const struct pod_facts *facts, struct strbuf *body)
 {
 	_cleanup_json_ struct json_object *answer = NULL;
 	const char *scheduler = json_member_string(json_member(pod, "spec"), "schedulerName");
@@ -217,7 +148,7 @@ static int tell_impossible(const struct pod_facts *facts, struct error *problem)
 	return 0;
 }
 
-static int run(struct options *options, struct error *err)
+static int run(struct why_options *options, struct error *err)
 {
 	struct error problem = {""};
 	_cleanup_json_ struct json_object *pod = NULL;
@@ -230,7 +161,7 @@ static int run(struct options *options, struct error *err)
 	if (r < 0)
 		return r;
 	r = pod_facts_read(pod, &facts, &problem);
-	if (r == -EINVAL && *facts.uid && !*facts.node && !options->json)
+	if (r == -EINVAL && *facts.uid && !*facts.node && options->output != OUTPUT_JSON)
 		return tell_impossible(&facts, &problem);
 	if (r < 0) {
 		*err = problem;
@@ -248,12 +179,12 @@ static int run(struct options *options, struct error *err)
 
 int why_command(int argc, char **argv)
 {
-	struct options options = {0};
+	struct why_options options = {0};
 	struct error err = {""};
 	int r;
 
 	kubectl_init(&options.kubectl);
-	r = options_parse(argc, argv, &options);
+	r = options_parse(&why_option_table, argc, argv, &options);
 	if (r < 0)
 		r = complain_end(run(&options, &err), &err);
 	kubectl_release(&options.kubectl);

@@ -140,9 +140,9 @@ def test_numbers_that_go_back_are_not_shown_as_use(top, start_run):
 
 
 @pytest.mark.parametrize("args", [["-o", "yaml"], ["--runs", "node"], ["--runs", "--context", "x"], ["--nothing"]])
-def test_wrong_arguments_get_the_usage(top, args):
+def test_wrong_arguments_get_the_way_to_help(top, args):
     shown = top(*args)
-    assert shown.returncode == 2 and "Usage: ration top" in shown.stderr and not shown.stdout
+    assert shown.returncode == 2 and "\nTry 'ration top --help'" in shown.stderr and not shown.stdout
 
 
 def test_help_is_no_error(top):

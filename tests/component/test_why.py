@@ -612,6 +612,6 @@ def test_ration_knows_its_commands_and_refuses_others(person):
     for wrong in ([], ["top-secret"], ["why"], ["why", "a", "b"], ["why", "A/b"], ["why", "-o", "yaml", "a"],
                   ["why", "--nonsense", "a"], ["why", "-n", "a b", "c"], ["why", "-n", "x" * 300, "c"]):
         done = person.run(*wrong)
-        assert done.returncode == 2 and "Usage" in done.stderr, wrong
+        assert done.returncode == 2 and re.search(r"\nTry 'ration( why)? --help' for more information.\n$", done.stderr), wrong
     assert "Usage: ration inspect" in person.run("inspect", "--help").stdout
     assert person.run("inspect").returncode == 0

@@ -6,6 +6,7 @@
 #include <getopt.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "kubectl-of-input.h"
 
 const unsigned int fuzz_rounds = 4000;
@@ -24,7 +25,7 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "
 #define ARGS_MAX 6
 static int inspect(int argc, char **argv)
 {
-	return inspect_command(argc, argv, "ration", "ration inspect");
+	return inspect_command(argc, argv, &inspect_option_table, "ration");
 }
 
 static const struct {

@@ -6,6 +6,7 @@
 
 #include "agent/options.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/doctor/machine.h"
 #include "kubectl-of-input.h"
 #include "model/shares.h"
@@ -71,7 +72,7 @@ static void ration_run(int argc, char **argv)
 
 static int inspect(int argc, char **argv)
 {
-	return inspect_command(argc, argv, "ration", "ration inspect");
+	return inspect_command(argc, argv, &inspect_option_table, "ration");
 }
 
 static const struct {

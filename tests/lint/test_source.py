@@ -174,10 +174,6 @@ def test_every_program_has_man_page_and_completion():
 DESCRIBED = {
     "src/scheduler/*.c": (["ration-scheduler.8"], ["ration-scheduler.bash"]),
     "src/agent/*.c": (["ration-agent.8"], ["ration-agent.bash"]),
-    "src/cli/inspect-command.c": (["kubectl-inspect-cgpu.1"], ["kubectl_complete-inspect-cgpu"]),
-    "src/cli/*-command.c": (["ration.1", "ration-set.1", "ration-top.1", "ration-cordon.1", "kubectl-inspect-cgpu.1"],
-                            ["ration.bash", "kubectl_complete-inspect-cgpu"]),
-    "src/cli/doctor/*.c": (["ration-doctor.1"], ["ration.bash"]),
     "src/run/*.c": (["ration-run.1", "ration-ps.1"], ["ration.bash"]),
 }
 

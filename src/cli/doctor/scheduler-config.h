@@ -11,8 +11,8 @@ struct strbuf;
 /* The container with ration-scheduler. */
 struct scheduler_container {
 	const char *image;
-	const char *args[SCHEDULER_ARGS_MAX]; /* more options of it */
-	size_t n_args;
+	char *const *args; /* more options of it */
+	size_t n_args;	   /* at most SCHEDULER_ARGS_MAX */
 };
 
 /* scheduler_config() - the KubeSchedulerConfiguration: the profiles default-scheduler and ack-co-scheduler,

@@ -1,0 +1,68 @@
+/* options.h - the command lines of `ration` and of kubectl-inspect-cgpu: one table for each command, and the
+ * structure that it fills.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/options.h"
+#include "cli/kubectl.h"
+
+enum output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON };
+
+/* All begin with the options of kubectl that are passed on. */
+
+struct inspect_options {
+	struct kubectl kubectl;
+	enum output output;
+	bool details, topology, watch;
+	const char *node; /* NULL: all */
+};
+
+struct why_options {
+	struct kubectl kubectl;
+	const char *name, *namespace_, *node;
+	enum output output;
+};
+
+struct set_options {
+	struct kubectl kubectl;
+	const char *name, *namespace_, *container;
+	uint32_t units, timeout_s;
+};
+
+struct cordon_options {
+	struct kubectl kubectl;
+	const char *node, *gpu, *reason;
+	uint32_t timeout_s;
+};
+
+struct top_options {
+	struct kubectl kubectl;
+	bool runs, once;
+	enum output output;
+	char **nodes; /* ended by NULL */
+};
+
+struct doctor_options {
+	struct kubectl kubectl;
+	enum output output;
+	bool node, scheduler_config, kubeadm;
+	const char *root, *driver_root, *image;
+	struct option_words args;
+};
+
+struct history_options {
+	struct kubectl kubectl;
+};
+
+struct replay_options {
+	const char *file;
+};
+
+extern const struct option_table ration_option_table; /* of the program itself: --help and --version */
+extern const struct option_table inspect_option_table, cgpu_option_table; /* of struct inspect_options */
+extern const struct option_table why_option_table, set_option_table, cordon_option_table,
+	uncordon_option_table, top_option_table, doctor_option_table, history_option_table,
+	replay_option_table;
