@@ -17,8 +17,6 @@ int command_down(int argc, char **argv);
 
 /* command_fail() - "ration-sim: <error>" on stderr; returns exit code 1. */
 int command_fail(const struct error *err);
-/* command_misused() - a hint on stderr; returns exit code 2. */
-int command_misused(const char *command);
 
 /* tree_lock() - one changer of a tree at a time: a descriptor that holds flock on DIR, or negative errno. */
 int tree_lock(const char *dir, struct error *err);

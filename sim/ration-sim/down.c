@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/tree.h"
 
 static int down(const char *dir, struct error *err)
@@ -34,9 +35,11 @@ static int down(const char *dir, struct error *err)
 
 int command_down(int argc, char **argv)
 {
+	struct sim_options options = {};
 	struct error err = {};
+	int r = options_parse(&sim_down_option_table, argc, argv, &options);
 
-	if (argc != 2)
-		return command_misused("down");
-	return down(argv[1], &err) < 0 ? command_fail(&err) : 0;
+	if (r >= 0)
+		return r;
+	return down(options.dir, &err) < 0 ? command_fail(&err) : 0;
 }

@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/tree.h"
 
 #define XID_MAX 999
@@ -78,23 +79,28 @@ static int inject(
 int command_fault(int argc, char **argv)
 {
 	_cleanup_close_ int lock = -1;
+	struct fault_options options = {};
 	struct sim_state *state = NULL;
 	struct error err = {};
 	uint32_t gpu;
-	int r;
+	int count = 0, r = options_parse(&sim_fault_option_table, argc, argv, &options);
 
-	if (argc < 4 || argc > (fault_is_of_calls(argv[3]) ? 7 : 5))
-		return command_misused("fault");
-	lock = tree_lock(argv[1], &err);
+	if (r >= 0)
+		return r;
+	while (options.arguments[count])
+		count++;
+	if (count > (fault_is_of_calls(options.kind) ? 3 : 1))
+		return options_refuse(&sim_fault_option_table, "%.20s: too many arguments", options.kind);
+	lock = tree_lock(options.dir, &err);
 	if (lock < 0)
 		return command_fail(&err);
-	r = tree_map(argv[1], &state, &err);
+	r = tree_map(options.dir, &state, &err);
 	if (r == 0)
-		r = tree_find_gpu(state, argv[2], &gpu, &err);
-	if (r == 0 && fault_is_of_calls(argv[3]))
-		r = fault_calls(argv[1], gpu, argv[3], argc - 4, argv + 4, &err);
+		r = tree_find_gpu(state, options.gpu, &gpu, &err);
+	if (r == 0 && fault_is_of_calls(options.kind))
+		r = fault_calls(options.dir, gpu, options.kind, count, options.arguments, &err);
 	else if (r == 0)
-		r = inject(state, gpu, argv[3], argc == 5 ? argv[4] : NULL, &err);
+		r = inject(state, gpu, options.kind, options.arguments[0], &err);
 	sim_state_unmap(state);
 	return r < 0 ? command_fail(&err) : 0;
 }

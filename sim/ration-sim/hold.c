@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/ration-sim/gpus.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/memory.h"
 #include "sim/state/tree.h"
 
@@ -57,16 +58,18 @@ int command_hold(int argc, char **argv)
 	struct error err = {};
 	sigset_t signals;
 	int signal_number;
+	struct hold_options options = {};
+	int r = options_parse(&sim_hold_option_table, argc, argv, &options);
 
-	if (argc != 4)
-		return command_misused("hold");
-	if (take_memory(argv[1], argv[2], argv[3], &processes, &slot, &err) < 0)
+	if (r >= 0)
+		return r;
+	if (take_memory(options.dir, options.gpu, options.mib, &processes, &slot, &err) < 0)
 		return command_fail(&err);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	printf("pid %d holds %s MiB of card %s\n", getpid(), argv[3], argv[2]);
+	printf("pid %d holds %s MiB of card %s\n", getpid(), options.mib, options.gpu);
 	fflush(stdout);
 	sigwait(&signals, &signal_number);
 	sim_processes_release(&processes, slot);

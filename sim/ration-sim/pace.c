@@ -1,7 +1,6 @@
 #include "sim/ration-sim/pace.h"
 
 #include <errno.h>
-#include <getopt.h>
 
 #include "base/parse.h"
 
@@ -11,12 +10,6 @@ const struct pace_key pace_keys[PACE_KEYS] = {
 	{"jitter-percent", "jitterPercent", offsetof(struct sim_pace, jitter_percent), 0, 90},
 	{"seed", "seed", offsetof(struct sim_pace, seed), 0, UINT32_MAX},
 };
-
-void pace_options(struct option *ret_options, int first)
-{
-	for (int i = 0; i < PACE_KEYS; i++)
-		ret_options[i] = (struct option){pace_keys[i].option, required_argument, NULL, first + i};
-}
 
 int pace_set(struct sim_pace *pace, const struct pace_key *key, const char *text, struct error *err)
 {

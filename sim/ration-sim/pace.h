@@ -19,8 +19,5 @@ static inline _Atomic uint32_t *pace_value(struct sim_pace *pace, const struct p
 	return (_Atomic uint32_t *)((char *)pace + key->offset);
 }
 
-/* pace_options() - those of the keys for getopt_long(), with `first` and the next as values. */
-struct option;
-void pace_options(struct option *ret_options, int first);
 /* pace_set() - errors name the option. */
 int pace_set(struct sim_pace *pace, const struct pace_key *key, const char *text, struct error *err);

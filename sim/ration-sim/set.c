@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +6,7 @@
 #include "base/cleanup.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/ration-sim/gpus.h"
-#include "sim/ration-sim/pace.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/work.h"
 
 /* Into gpus.json too, or the next `up` would undo it. */
@@ -38,18 +37,11 @@ static int set(const char *dir, const char *const *values, struct error *err)
 
 int command_set(int argc, char **argv)
 {
-	struct option options[PACE_KEYS + 1] = {};
-	const char *values[PACE_KEYS] = {};
+	struct sim_options options = {};
 	struct error err = {};
-	int c;
+	int r = options_parse(&sim_set_option_table, argc, argv, &options);
 
-	pace_options(options, 0);
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c >= PACE_KEYS)
-			return command_misused("set");
-		values[c] = optarg;
-	}
-	if (optind != argc - 1 || !argv[optind][0])
-		return command_misused("set");
-	return set(argv[optind], values, &err) < 0 ? command_fail(&err) : 0;
+	if (r >= 0)
+		return r;
+	return set(options.dir, options.pace, &err) < 0 ? command_fail(&err) : 0;
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/processes.h"
 #include "sim/state/tree.h"
 #include "sim/state/trouble.h"
@@ -80,22 +81,26 @@ int command_status(int argc, char **argv)
 	struct error err = {};
 	struct sim_tree tree;
 	bool have_processes;
+	struct sim_options options = {};
+	const char *dir;
+	int r = options_parse(&sim_status_option_table, argc, argv, &options);
 
-	if (argc != 2)
-		return command_misused("status");
-	if (sim_tree_at(argv[1], &tree) < 0) {
-		error_set(&err, 1, "%.80s...: too long", argv[1]);
+	if (r >= 0)
+		return r;
+	dir = options.dir;
+	if (sim_tree_at(dir, &tree) < 0) {
+		error_set(&err, 1, "%.80s...: too long", dir);
 		return command_fail(&err);
 	}
-	if (tree_map(argv[1], &state, &err) < 0)
+	if (tree_map(dir, &state, &err) < 0)
 		return command_fail(&err);
-	have_processes = sim_processes_open(argv[1], &processes) == 0;
-	printf("%s: simulated driver %s, CUDA %u.%u\n\n", argv[1], state->driver_version,
+	have_processes = sim_processes_open(dir, &processes) == 0;
+	printf("%s: simulated driver %s, CUDA %u.%u\n\n", dir, state->driver_version,
 		state->cuda_version / 1000, state->cuda_version % 1000 / 10);
 	print_gpus(&tree, state, have_processes ? &processes : NULL);
 	if (have_processes)
 		print_processes(state, &processes);
-	print_misuse(argv[1]);
+	print_misuse(dir);
 	sim_state_unmap(state);
 	return 0;
 }

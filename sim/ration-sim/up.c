@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,42 +8,7 @@
 #include "base/fs.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/ration-sim/gpus.h"
-#include "sim/ration-sim/pace.h"
-
-struct up_options {
-	const char *dir, *spec, *file, *driver_version, *links;
-	const char *pace[PACE_KEYS];
-};
-
-static int parse_options(int argc, char **argv, struct up_options *ret_options)
-{
-	struct option long_options[5 + PACE_KEYS] = {{"gpus", required_argument, NULL, 'g'},
-		{"gpus-file", required_argument, NULL, 'f'}, {"driver-version", required_argument, NULL, 'd'},
-		{"links", required_argument, NULL, 'l'}};
-	struct up_options o = {};
-	int c;
-
-	pace_options(long_options + 4, 0);
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
-		if (c == 'g')
-			o.spec = optarg;
-		else if (c == 'f')
-			o.file = optarg;
-		else if (c == 'd')
-			o.driver_version = optarg;
-		else if (c == 'l')
-			o.links = optarg;
-		else if (c < PACE_KEYS)
-			o.pace[c] = optarg;
-		else
-			return -EINVAL;
-	}
-	if (optind != argc - 1 || (o.spec && o.file) || !argv[optind][0])
-		return -EINVAL;
-	o.dir = argv[optind];
-	*ret_options = o;
-	return 0;
-}
+#include "sim/ration-sim/options.h"
 
 /* As the options say, or those that are there. */
 static int named_gpus(
@@ -168,10 +132,13 @@ static int up(const struct up_options *o, struct error *err)
 
 int command_up(int argc, char **argv)
 {
-	struct up_options options;
+	struct up_options options = {};
 	struct error err = {};
+	int r = options_parse(&sim_up_option_table, argc, argv, &options);
 
-	if (parse_options(argc, argv, &options) < 0)
-		return command_misused("up");
+	if (r >= 0)
+		return r;
+	if (options.spec && options.file)
+		return options_refuse(&sim_up_option_table, "--gpus and --gpus-file exclude each other");
 	return up(&options, &err) < 0 ? command_fail(&err) : 0;
 }

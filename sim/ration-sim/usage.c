@@ -1,6 +1,5 @@
 /* usage.c - what each process did on each GPU: the truth that no interface of a driver tells. */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/parse.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/options.h"
 #include "sim/state/account.h"
 #include "sim/state/tree.h"
-
-#define EVERY_MAX_MS 3600000
 
 static const char *const engine_names[SIM_ENGINES] = {
 	[SIM_SM] = "smNs", [SIM_COPY_IN] = "copyInNs", [SIM_COPY_OUT] = "copyOutNs"};
@@ -184,20 +181,13 @@ static int show(const char *dir, bool json, uint32_t every_ms, struct error *err
 
 int command_usage(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'}, {"every", required_argument, NULL, 'e'}, {}};
+	struct sim_options options = {};
 	struct error err = {};
-	uint32_t every_ms = 0;
-	bool json = false;
-	int c;
+	int r = options_parse(&sim_usage_option_table, argc, argv, &options);
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == 'j')
-			json = true;
-		else if (c != 'e' || parse_u32(optarg, EVERY_MAX_MS, &every_ms) < 0 || every_ms == 0)
-			return command_misused("usage");
-	}
-	if (optind != argc - 1 || (every_ms && !json))
-		return command_misused("usage");
-	return show(argv[optind], json, every_ms, &err) < 0 ? command_fail(&err) : 0;
+	if (r >= 0)
+		return r;
+	if (options.every_ms && !options.json)
+		return options_refuse(&sim_usage_option_table, "--every needs --json");
+	return show(options.dir, options.json, options.every_ms, &err) < 0 ? command_fail(&err) : 0;
 }
