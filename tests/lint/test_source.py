@@ -164,34 +164,19 @@ def test_the_policy_guards_every_placement_key_of_the_header():
     assert len(keys) > 8 and listed == keys
 
 
-def test_every_program_has_man_page_and_completion():
-    for program in ("ration", "ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
-        assert list((ROOT / "docs/man").glob(f"{program}.[18].scd")), f"no man page for {program}"
-        assert list((ROOT / "completions").glob(f"{program}*")), f"no completion for {program}"
+def test_command_lines_are_parsed_by_the_table_only():
+    """src/base/options.h; the simulated nvidia-smi has NVIDIA's options, not ours."""
+    parsing = {str(p.relative_to(ROOT)) for top in ("src", "sim") for p in (ROOT / top).rglob("*.[ch]")
+               if re.search(r"<getopt\.h>|getopt_long\(", re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.S))}
+    assert parsing == {"src/base/options.c", "sim/nvidia-smi/main.c"}
 
 
-# Sources of a program, its man pages, its completions.
-DESCRIBED = {
-    "src/scheduler/*.c": (["ration-scheduler.8"], ["ration-scheduler.bash"]),
-    "src/agent/*.c": (["ration-agent.8"], ["ration-agent.bash"]),
-    "src/run/*.c": (["ration-run.1", "ration-ps.1"], ["ration.bash"]),
-}
-
-
-@pytest.mark.parametrize("sources", DESCRIBED)
-def test_every_option_is_in_the_man_page_and_the_completion(sources):
-    text = "\n".join(p.read_text() for p in ROOT.glob(sources))
-    options = {f"--{name}" for name in re.findall(r'\{"([a-z][a-z-]+)", (?:(?:no|required|optional)_argument|(?:0|\'\w\'), (?:NULL|"[^"]+"),\s*TO\()', text)}
-    pages, completions = DESCRIBED[sources]
-    assert options
-    texts = {"the man page": "\n".join((ROOT / f"docs/man/{page}.scd").read_text() for page in pages),
-             "the completion": "\n".join((ROOT / f"completions/{name}").read_text() for name in completions)}
-    for shell in ("fish", "zsh") if "ration.bash" in completions else ():
-        texts[shell] = "\n".join((ROOT / f"completions/{name.replace('.bash', '.' + shell)}").read_text().replace(" -l ", " --")
-                                 for name in completions)
-    for where, text in texts.items():
-        missing = [o for o in options if not re.search(rf"{o}(?![a-z-])", text)]
-        assert not missing, (where, missing)
+def test_every_table_of_options_reaches_the_pages_and_the_completions():
+    """What is in docs/options/dump.c is in both (tests/component/test_options.py)."""
+    tables = {name for path in [*(ROOT / "src").rglob("option-table.c"), *(ROOT / "sim").rglob("option-table.c")]
+              for name in re.findall(r"^const struct option_table (\w+) =", path.read_text(), re.M)}
+    dumped = re.findall(r"^\t&(\w+),", (ROOT / "docs/options/dump.c").read_text(), re.M)
+    assert len(tables) > 20 and sorted(dumped) == sorted(tables)
 
 
 def test_every_event_of_the_agent_is_in_its_man_page():
