@@ -214,7 +214,7 @@ static int reserve(struct core *core, struct bind *bind, const struct pod_facts 
 }
 
 /* What the pod needs is reserved, and the Binding is written. */
-static void send(struct core *core, struct bind *bind, int64_t now_ns)
+static void send_bind(struct core *core, struct bind *bind, int64_t now_ns)
 {
 	struct error lost = {0};
 
@@ -310,7 +310,7 @@ void bind_go(struct core *core, const char *uid, int64_t now_ns)
 			refuse(core, bind, is_abandoned(core, bind) ? BIND_ABANDONED : BIND_GANG, why.text);
 		} else {
 			gangs_sent(&core->gangs, bind->what.uid);
-			send(core, bind, now_ns);
+			send_bind(core, bind, now_ns);
 		}
 	}
 }
@@ -324,7 +324,7 @@ static void bind_pod(struct core *core, struct bind *bind, const struct pod_fact
 	if (reserve(core, bind, facts, now_ns) < 0)
 		refuse(core, bind, bind->outcome, bind->error.text);
 	else
-		send(core, bind, now_ns);
+		send_bind(core, bind, now_ns);
 }
 
 /* A pod that asks for "0" of our resources is still ours to bind, but needs no GPU. */
@@ -335,7 +335,7 @@ static void bind_without_gpu(
 		write_binding(core, bind, facts, NULL, &bind->error) < 0)
 		refuse(core, bind, BIND_FAILED, bind->error.text);
 	else
-		send(core, bind, now_ns);
+		send_bind(core, bind, now_ns);
 }
 
 /* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no GPU: then it is
