@@ -1,4 +1,4 @@
-/* account-internal.h - what the parts of an account share. */
+/* account-internal.h - declarations that the source files of an account share. */
 #pragma once
 
 #include <sys/types.h>
@@ -7,17 +7,17 @@
 #include "grant/account.h"
 #include "grant/owner.h"
 
-/* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
- */
+/* In a child of fork() every byte is zero, whatever the threads of its parent were doing. So the child has no
+ * slot and holds no lock. */
 struct process {
-	pid_t pid; /* kept only where the kernel cannot clear the page */
+	pid_t pid; /* compared with getpid() only where the kernel cannot clear the page in a child */
 	_Atomic uint32_t has_slot;
 	uint32_t slot;
 	_Atomic int slot_lock;
 	_Atomic int locks[GRANT_FILE_GPUS_MAX];
 	struct owner self;
-	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
-	_Atomic uint64_t paused;   /* the pause that was waited for in vain */
+	_Atomic int64_t looked_ns; /* time of the last complete search for dead processes */
+	_Atomic uint64_t paused;   /* the pause for which this process has already waited in vain */
 	_Atomic uint32_t is_loose;
 };
 
@@ -26,7 +26,7 @@ struct account {
 	struct usage_file *usage;
 	struct process *process;
 	bool kernel_clears;
-	char *usage_path; /* NULL: not told */
+	char *usage_path; /* NULL: account_set_path() was not called */
 };
 
 /* process_of() - the calling process's own part. */

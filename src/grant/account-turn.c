@@ -3,9 +3,9 @@
 #include "grant/account-internal.h"
 #include "grant/wait.h"
 
-#define EARLY_NS INT64_C(1000000) /* most turns are over by then */
+#define EARLY_NS INT64_C(1000000) /* most turns end within this time */
 #define LATER_NAP_NS 1000000
-#define ASK_NS INT64_C(10000000) /* whether a process lives costs microseconds */
+#define ASK_NS INT64_C(10000000) /* a check whether a process lives costs microseconds */
 #define PATIENCE_NS INT64_C(30000000000)
 
 static uint64_t turn_of(const struct account *account, uint32_t slot)
@@ -13,7 +13,7 @@ static uint64_t turn_of(const struct account *account, uint32_t slot)
 	return USAGE_TURN(slot, atomic_load(&account->usage->slots[slot].owner));
 }
 
-/* A process that died in its turn, or whose slot has another owner since. */
+/* True if the turn's process died, or if its slot has had another owner since. */
 static bool is_left(struct account *account, struct process *process, uint64_t turn)
 {
 	uint32_t slot = (uint32_t)turn - 1;
@@ -41,7 +41,7 @@ static int wait_for_turn(struct account *account, struct process *process, _Atom
 		if (now - asked >= ASK_NS) {
 			asked = now;
 			if (is_left(account, process, turn))
-				continue; /* expects the dead owner's turn */
+				continue; /* the loop then expects the dead owner's turn */
 		}
 		if (now - begin > PATIENCE_NS)
 			return -EBUSY;
@@ -67,7 +67,7 @@ void account_end_turn(struct account *account, unsigned gpu, enum account_turn w
 	struct process *process = process_of(account);
 	uint64_t turn = atomic_load(&process->has_slot) ? turn_of(account, process->slot) : 0;
 
-	/* (A child of fork() in the middle of a call has none.) */
+	/* A child of fork() in the middle of a call has no turn to end. */
 	if (turn)
 		atomic_compare_exchange_strong(&account->usage->gpus[gpu].turns[which], &turn, UINT64_C(0));
 }

@@ -13,12 +13,12 @@
 #include "grant/reserve.h"
 #include "grant/wait.h"
 
-/* How long a refusal waits for a sample: so long anyway, and if a keeper lives, until one knows enough. */
+/* How long a refused charge waits for a sample. While a keeper lives, it waits until a sample has the needed
+ * knowledge. */
 #define OVERHEAD_WAIT_NS INT64_C(5000000)
-#define OTHERS_WAIT_NS INT64_C(50000000) /* the keeper looks at all processes of the machine */
+#define OTHERS_WAIT_NS INT64_C(50000000) /* the keeper samples all processes of the machine */
 #define KEPT_WAIT_NS INT64_C(1000000000)
-#define LOOK_NS                                                                                              \
-	INT64_C(10000000) /* a look into /proc for each neighbour costs microseconds; programs ask often */
+#define LOOK_NS INT64_C(10000000) /* between two searches; each slot costs microseconds */
 
 /* ---- one process ----------------------------------------------------------------------------------------
  */
@@ -50,7 +50,8 @@ static int claim(struct account *account, struct process *process)
 	atomic_store(&account->usage->slots[reserve.slot].surplus, 0);
 	atomic_store(&account->usage->slots[reserve.slot].surplus_elsewhere, 0);
 	atomic_store(&account->usage->slots[reserve.slot].surplus_gpu, 0);
-	/* No call is under way; those of the predecessor were left where it died. */
+	/* No call of this process is under way. The count of the slot's previous owner stopped when that
+	 * process died. */
 	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
 	atomic_store(&account->usage->slots[reserve.slot].moves,
 		((moves >> 32) + 1) << 32 | (atomic_load(&process->is_loose) ? USAGE_MOVES_LOOSE : 0));
@@ -169,8 +170,8 @@ static inline _Atomic uint64_t *moves_of(struct account *account, struct process
 	return &account->usage->slots[process->slot].moves;
 }
 
-/* The keeper wants a sample without calls under way. One that has died does not stop this process for long;
- * one that lives may have to wait for a processor. */
+/* The keeper wants a sample without calls under way. A dead keeper must not delay this process for long; a
+ * living one may itself be waiting for a processor. */
 static __attribute__((noinline)) void wait_for_sample(
 	struct account *account, struct process *process, uint64_t pause)
 {
@@ -201,8 +202,8 @@ static inline void end_move(struct account *account, struct process *process)
 	atomic_fetch_sub(moves_of(account, process), 1);
 }
 
-/* Of processes in other pid namespaces only the keeper knows whether they live; and what the dead have
- * charged may stay until a sample (owner_is_dead()). */
+/* Only the keeper knows whether processes of other pid namespaces live. The charge of a dead process may
+ * remain until a sample (owner_is_dead()). */
 static bool others_hold(struct account *account, struct process *process, unsigned gpu)
 {
 	struct usage_file *usage = account->usage;
@@ -226,8 +227,8 @@ static int take(struct account *account, struct process *process, unsigned gpu, 
 	uint64_t overhead = atomic_load(&live->overhead_bytes), after;
 	int r = change(account, process, RESERVE_TAKE, gpu, pages, limit_pages(account, gpu, overhead));
 
-	/* What a maker of shared memory was charged for may have become overhead meanwhile: then its charge
-	 * is gone, and the limit was that of before. */
+	/* Meanwhile the charge of a process that made shared memory may have become overhead. Its charge is
+	 * gone then, but the limit was computed with the old overhead. */
 	after = atomic_load(&live->overhead_bytes);
 	if (r < 0 || __builtin_expect(after <= overhead, 1) ||
 		charged_pages(account, gpu) <= limit_pages(account, gpu, after))
@@ -248,10 +249,11 @@ static bool await_sample(const struct account *account, unsigned gpu, uint32_t w
 	return false;
 }
 
-/* Charges after a sample: the keeper may not have seen yet that a context or a process ended. One during
- * which calls began or ended may not show it either; then another is asked for. Nothing of the caller's is
- * under way while it waits, so that the sample can conclude something; without `moves` something may be, and
- * one sample has to do. */
+/* Charges after a sample: the keeper may not have noticed yet that a context or a process ended.
+ *
+ * If calls began or ended during that sample, it may miss this as well; then another sample is requested. The
+ * caller has no call under way while it waits, so the sample can reach a conclusion. Without `moves` a call
+ * may be under way, and one sample has to suffice. */
 static int take_after_sample(struct account *account, struct process *process, unsigned gpu, uint32_t pages,
 	int64_t for_ns, bool moves)
 {
@@ -259,7 +261,7 @@ static int take_after_sample(struct account *account, struct process *process, u
 	uint32_t first, wanted;
 
 	if (moves)
-		end_move(account, process); /* before the keeper is woken: it may run at once */
+		end_move(account, process); /* before the keeper is woken, because it may run at once */
 	first = wanted = account_want_look(account);
 	for (;;) {
 		bool looked = await_sample(account, gpu, wanted, for_ns);
@@ -280,7 +282,7 @@ static int take_after_sample(struct account *account, struct process *process, u
 	}
 }
 
-/* moves: the caller has just begun its call, and nothing of it is charged yet. */
+/* moves: the caller has just begun its call and has charged nothing for it yet. */
 static int charge(struct account *account, struct process *process, unsigned gpu, uint32_t pages, bool moves)
 {
 	int saved = errno, r = take(account, process, gpu, pages);
@@ -348,7 +350,7 @@ void account_leave(struct account *account)
 {
 	struct process *process = process_of(account);
 
-	/* (A child of fork() in the middle of a call has begun none.) */
+	/* A child of fork() in the middle of a call has not begun one. */
 	if (atomic_load(&process->has_slot))
 		end_move(account, process);
 }
@@ -409,7 +411,7 @@ int account_enter_tried(struct account *account, unsigned gpu, uint64_t bytes)
 	return r;
 }
 
-/* In this order: who sees the count sees what was asked. */
+/* In this order, so that a reader who sees the new count also sees the matching size. */
 static void note_refusal(struct account *account, unsigned gpu, uint64_t bytes)
 {
 	atomic_store(&account->usage->gpus[gpu].refused_bytes, bytes);
@@ -458,7 +460,7 @@ void account_refund(struct account *account, unsigned gpu, uint64_t bytes)
 		change(account, process, RESERVE_GIVE, gpu, (uint32_t)pages, 0);
 }
 
-/* Does anybody hold memory of the GPU who is dead? Most times nobody does, and then no slot is needed. */
+/* True if a dead process holds memory of the GPU. Usually none does, and the caller then needs no slot. */
 static bool has_dead(struct account *account, struct process *process, unsigned gpu)
 {
 	struct usage_file *usage = account->usage;

@@ -1,12 +1,12 @@
 #include "grant/credit.h"
 
-/* 36 bits of credit, signed: 34 seconds. 28 bits of steps: the clock comes round after 3.7 hours. */
+/* 36 signed bits of credit are 34 seconds. 28 bits of steps wrap around after 3.7 hours. */
 #define CREDIT_BITS 36
 #define CREDIT_MASK ((UINT64_C(1) << CREDIT_BITS) - 1)
 #define STEPS_MASK ((UINT64_C(1) << (64 - CREDIT_BITS)) - 1)
 #define STEPS_PER_MS (1000000 / CREDIT_STEP_NS)
-/* Threads read their clocks before they change the word: one may come with an older time than the word has.
- * What seems to lie further ahead is the clock that came round during a long rest, or damage. */
+/* A thread reads its clock before it changes the word, so its time may be older than the time in the word. A
+ * larger difference means that the step counter wrapped during a long rest, or that the word is damaged. */
 #define AHEAD_MAX (UINT64_C(1000) * STEPS_PER_MS)
 
 static uint64_t pack(int64_t credit, uint64_t steps)
@@ -47,7 +47,7 @@ static int64_t most_of(uint64_t rate, uint64_t save_ns)
 	return (int64_t)(save_ns > burst ? save_ns : burst);
 }
 
-/* The word as it is at now_ns. */
+/* Returns the word as it is at now_ns. */
 static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate, uint64_t save_ns)
 {
 	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK, then = word >> CREDIT_BITS;
@@ -60,7 +60,7 @@ static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate, uint64_t s
 	return pack(bounded(credit + (int64_t)passed * per_step(rate), most), now);
 }
 
-/* From now_ns until a step begins at whose refill the credit is above zero. */
+/* The time from now_ns until the step whose refill makes the credit positive. */
 static uint64_t wait_of(uint64_t word, uint64_t now_ns, uint64_t rate)
 {
 	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK;
@@ -81,8 +81,8 @@ uint64_t credit_draw_saving(
 		left = full;
 		if (credit_of(full) > 0)
 			left = pack(bounded(credit_of(full) - want, INT64_MAX), full >> CREDIT_BITS);
-		/* What was refilled is kept even where nothing is taken: the time that has passed counts at
-		 * the rate of that time, not at a later one. */
+		/* The refill is stored even if nothing is taken, so that time that has passed counts at the
+		 * rate of that time and not at a later one. */
 	} while (left != old && !atomic_compare_exchange_weak_explicit(
 					word, &old, left, memory_order_relaxed, memory_order_relaxed));
 	return credit_of(full) > 0 ? 0 : wait_of(full, now_ns, rate);

@@ -49,7 +49,7 @@ int files_write(const char *path, mode_t mode, const void *data, size_t len, siz
 
 int files_map(const char *path, size_t size, int writable, void **ret_map)
 {
-	/* O_NONBLOCK: a pipe in its place must not hang the program. */
+	/* With O_NONBLOCK a pipe in the file's place cannot block the program. */
 	int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	off_t length;
 	void *map;
@@ -57,8 +57,7 @@ int files_map(const char *path, size_t size, int writable, void **ret_map)
 
 	if (fd < 0)
 		return -errno;
-	/* lseek, not fstat: fstat got a new symbol version in glibc 2.33, and the shim is to load with older
-	 * ones. */
+	/* Not fstat: glibc 2.33 gave it a new symbol version, and the shim must load with older versions. */
 	length = lseek(fd, 0, SEEK_END);
 	if (length < 0 || (size_t)length < size) {
 		close(fd);

@@ -1,13 +1,14 @@
-/* files.h - the two files on disk: written whole, mapped for good. Inside src/grant only. */
+/* files.h - writes the two files as a whole, and maps them for the life of the process. Inside src/grant
+ * only. */
 #pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* files_write() - len bytes of data, the file made `size` bytes long (sparse beyond len), complete under
- * another name and then renamed to path. The mode is exactly that, whatever the umask. */
+/* files_write() - writes len bytes of data to a temporary file, extends it to `size` bytes (sparse beyond
+ * len) and renames it to path. The file has exactly this mode, whatever the umask. */
 int files_write(const char *path, mode_t mode, const void *data, size_t len, size_t size);
 
-/* files_map() - the first `size` bytes of the file, shared. -EBADMSG if it is shorter. No descriptor stays.
- */
+/* files_map() - maps the first `size` bytes of the file, shared, and closes its descriptor. -EBADMSG if the
+ * file is shorter. */
 int files_map(const char *path, size_t size, int writable, void **ret_map);

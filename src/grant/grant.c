@@ -29,15 +29,15 @@ static bool is_text(const char *text, size_t size)
 static const char *verify_gpus(const struct grant_file *grant)
 {
 	if (grant->gpu_count == 0 || grant->gpu_count > GRANT_FILE_GPUS_MAX)
-		return "the grant names no card, or more cards than there can be";
+		return "the grant names no GPU, or more GPUs than it can hold";
 	for (unsigned i = 0; i < grant->gpu_count; i++) {
 		const struct grant_file_gpu *gpu = &grant->gpus[i];
 
 		if (!is_text(gpu->uuid, sizeof(gpu->uuid)) ||
 			!memchr(gpu->pci_bus_id, '\0', sizeof(gpu->pci_bus_id)))
-			return "the grant has a card without a name";
+			return "the grant has a GPU without a name";
 		if (gpu->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
-			return "the grant has a card without memory";
+			return "the grant has a GPU without memory";
 	}
 	return NULL;
 }
@@ -45,19 +45,19 @@ static const char *verify_gpus(const struct grant_file *grant)
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes)
 {
 	if (bytes < sizeof(*grant))
-		return "the grant is cut off";
+		return "the grant is truncated";
 	if (grant->magic != GRANT_FILE_MAGIC)
-		return "this is no grant";
+		return "the file is not a grant";
 	switch (layout_fit(grant->version, grant->readable_from, GRANT_FILE_VERSION, GRANT_FILE_OLDEST)) {
 	case LAYOUT_TOO_NEW:
-		return "the grant is of a newer version of ration, which this one cannot read";
+		return "the grant was written by a newer version of ration, which this one cannot read";
 	case LAYOUT_TOO_OLD:
-		return "the grant is of a version of ration too old for this one";
+		return "the grant was written by a version of ration that is too old for this one";
 	case LAYOUT_FITS:
 		break;
 	}
 	if (grant->size != sizeof(*grant))
-		return "the grant has another size than a grant has";
+		return "the grant has the wrong size";
 	if (grant->checksum != checksum(grant))
 		return "the grant is damaged: its checksum is wrong";
 	if (!is_text(grant->cuda_library, sizeof(grant->cuda_library)) || grant->cuda_library[0] != '/' ||
@@ -96,7 +96,7 @@ int grant_file_set_limit(struct grant_file *grant, unsigned gpu, uint64_t bytes)
 {
 	if (gpu >= grant->gpu_count || gpu >= GRANT_FILE_GPUS_MAX || bytes == 0)
 		return -EINVAL;
-	/* In this order: whoever sees the limit finds it allowed. */
+	/* The largest limit is raised first, so that a reader that sees the new limit finds it allowed. */
 	if (bytes > atomic_load(&grant->live[gpu].largest_limit_bytes))
 		atomic_store(&grant->live[gpu].largest_limit_bytes, bytes);
 	atomic_store(&grant->live[gpu].limit_bytes, bytes);
@@ -124,9 +124,9 @@ static const char *explain(int r)
 		return "there is no grant";
 	case -EACCES:
 	case -EPERM:
-		return "the grant may not be read";
+		return "the grant cannot be read: permission denied";
 	case -EBADMSG:
-		return "the grant is cut off";
+		return "the grant is truncated";
 	default:
 		return "the grant cannot be read";
 	}

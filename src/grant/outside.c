@@ -13,13 +13,14 @@
 #include "grant/reserve.h"
 #include "grant/wait.h"
 
-/* A search is followed by nine times its own duration without one, within these bounds. */
+/* After a search no other begins for nine times its duration, within these bounds. */
 #define SEARCH_AGAIN_TIMES 9
 #define SEARCH_AGAIN_MIN_NS INT64_C(20000000)
 #define SEARCH_AGAIN_MAX_NS INT64_C(200000000)
 #define STATUS_MAX 8192 /* of /proc/PID/status, which grows with the number of processors and groups */
 
-/* Its number in its own pid namespace: the last one of "NSpid:\t1234\t7". 0 if it cannot be read. */
+/* Returns the process's number in its own pid namespace: the last number of "NSpid:\t1234\t7". 0 if it cannot
+ * be read. */
 static uint32_t read_inner_pid(const char *proc, pid_t pid)
 {
 	char path[PATH_MAX], text[STATUS_MAX], *line, *end, *last;
@@ -89,7 +90,7 @@ static bool is_unlisted(const struct grant_file *grant, const struct usage_peek_
 	return true;
 }
 
-/* One that cannot be read has ended. */
+/* A process that cannot be read has ended. */
 static void strike_living(const char *proc, pid_t pid, uint64_t time_namespace,
 	const struct usage_peek_slot *slots, size_t n_slots, bool *dead)
 {

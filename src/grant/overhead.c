@@ -2,24 +2,24 @@
 
 #include <string.h>
 
-/* A pause takes a millisecond or two. A process may wait for it if one has asked for a sample, or while it is
- * a guess how much some process has. */
+/* A pause takes one or two milliseconds. Pauses are this far apart, and closer if a process waits for a
+ * sample or if the overhead of one is still a guess. */
 #define PAUSE_AGAIN_NS INT64_C(250000000)
 #define PAUSE_AGAIN_WAITED_FOR_NS INT64_C(10000000)
 
-/* What a slot's owner has opened by handles. */
+/* What a slot's owner has opened by IPC handles. */
 struct sharing {
-	uint64_t duplicate; /* it counts for another process, too */
-	uint64_t ownerless; /* it counts for this one */
-	uint64_t exported;  /* it made that */
+	uint64_t duplicate; /* bytes that are counted for another process as well */
+	uint64_t ownerless; /* bytes that are counted for this process, because their maker is gone */
+	uint64_t exported;  /* bytes that this process made and exported */
 };
 
-/* What one process has in its slot; if several could be its own, the largest of each. */
+/* What one process has in its slot. If several slots could be its own, the largest value of each field. */
 struct charge {
 	uint64_t held, exported, imported;
-	uint64_t surplus;			 /* of held, which the driver may not have */
-	uint64_t duplicate, ownerless, recorded; /* of what it shares by handles: struct sharing */
-	uint64_t moves;				 /* of all of them */
+	uint64_t surplus;			 /* part of `held` that the driver may not have taken */
+	uint64_t duplicate, ownerless, recorded; /* what it shares by handles: struct sharing */
+	uint64_t moves;				 /* of all such slots together */
 	bool under_way, loose;
 	bool fresh;
 	uint64_t fresh_bytes;
@@ -35,7 +35,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* sharing: of these slots; NULL: it is not asked. */
+/* sharing: one for each of these slots; NULL: sharing is ignored. */
 static struct charge charge_of(const struct owner *process, const struct usage_peek_slot *slots, size_t n,
 	const struct sharing *sharing)
 {
@@ -68,7 +68,7 @@ static bool is_same(const struct charge *a, const struct charge *b)
 	       a->moves == b->moves;
 }
 
-/* ---- what all of them have of each other ----------------------------------------------------------------
+/* ---- what the processes share, as sums ------------------------------------------------------------------
  */
 
 struct exports {
@@ -92,11 +92,11 @@ static struct exports exports_of(const struct overhead_process *processes, size_
 	return all;
 }
 
-/* ---- what they have of each other, region by region -----------------------------------------------------
+/* ---- what the processes share, region by region ---------------------------------------------------------
  */
 
-/* Hostile programs may write anything: a region that finds no place here counts for each process that has it.
- */
+/* Hostile programs may write anything. A region that does not fit into this table counts for each process
+ * that has it. */
 #define REGIONS_MAX 4096
 #define REGION_PROBES 32
 #define NO_SLOT UINT32_MAX
@@ -104,7 +104,7 @@ static struct exports exports_of(const struct overhead_process *processes, size_
 struct regions {
 	uint64_t region[REGIONS_MAX]; /* 0: free */
 	uint64_t bytes[REGIONS_MAX];
-	uint32_t slot[REGIONS_MAX]; /* for which one it counts; NO_SLOT: its maker no longer has it */
+	uint32_t slot[REGIONS_MAX]; /* for which slot it counts; NO_SLOT: its maker has freed it */
 };
 
 static size_t region_at(const struct regions *regions, uint64_t region)
@@ -120,7 +120,8 @@ static size_t region_at(const struct regions *regions, uint64_t region)
 	return REGIONS_MAX;
 }
 
-/* has: the slot's owner has memory of this GPU. True: it gives back what it has freed. */
+/* has: the slot's owner has memory of this GPU. Returns true if it is giving back memory that it has
+ * freed. */
 static bool add_exports(struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, bool has,
 	struct sharing *sharing)
 {
@@ -145,7 +146,7 @@ static bool add_exports(struct regions *regions, const struct usage_peek_slot *s
 	return freed;
 }
 
-/* Of several that opened what its maker no longer has, it counts for the first. */
+/* If several processes opened a region whose maker no longer has it, it counts for the first of them. */
 static void add_import(struct regions *regions, uint64_t word, uint32_t index, struct sharing *sharing)
 {
 	size_t at = region_at(regions, share_region(word));
@@ -162,7 +163,7 @@ static void add_import(struct regions *regions, uint64_t word, uint32_t index, s
 	}
 	if (regions->slot[at] == NO_SLOT) {
 		regions->slot[at] = index;
-		/* (It is being opened, and may be a little later.) */
+		/* A region of unknown size is being opened and may be complete a little later. */
 		sharing->ownerless += bytes ? bytes : regions->bytes[at];
 	} else if (regions->slot[at] != index) {
 		sharing->duplicate += smaller(bytes, regions->bytes[at]);
@@ -185,7 +186,7 @@ static bool is_listed(const struct usage_peek_slot *slot, const struct overhead_
 	return false;
 }
 
-/* True: what a maker has freed is still charged. */
+/* Returns true if memory that its maker has freed is still charged. */
 static bool sharing_of(const struct overhead_process *processes, size_t n,
 	const struct usage_peek_slot *slots, size_t n_slots, struct sharing *ret_sharing)
 {
@@ -211,7 +212,8 @@ static bool sharing_of(const struct overhead_process *processes, size_t n,
 /* ---- one process ----------------------------------------------------------------------------------------
  */
 
-/* Pools may have given memory back that is still charged, at any moment: less is believed the second time. */
+/* Pools may return memory that is still charged at any moment. So a lower value is believed only the second
+ * time. */
 static void learn_exactly(struct overhead_known *known, uint64_t seen, uint64_t ownerless, bool loose)
 {
 	uint64_t bytes = loose && known->certain ? larger(seen, known->latest) : seen;
@@ -220,30 +222,30 @@ static void learn_exactly(struct overhead_known *known, uint64_t seen, uint64_t 
 		.bytes = bytes, .latest = seen, .ownerless = ownerless, .certain = true};
 }
 
-/* Whatever moved: a region that has lost its maker counts for who has it from this sample on, since the
- * maker's charge goes after it. */
+/* This holds even if calls moved: a region that has lost its maker counts for the process that has it from
+ * this sample on, and the maker's charge is dropped after the sample. */
 static void learn_ownerless(struct overhead_known *known, uint64_t ownerless)
 {
 	known->bytes += ownerless - smaller(ownerless, known->ownerless);
 	known->ownerless = larger(known->ownerless, ownerless);
 }
 
-/* Calls are under way, but none has begun or ended: what is charged is at least what is there, so there is at
- * least so much overhead. */
+/* Calls are under way, but none has begun or ended. The charges are at least as large as the memory behind
+ * them, so the overhead is at least the difference. */
 static void learn_least(struct overhead_known *known, uint64_t seen)
 {
 	known->bytes = larger(known->bytes, seen);
 }
 
-/* What was charged when the driver answered is not known: nothing follows, however the numbers before and
- * after look. */
+/* The charges at the moment of the driver's answer are unknown. Whatever the numbers before and after are,
+ * nothing follows from them. */
 static void learn_nothing(struct overhead_known *known, uint64_t guess)
 {
 	if (!known->certain)
 		known->bytes = guess;
 }
 
-/* The least of several, as one may have more than its context. */
+/* The least of several processes counts, because each may have more than its context. */
 static void learn_context(const struct charge *now, uint64_t bytes, uint64_t *context_bytes)
 {
 	uint64_t others = now->held - smaller(now->held, now->fresh_bytes);
@@ -256,13 +258,14 @@ static void learn_context(const struct charge *now, uint64_t bytes, uint64_t *co
 static void sample_process(struct overhead_process *process, const struct charge *was,
 	const struct charge *now, const struct exports *exports, struct overhead *sum)
 {
-	/* What it has of others of the container is counted there. */
+	/* What the process imported from others of the container is counted there. */
 	uint64_t unmatched = now->imported + now->ownerless, of_records = now->recorded + now->duplicate;
 	uint64_t by_sum = smaller(unmatched, exports->bytes - smaller(exports->bytes, now->exported));
 	uint64_t bytes, seen;
 	bool still;
 
-	/* What it has too many of for records of its own, its makers may have records of. */
+	/* Imported bytes that no record of this process explains may be explained by records of their
+	 * makers. */
 	by_sum += smaller(now->imported - smaller(now->imported, by_sum),
 		exports->recorded - smaller(exports->recorded, of_records));
 	bytes = process->bytes - smaller(process->bytes, now->duplicate + by_sum);
@@ -297,7 +300,7 @@ void overhead_recall(
 	for (size_t i = 0; i < n; i++) {
 		processes[i].known = (struct overhead_known){0};
 		for (size_t k = 0; k < n_last; k++)
-			/* (In the order of before, mostly.) */
+			/* The order of the processes rarely changes between two samples. */
 			if (last[(i + k) % n_last].pid == processes[i].pid &&
 				last[(i + k) % n_last].owner.start_ticks == processes[i].owner.start_ticks) {
 				processes[i].known = last[(i + k) % n_last].known;

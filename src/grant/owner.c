@@ -17,8 +17,8 @@ static char *field_after(char *at, unsigned count)
 	return at;
 }
 
-/* proc(5): "pid (name) state ..." with the threads in field 20 and the start in 22; the name may hold
- * anything, so what follows its last ')' counts. */
+/* proc(5): "pid (name) state ...", with the number of threads in field 20 and the start time in field 22. The
+ * name may contain anything, so parsing starts behind the last ')'. */
 static bool parse_stat(char *text, struct owner_stat *ret_stat)
 {
 	char *at = strrchr(text, ')'), *threads, *start, *stack;
@@ -73,8 +73,8 @@ uint64_t owner_read_namespace(const char *path)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* A /proc of another pid namespace (unshare --pid without a new mount) has other processes under our numbers.
- */
+/* A /proc of another pid namespace (unshare --pid without a new mount) shows other processes under our
+ * numbers. */
 static bool proc_is_ours(void)
 {
 	char text[32];
@@ -95,14 +95,14 @@ void owner_self(struct owner *ret_owner)
 		.time_namespace = owner_read_namespace("/proc/self/ns/time"),
 		.sees_proc = proc_is_ours(),
 	};
-	/* Its own entry is right there, whosever numbers the others have. */
+	/* Its own entry is right even if /proc belongs to another pid namespace. */
 	if (owner_read_stat("/proc/self/stat", &about)) {
 		ret_owner->start_ticks = about.start_ticks;
 		ret_owner->image = about.image;
 	}
 }
 
-/* A word that a former owner of the slot wrote has another generation and says nothing. */
+/* A word that a former owner of the slot wrote has another generation and is ignored. */
 static uint64_t tagged(uint64_t value, uint64_t word)
 {
 	return value << OWNER_GENERATION_BITS | OWNER_GENERATION(word);
@@ -134,7 +134,7 @@ static bool is_same_process(const struct usage_slot *slot, uint64_t word, const 
 	if (is_of(start, word) && atomic_load(&slot->time_namespace) == tagged(self->time_namespace, word) &&
 		start != tagged(about->start_ticks, word))
 		return false;
-	/* What cannot be known is not compared. */
+	/* Unknown values are not compared. */
 	return about->image == 0 || !is_of(image, word) || image >> OWNER_GENERATION_BITS == 0 ||
 	       image == tagged(about->image, word);
 }

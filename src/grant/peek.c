@@ -5,7 +5,7 @@
 
 #include "grant/reserve.h"
 
-#define CHUNK 8 /* slots that are read at once */
+#define CHUNK 8 /* slots per read */
 
 _Static_assert(offsetof(struct usage_file, gpus) == USAGE_HEAD_BYTES, "one read has both");
 
@@ -112,7 +112,7 @@ int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned gpu, struct
 	return count;
 }
 
-/* A signature that a former owner of the slot left has another generation, and says nothing. */
+/* A signature that a former owner of the slot left has another generation and is ignored. */
 static bool differs(uint64_t signature, uint64_t owner, uint64_t value)
 {
 	uint64_t mask = (1 << OWNER_GENERATION_BITS) - 1;

@@ -1,5 +1,5 @@
-/* peek.h - a usage file as the agent reads it: piece by piece with pread(), never mapped, since a container
- * that truncates it would kill who has it mapped. What is read may be anything. */
+/* peek.h - reads a usage file for the agent, in pieces, with pread(). The file is never mapped, because a
+ * container that truncates it would kill the process that maps it. The content may be anything. */
 #pragma once
 
 #include "grant/owner.h"
@@ -7,8 +7,8 @@
 #include "grant/usage.h"
 
 struct usage_peek_gpu {
-	uint64_t refused;	/* allocations so far */
-	uint64_t refused_bytes; /* that the last of them asked for */
+	uint64_t refused;	/* number of refused allocations so far */
+	uint64_t refused_bytes; /* size of the last refused allocation */
 	uint64_t turns[2];
 };
 
@@ -16,15 +16,15 @@ struct usage_peek {
 	unsigned gpu_count;
 	uint32_t slots_used; /* at most USAGE_FILE_SLOTS */
 	uint32_t look_wanted;
-	struct usage_peek_gpu gpus[GRANT_FILE_GPUS_MAX]; /* the first n */
+	struct usage_peek_gpu gpus[GRANT_FILE_GPUS_MAX]; /* the first n are filled */
 };
 
-/* usage_peek() - the head and the first n GPUs, at most GRANT_FILE_GPUS_MAX, by one read. -EBADMSG if this
- * is not a usage file of a version that we know, or has fewer GPUs. */
+/* usage_peek() - reads the head and the first n GPUs, at most GRANT_FILE_GPUS_MAX, with one read. -EBADMSG if
+ * this is not a usage file of a version that we know, or if it has fewer GPUs. */
 int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek);
 
-/* What a container's processes have done with one GPU's computing power, by their own count. Anything may be
- * written there: numbers may jump, and go back. */
+/* What a container's processes have used of one GPU's computing power, by their own count. The container can
+ * write anything there: numbers may jump or decrease. */
 struct usage_peek_power {
 	uint64_t started_ns; /* kernels */
 	uint64_t copied_ns;  /* both directions */
@@ -32,8 +32,8 @@ struct usage_peek_power {
 	uint64_t asked;
 };
 
-/* usage_peek_power() - of one GPU that the file was seen to have; cheap, and nothing else is looked at.
- * -EBADMSG if the file does not reach so far. */
+/* usage_peek_power() - reads only the counters of one GPU; the file must be known to have that GPU. -EBADMSG
+ * if the file is too short. */
 int usage_peek_power(int fd, unsigned gpu, struct usage_peek_power *ret_power);
 
 /* One process's part of one GPU. */
@@ -44,16 +44,16 @@ struct usage_peek_slot {
 	bool has_turn;
 	bool fresh; /* its only context on this GPU is new, and charged with fresh_bytes */
 	uint64_t fresh_bytes;
-	uint64_t surplus_bytes; /* of held_bytes, the driver may not have; at most */
+	uint64_t surplus_bytes; /* at most this much of held_bytes the driver may not have taken */
 	uint64_t held_bytes, exported_bytes, imported_bytes;
 	uint32_t n_shares;
 	uint64_t shares[GRANT_FILE_GPUS_MAX]; /* records of this GPU: share.h */
 };
 
-/* usage_peek_slots() - the slots that have an owner, and whose words are its own. peek has this GPU, and
- * ret_slots room for peek->slots_used. Returns how many there are, or -EBADMSG. */
+/* usage_peek_slots() - reads the slots that have an owner whose words are its own. `peek` must have this GPU,
+ * and ret_slots room for peek->slots_used. Returns their number, or -EBADMSG. */
 int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned gpu, struct usage_peek_slot *ret_slots);
 
-/* usage_slot_is_of() - whether this process took the slot, as far as that can be told: pid and pid namespace
- * as the process has them itself; what is 0 is not known, and not compared. */
+/* usage_slot_is_of() - whether this process took the slot, as far as that can be determined. pid and pid
+ * namespace are those that the process itself sees. A field that is 0 is unknown and not compared. */
 bool usage_slot_is_of(const struct usage_peek_slot *slot, const struct owner *process);

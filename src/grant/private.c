@@ -43,8 +43,8 @@ static void futex(_Atomic int *at, int operation, int value, const struct timesp
 	errno = saved;
 }
 
-/* Drepper, "Futexes Are Tricky", mutex2. Not libc's mutex: pthread's symbols moved between versions of glibc.
- */
+/* Drepper, "Futexes Are Tricky", mutex2. Not libc's mutex, because the symbols of pthread moved between
+ * versions of glibc. */
 void private_lock_awaited(_Atomic int *lock)
 {
 	static const struct timespec missed_wake = {.tv_nsec = 1000000};

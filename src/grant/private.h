@@ -1,8 +1,8 @@
-/* private.h - memory and locks of one process that are new in a child of fork().
+/* private.h - memory and locks of one process that are fresh in a child of fork().
  *
- * The child is made in the middle of whatever its parent's threads are doing: a lock may be held, a table
- * half changed. Nobody need be told of the fork: the kernel gives the child zeros. All zeros must be a good
- * beginning.
+ * fork() happens in the middle of whatever the parent's threads are doing: a lock may be held, a table half
+ * changed. No fork handler is needed, because the kernel gives the child zeros. All zeros must therefore be a
+ * valid initial state.
  */
 #pragma once
 
@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* private_map() - at least size bytes of zeros. *ret_cleared: false where the kernel cannot clear them in a
- * child (before Linux 4.14). NULL: no memory. */
+/* private_map() - maps at least size bytes of zeros. *ret_cleared: false if the kernel cannot clear them in a
+ * child (before Linux 4.14). NULL: out of memory. */
 void *private_map(size_t size, bool *ret_cleared);
 void private_unmap(void *map, size_t size);
 
-/* private_map_once() - the map at *at, which the first thread that asks makes. NULL: no memory. */
+/* private_map_once() - the map at *at, which the first calling thread creates. NULL: out of memory. */
 static inline void *private_map_once(void **at, size_t size)
 {
 	void *made = __atomic_load_n(at, __ATOMIC_ACQUIRE), *expected = NULL;
@@ -31,8 +31,8 @@ static inline void *private_map_once(void **at, size_t size)
 	return expected;
 }
 
-/* private_lock() - held for a few instructions. The driver is called only under that of reserves_lock(). 0:
- * free, 1: held, 2: held, and another thread waits. */
+/* private_lock() - takes a lock that is held for a few instructions. Only under the lock of reserves_lock()
+ * may the driver be called. 0: free, 1: held, 2: held, and another thread waits. */
 void private_lock_awaited(_Atomic int *lock);
 void private_unlock_awaited(_Atomic int *lock);
 
@@ -45,8 +45,8 @@ static inline void private_lock(_Atomic int *lock)
 		private_lock_awaited(lock);
 }
 
-/* A load and a store, since one atomic exchange would cost as much as most of what is done under the lock. A
- * thread that begins to wait between the two is not woken, and wakes by itself a millisecond later. */
+/* A load and a store, because one atomic exchange would cost nearly as much as the work under the lock. A
+ * thread that begins to wait between the two is not woken; it wakes by itself a millisecond later. */
 static inline void private_unlock(_Atomic int *lock)
 {
 	int before = atomic_load_explicit(lock, memory_order_relaxed);

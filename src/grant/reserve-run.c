@@ -4,9 +4,9 @@
 #include "grant/reserve.h"
 #include "grant/wait.h"
 
-#define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
+#define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds, so by then its process is stopped */
 
-/* False: it has been waited for long enough. *stop_at: 0 before the first time. */
+/* Returns false after waiting long enough. *stop_at: 0 at the first call. */
 static bool wait_for_recount(int64_t *stop_at)
 {
 	int saved = errno;

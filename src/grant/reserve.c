@@ -56,7 +56,7 @@ static enum reserve_result go(struct reserve *r, enum step step)
 	return RESERVE_GOES_ON;
 }
 
-/* What the pages are when the change under way is not (or, in a recount, no longer) there. */
+/* The pages that remain after a change that gives pages back. */
 static uint64_t given(uint64_t held, uint64_t pages)
 {
 	return held > pages ? held - pages : 0;
@@ -67,7 +67,8 @@ static uint64_t announced(const struct reserve *r)
 	return r->held | (uint64_t)r->pages << 32 | (r->kind == RESERVE_GIVE ? GIVES : 0);
 }
 
-/* After a recount. What is to be given stays announced until it is done, by us or by a recount. */
+/* Continues after a recount. An announced give stays announced until this process or a recount completes
+ * it. */
 static enum reserve_result start_again(struct reserve *r)
 {
 	static const enum step step[] = {
@@ -117,7 +118,8 @@ static inline __attribute__((always_inline)) enum reserve_result step_change(str
 	switch (r->step) {
 	case LOOK:
 		r->held = USAGE_HELD_PAGES(atomic_load(word_of(r, r->slot)));
-		/* Nobody gives what it does not hold: the total would be below what the others do. */
+		/* A process cannot give more than it holds: the total would fall below the sum of the
+		 * others. */
 		if (r->kind == RESERVE_GIVE && r->pages > r->held)
 			r->pages = (uint32_t)r->held;
 		return go(r, ANNOUNCE);
@@ -134,7 +136,7 @@ static inline __attribute__((always_inline)) enum reserve_result step_change(str
 		return change_total(r);
 	case COMMIT:
 		return commit(r);
-	default: /* WITHDRAW; failed: a recount revoked it, which is the same */
+	default: /* WITHDRAW; if it fails, a recount has withdrawn the change already */
 		replace(word_of(r, r->slot), announced(r), r->held);
 		return go(r, SEARCH_BEGIN);
 	}
@@ -148,7 +150,8 @@ static enum reserve_result judge_recounter(struct reserve *r)
 	uint32_t slot = (uint32_t)r->total;
 	uint64_t owner;
 
-	/* Nobody recounts with our slot but its former owner, who died (or a slot that is none: nonsense). */
+	/* Only a former owner of our slot, now dead, can be recounting with it. A slot number out of range is
+	 * damage and treated the same way. */
 	if (slot >= USAGE_FILE_SLOTS || slot == r->slot) {
 		r->dead = r->kind == RESERVE_CLAIM ? r->slot : NO_SLOT;
 		return go(r, RECOUNT_BEGIN);
@@ -168,9 +171,9 @@ static enum reserve_result search_next(struct reserve *r)
 	return go(r, SEARCH_OWNER);
 }
 
-/* Nobody is dead; or somebody was, and another process has recounted while we searched: then the sum that was
- * too large is not what it is now. The epoch tells. That the living change the sum does not matter, or
- * whoever is refused beside busy ones would search for ever. */
+/* Either no process is dead, or another process has recounted while this one searched. In the second case the
+ * sum that was too large has changed, and the epoch shows that. Changes of the sum by living processes do not
+ * matter; otherwise a refused process beside busy ones would search for ever. */
 static enum reserve_result search_done(struct reserve *r)
 {
 	if (r->kind == RESERVE_RECOVER)
@@ -195,7 +198,7 @@ static enum reserve_result step_search(struct reserve *r)
 			return search_next(r);
 		return go(r, SEARCH_WORD);
 	case SEARCH_WORD:
-		/* Who holds nothing of this GPU is asked nothing: a look into /proc costs microseconds. */
+		/* A slot that holds nothing of this GPU is skipped: a read of /proc costs microseconds. */
 		if (atomic_load(word_of(r, r->at)) == 0)
 			return search_next(r);
 		return go(r, SEARCH_JUDGE);
@@ -211,8 +214,9 @@ static enum reserve_result step_search(struct reserve *r)
 /* ---- recount --------------------------------------------------------------------------------------------
  */
 
-/* That the slot `dead` still is the dead one's needs no look: it could have changed hands only by a recount
- * (it held something of this GPU, or recounted it), and then the total is not what it was. */
+/* There is no need to check that the slot `dead` still belongs to the dead process. It held something of this
+ * GPU, or recounted it, so only a recount could have passed it to another process. Then the total would have
+ * changed. */
 static enum reserve_result recount_begin(struct reserve *r)
 {
 	uint64_t epoch = r->total >> 32, odd = USAGE_IS_RECOUNTED(r->total) ? epoch + 2 : epoch + 1;
@@ -298,7 +302,7 @@ static enum reserve_result claim_take(struct reserve *r)
 	return go(r, CLAIM_COUNT);
 }
 
-/* The predecessor died, perhaps while it held something or recounted a GPU. */
+/* The previous owner died, perhaps while it held memory or recounted a GPU. */
 static enum reserve_result claim_total(struct reserve *r)
 {
 	r->total = atomic_load(total_of(r));
@@ -380,7 +384,7 @@ enum reserve_result reserve_step(struct reserve *reserve)
 	return step_claim(reserve);
 }
 
-/* Nearly always a change goes straight through, so that is what the loop is about. */
+/* Nearly every change succeeds at the first attempt, so the loop is optimised for that case. */
 enum reserve_result reserve_steps(struct reserve *reserve)
 {
 	enum reserve_result result = RESERVE_GOES_ON;

@@ -10,7 +10,7 @@
 #include "grant/files.h"
 #include "grant/layout.h"
 
-#define TRIES 5 /* of reading a sum that is being recounted */
+#define TRIES 5 /* attempts to read a sum that is being recounted */
 
 struct usage_head {
 	uint64_t magic;
@@ -29,16 +29,16 @@ _Static_assert(
 
 _Static_assert(sizeof(struct usage_head) <= USAGE_HEAD_BYTES, "layout");
 
-/* NULL, or what is wrong with it. */
+/* Returns NULL, or what is wrong with the head. */
 static const char *verify(const struct usage_head *head)
 {
 	if (head->magic != USAGE_FILE_MAGIC)
-		return "this is no usage file";
+		return "the file is not a usage file";
 	switch (layout_fit(head->version, head->readable_from, USAGE_FILE_VERSION, USAGE_FILE_OLDEST)) {
 	case LAYOUT_TOO_NEW:
-		return "the usage file is of a newer version of ration, which this one cannot use";
+		return "the usage file was written by a newer version of ration, which this one cannot use";
 	case LAYOUT_TOO_OLD:
-		return "the usage file is of a version of ration too old for this one";
+		return "the usage file was written by a version of ration that is too old for this one";
 	case LAYOUT_FITS:
 		break;
 	}
@@ -69,7 +69,7 @@ int usage_file_create(const char *path, unsigned gpu_count, const char **ret_why
 	int r;
 
 	if (verify(&head)) {
-		*ret_why = "a usage file for no card, or for more cards than there can be";
+		*ret_why = "a usage file must be for at least one GPU, and not for more than it can hold";
 		return -EINVAL;
 	}
 	r = files_write(path, 0666, &head, sizeof(head), sizeof(struct usage_file));
@@ -87,8 +87,8 @@ int usage_file_map(const char *path, struct usage_file **ret_usage, const char *
 
 	if (r < 0) {
 		*ret_why = r == -ENOENT	   ? "there is no usage file"
-			   : r == -EACCES  ? "the usage file may not be written"
-			   : r == -EBADMSG ? "the usage file is cut off"
+			   : r == -EACCES  ? "the usage file cannot be written: permission denied"
+			   : r == -EBADMSG ? "the usage file is truncated"
 					   : "the usage file cannot be opened";
 		return r;
 	}
@@ -109,8 +109,9 @@ void usage_file_unmap(struct usage_file *usage)
 		munmap(usage, sizeof(*usage));
 }
 
-/* A lock of the open file, not of the process, which would drop it with any descriptor of the file. By
- * number: glibc calls this fcntl64 since 2.28, and the shim is loaded by older ones. */
+/* The lock belongs to the open file. A lock of the process would be dropped when any descriptor of the file
+ * is closed. The call is made by number, because glibc names it fcntl64 since 2.28, and older versions must
+ * be able to load the shim. */
 static long lock_call(int fd, int command, struct flock *lock)
 {
 	return syscall(SYS_fcntl, fd, command, lock);
@@ -142,7 +143,7 @@ int usage_file_path(const char *grant_path, char *ret_path, size_t size)
 	return 0;
 }
 
-/* While a sum is recounted its word names the recounter; the slots tell then. */
+/* While a sum is recounted its word names the recounting process, so the slots are summed instead. */
 static int sum_of_slots(int fd, unsigned gpu, uint32_t slots, uint64_t *ret_pages)
 {
 	uint64_t pages = 0, word;

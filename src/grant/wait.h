@@ -1,4 +1,4 @@
-/* wait.h - time, for whoever waits for another process. libc only. */
+/* wait.h - clock and sleep for a process that waits for another. libc only. */
 #pragma once
 
 #include <stdint.h>

@@ -197,7 +197,7 @@ def test_a_grant_that_older_agents_would_misread_is_reported_and_left_to_its_con
     before = grant.read_bytes()
     world.start_agent()
     event = wait_for(lambda: world.api.events("GPUGrantDamaged"), 10)[0]
-    assert "of a newer version of ration, which this one cannot read" in event["message"]
+    assert "by a newer version of ration, which this one cannot read" in event["message"]
     resize(world, "a", 3)
     world.kubelet.wait_devices(30)
     has_read_pods(world)

@@ -73,11 +73,11 @@ def test_each_keeper_serves_the_files_and_the_shims_of_its_neighbours(granted, w
 
 REFUSALS = [
     # version, readable from, what is said
-    (2, 2, "of a newer version of ration, which this one cannot"),
-    (9, 3, "of a newer version of ration, which this one cannot"),
-    (0, 0, "of a version of ration too old for this one"),
-    (1, 0, "of a version of ration too old for this one"),
-    (1, 2, "of a version of ration too old for this one"),
+    (2, 2, "by a newer version of ration, which this one cannot"),
+    (9, 3, "by a newer version of ration, which this one cannot"),
+    (0, 0, "by a version of ration that is too old for this one"),
+    (1, 0, "by a version of ration that is too old for this one"),
+    (1, 2, "by a version of ration that is too old for this one"),
 ]
 
 

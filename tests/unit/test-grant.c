@@ -148,7 +148,7 @@ static void no_gpu_can_be_left_without_memory_or_beyond_the_grant_be_given_some(
 	assert_int_equal(grant_file_limit_bytes(&grant, 0), 2154 * MIB);
 	/* A word that nobody of ours wrote. */
 	grant.live[1].limit_bytes = 0;
-	assert_string_equal(grant_file_verify(&grant, sizeof(grant)), "the grant has a card without memory");
+	assert_string_equal(grant_file_verify(&grant, sizeof(grant)), "the grant has a GPU without memory");
 }
 
 static void no_single_byte_of_the_constant_part_can_change_unnoticed(void **state)
@@ -185,7 +185,7 @@ static void a_grant_that_is_cut_off_at_any_length_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		write_bytes(grant_path, &grant, lengths[i]);
 		assert_int_equal(grant_file_map(grant_path, &read, &why), -EBADMSG);
-		assert_string_equal(why, "the grant is cut off");
+		assert_string_equal(why, "the grant is truncated");
 	}
 	assert_null(read);
 }
@@ -204,18 +204,18 @@ static void a_grant_that_says_nothing_usable_is_not_written(void **state)
 	struct grant_file grant = valid();
 
 	grant.gpu_count = 0;
-	refused(grant, "the grant names no card, or more cards than there can be");
+	refused(grant, "the grant names no GPU, or more GPUs than it can hold");
 	grant.gpu_count = GRANT_FILE_GPUS_MAX + 1;
-	refused(grant, "the grant names no card, or more cards than there can be");
+	refused(grant, "the grant names no GPU, or more GPUs than it can hold");
 	grant = valid();
 	grant.gpus[1].limit_bytes = 0;
-	refused(grant, "the grant has a card without memory");
+	refused(grant, "the grant has a GPU without memory");
 	grant = valid();
 	grant.gpus[1].uuid[0] = '\0';
-	refused(grant, "the grant has a card without a name");
+	refused(grant, "the grant has a GPU without a name");
 	grant = valid();
 	memset(grant.gpus[0].uuid, 'x', sizeof(grant.gpus[0].uuid));
-	refused(grant, "the grant has a card without a name");
+	refused(grant, "the grant has a GPU without a name");
 	grant = valid();
 	memset(grant.cuda_library, '/', sizeof(grant.cuda_library));
 	refused(grant, "the grant does not name the driver's library");
@@ -234,7 +234,7 @@ static void a_grant_from_before_the_first_version_is_refused(void **state)
 	grant.version = GRANT_FILE_OLDEST - 1;
 	write_bytes(grant_path, &grant, sizeof(grant));
 	assert_int_equal(grant_file_map(grant_path, &read, &why), -EBADMSG);
-	assert_string_equal(why, "the grant is of a version of ration too old for this one");
+	assert_string_equal(why, "the grant was written by a version of ration that is too old for this one");
 }
 
 static void what_is_no_file_is_no_grant_and_hangs_nobody(void **state)
