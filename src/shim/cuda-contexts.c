@@ -1,11 +1,12 @@
-/* Contexts: only of granted GPUs, and the keeper looks at once what a new one has taken, since no call shows
- * that. A driver whose contexts were made on a GPU that is not granted could be used for anything there. */
+/* Contexts. Only contexts of granted GPUs are allowed: through a context on another GPU the program could use
+ * that GPU without limit. After each new context the keeper is asked for a sample, because no call shows the
+ * memory that a context takes. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-contexts.h"
 #include "shim/session.h"
 
-/* After a call that made the driver take memory of its own. */
+/* Called after a call that made the driver take memory of its own. */
 static CUresult look(CUresult r)
 {
 	if (r == CUDA_SUCCESS)
@@ -63,7 +64,7 @@ static bool is_active(CUdevice device)
 	return DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
-/* Only the first of many calls makes the context. */
+/* Only the first of these calls creates the context. */
 HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
 	struct making making;
@@ -79,8 +80,8 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 		       : r;
 }
 
-/* Retains the primary context for as long as it lives (CUDA 13.0 driver API, "Green Contexts"), and so makes
- * that if nobody has. */
+/* A green context retains the primary context while it lives (CUDA 13.0 driver API, "Green Contexts"). If
+ * there is none yet, this call creates it. */
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice device, unsigned int flags)
 {
 	struct making making;

@@ -1,11 +1,12 @@
-/* cuda-copies.h - copies and fills that are hooked but not in cuda/functions.h: nothing simulates them, or
- * they have the arguments of the name without _ptsz or _ptds, of the calling thread's own default stream.
- * From the signatures in the CUDA Driver API reference, 13.0, and in cuda.h of 13.5. */
+/* cuda-copies.h - copies and fills that are hooked but not declared in cuda/functions.h. Either nothing
+ * simulates them, or they are the _ptsz and _ptds variants, which use the calling thread's own default stream
+ * and take the same arguments. The signatures are from the CUDA Driver API reference, 13.0, and from cuda.h
+ * of 13.5. */
 #pragma once
 
 #include "cuda/functions.h"
 
-/* From before CUDA 3.2, with addresses of 32 bits. */
+/* From before CUDA 3.2, with 32-bit addresses. */
 typedef struct {
 	unsigned int srcXInBytes, srcY;
 	CUmemorytype srcMemoryType;
@@ -40,7 +41,7 @@ typedef struct {
 	unsigned int WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D_v1;
 
-/* Its contexts lie where CUDA_MEMCPY3D has reserved words. */
+/* Its contexts are where CUDA_MEMCPY3D has reserved words. */
 typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER;
 
 #define CU_MEMCPY_OPERAND_TYPE_POINTER 1
@@ -105,8 +106,8 @@ _Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112, "layout");
 _Static_assert(sizeof(CUmemDecompressParams) == 64, "layout");
 _Static_assert(sizeof(CUDA_FABRIC_COPY_BATCH_OP) == 64, "layout");
 
-/* The functions of the rows in hooks.def that start work, with their variants for the calling thread's
- * default stream. */
+/* The functions in the rows of hooks.def that start work, and their variants for the calling thread's default
+ * stream. */
 #define WORK_V1(symbol, params, ...) CUresult symbol params;
 #define WORK_V1_ASYNC(symbol, params, ...) CUresult symbol params;
 #define WORK_SYNC(symbol, variant, params, ...) CUresult symbol params, symbol##_ptds params;

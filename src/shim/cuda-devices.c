@@ -6,9 +6,9 @@
 #include "shim/cuda-library.h"
 #include "shim/session.h"
 
-/* Written by cuInit, with the same values by every thread that calls it. */
+/* cuInit writes these; every thread that calls it writes the same values. */
 static int gpu_of[CUDA_DEVICES_MAX];	   /* by CUdevice: index in the grant plus 1; 0: not granted */
-static CUdevice visible[CUDA_DEVICES_MAX]; /* the granted ones, in the driver's order */
+static CUdevice visible[CUDA_DEVICES_MAX]; /* the granted devices, in the driver's order */
 static int visible_count;
 
 static void uuid_text(const CUuuid *uuid, char text[64])
@@ -20,7 +20,7 @@ static void uuid_text(const CUuuid *uuid, char text[64])
 		b[15]);
 }
 
-/* -1: the driver's device is none of the grant's GPUs. */
+/* Returns -1 if the driver's device is not one of the grant's GPUs. */
 static int grant_gpu(const struct grant_file *grant, CUdevice device)
 {
 	CUuuid uuid = {{0}};
@@ -125,8 +125,9 @@ CUresult cuda_location_gpu(CUmemLocation location, CUmemAllocationType type, int
 		*ret_gpu = cuda_managed_gpu();
 		return CUDA_SUCCESS;
 	}
-	/* The answer of a driver that does not know the type: programs try another one then. */
-	shim_log("memory at a location of type %d is refused: this version of ration does not know it",
+	/* This is the answer of a driver that does not know the type; programs then try another type. */
+	shim_log(
+		"refused memory at a location of type %d, which this version of ration does not support; update ration",
 		(int)location.type);
 	return CUDA_ERROR_INVALID_VALUE;
 }
@@ -151,7 +152,7 @@ HOOK CUresult cuDeviceGetCount(int *count)
 HOOK CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	CUdevice first;
-	/* For its errors: not initialized, no output. */
+	/* The driver is called for its errors: not initialized, no output pointer. */
 	CUresult r = DRIVER(cuDeviceGet)(device ? &first : NULL, 0);
 
 	if (r != CUDA_SUCCESS)
@@ -175,8 +176,8 @@ HOOK CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
 	return CUDA_SUCCESS;
 }
 
-/* The driver's list, of those that draw for the current OpenGL context, without the devices that are not
- * granted. As the driver answers, *count is of all of them, and at most `room` are listed. */
+/* Returns the driver's list of devices that draw for the current OpenGL context, without devices that are not
+ * granted. Like the driver, it sets *count to the total number and lists at most `room` of them. */
 static CUresult gl_devices(__typeof__(cuGLGetDevices) *driver, unsigned int *count, CUdevice *devices,
 	unsigned int room, int which)
 {

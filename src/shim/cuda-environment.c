@@ -1,6 +1,7 @@
-/* The driver's own call of getenv() leads here: its library's table of imported functions is changed, as the
- * dynamic linker would have written another address into it. setenv() is no choice in somebody else's
- * process: other threads read the environment meanwhile, and start programs with it. */
+/* Redirects the driver's own call of getenv() to this file. The driver's table of imported functions is
+ * changed, as if the dynamic linker had written another address into it. setenv() is not possible in a
+ * foreign program: other threads may read the environment at the same time, and pass it to programs
+ * that they start. */
 #include <elf.h>
 #include <link.h>
 #include <stdlib.h>
@@ -19,12 +20,12 @@
 #define TYPE_SLOT R_AARCH64_JUMP_SLOT
 #define TYPE_DATA R_AARCH64_GLOB_DAT
 #else
-#error "which relocations have the addresses of imported functions?"
+#error "relocations with the addresses of imported functions are not known for this architecture"
 #endif
 
-/* Of one library, as it lies in memory. */
+/* The tables of one library in memory. */
 struct imports {
-	const void *function; /* of the library that is looked for */
+	const void *function; /* the function of that library to search for */
 	uintptr_t base;
 	const ElfW(Dyn) * dynamic;
 };
@@ -42,13 +43,13 @@ static char *driver_getenv(const char *name)
 		(!own && __atomic_load_n(&gives_all, __ATOMIC_RELAXED)))
 		return own;
 	cuda_visible_list(session->grant, own, fresh);
-	/* Another thread may be reading it: equal bytes are not written again. */
+	/* Another thread may be reading the list, so equal bytes are not written again. */
 	if (strcmp(list, fresh) != 0)
 		strcpy(list, fresh);
 	return list;
 }
 
-/* glibc has added the base to the addresses in this table, musl has not. */
+/* glibc has added the base to the addresses in this table; musl has not. */
 static uintptr_t value_of(const struct imports *in, ElfW(Sxword) tag)
 {
 	for (const ElfW(Dyn) *d = in->dynamic; d->d_tag != DT_NULL; d++) {
@@ -61,8 +62,8 @@ static uintptr_t value_of(const struct imports *in, ElfW(Sxword) tag)
 	return 0;
 }
 
-/* The table may have been made read-only after it was filled (RELRO). It stays writable then: a thread that
- * made it read-only again could stop another one in its writing. */
+/* The table may have been made read-only after it was filled (RELRO). Afterwards it stays writable: a thread
+ * that made it read-only again could make another thread's write fail. */
 static bool write_slot(void **slot)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)slot & ~(page - 1);
@@ -119,7 +120,8 @@ void cuda_visible_give(const void *function)
 	if (dl_iterate_phdr(visit, &in) != 1 ||
 		(!replace_in(&in, value_of(&in, DT_JMPREL), value_of(&in, DT_PLTRELSZ)) &&
 			!replace_in(&in, value_of(&in, DT_RELA), value_of(&in, DT_RELASZ))))
-		shim_log("the driver does not import getenv(): it reads CUDA_VISIBLE_DEVICES as it is");
+		shim_log(
+			"the driver does not import getenv(), so it reads the program's CUDA_VISIBLE_DEVICES");
 	__atomic_store_n(&given, 1, __ATOMIC_RELEASE);
 }
 

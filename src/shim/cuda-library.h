@@ -1,4 +1,4 @@
-/* cuda-library.h - the parts of the substitute for libcuda that its files share. */
+/* cuda-library.h - declarations that the files of the substitute for libcuda share. */
 #pragma once
 
 #include "cuda/functions.h"
@@ -6,11 +6,12 @@
 #include "shim/cuda-copies.h"
 #include "shim/shim.h"
 
-/* Hooked, but neither read nor simulated elsewhere: not in cuda/functions.h. */
+/* This function is hooked, but no other code reads or simulates it, so cuda/functions.h does not declare
+ * it. */
 CUresult cuGreenCtxCreate(CUgreenCtx *, void *resources, CUdevice, unsigned int);
 
-/* From cudaGL.h and cudaVDPAU.h of CUDA 13.5; those without _v2 take the same arguments. VdpDevice is an
- * uint32_t (vdpau.h), and its function for looking up others is only passed on. */
+/* From cudaGL.h and cudaVDPAU.h of CUDA 13.5; the names without _v2 take the same arguments. VdpDevice is a
+ * uint32_t (vdpau.h). Its function that looks up other functions is only passed on. */
 CUresult cuGLGetDevices(unsigned int *count, CUdevice *devices, unsigned int room, int which);
 __typeof__(cuGLGetDevices) cuGLGetDevices_v2;
 CUresult cuGLCtxCreate(CUcontext *, unsigned int flags, CUdevice);
@@ -18,7 +19,7 @@ __typeof__(cuGLCtxCreate) cuGLCtxCreate_v2;
 CUresult cuVDPAUCtxCreate(CUcontext *, unsigned int flags, CUdevice, uint32_t, void *);
 __typeof__(cuVDPAUCtxCreate) cuVDPAUCtxCreate_v2;
 
-/* From cuda.h of CUDA 13.5: callbacks and parameters of a capture are only passed on. */
+/* From cuda.h of CUDA 13.5. Callbacks and parameters of a capture are only passed on. */
 CUresult cuStreamBeginRecaptureToGraph(CUstream, CUstreamCaptureMode, CUgraph, void *callback, void *data);
 __typeof__(cuStreamBeginRecaptureToGraph) cuStreamBeginRecaptureToGraph_ptsz;
 CUresult cuStreamBeginCaptureToCig(CUstream, void *parameters);
@@ -26,12 +27,12 @@ __typeof__(cuStreamBeginCaptureToCig) cuStreamBeginCaptureToCig_ptsz;
 CUresult cuStreamEndCaptureToCig(CUstream);
 __typeof__(cuStreamEndCaptureToCig) cuStreamEndCaptureToCig_ptsz;
 
-/* In no public header: refused, whatever their arguments are. */
+/* No public header declares these. They are refused, whatever their arguments are. */
 CUresult cuSubgridCreate(void);
 CUresult cuSubgridWorkerGridCreate(void);
 CUresult cuSubgridWorksetCreate(void);
 
-/* With the calling thread's own default stream; arguments as of the name without the ending. */
+/* Variants for the calling thread's own default stream, with the arguments of the name without the suffix. */
 __typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
 __typeof__(cuMemAllocFromPoolAsync) cuMemAllocFromPoolAsync_ptsz;
 __typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;

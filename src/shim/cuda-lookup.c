@@ -1,11 +1,12 @@
-/* cuGetProcAddress: how runtimes since CUDA 11.3 find all functions.
+/* cuGetProcAddress: runtimes since CUDA 11.3 find all functions through it.
  *
- * The driver answers first: only it knows which version of a name belongs to which CUDA version and which
- * default stream the caller compiled for. Then the pointer that it gave is replaced by our hook of exactly
- * that function. A version of a hooked name that is newer than this library is withheld, as if the driver
- * were older: handed out as it is, it would go around the hook. Names that this library does not know at all
- * are handed out: the agent and `ration doctor` tell which those are
- * (docs/adr/046-new-symbols.md).
+ * The driver answers first. Only the driver knows which version of a name belongs to which CUDA version, and
+ * to which default stream the caller was compiled for. If the function is hooked, its pointer is then
+ * replaced by our hook of exactly that function.
+ *
+ * A version of a hooked name that is newer than this library is withheld, as if the driver were older,
+ * because the program could use it to bypass the hook. Names that this library does not know at all are
+ * handed out; the agent and `ration doctor` report them (docs/adr/046-new-symbols.md).
  */
 #include "shim/cuda-library.h"
 
@@ -14,17 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The driver refuses others (550.163.01). */
+/* The driver refuses other flags (550.163.01). */
 #define PROC_ADDRESS_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
-/* The driver's pointers of hooked functions, sorted. */
+/* The driver's pointers to hooked functions, sorted. */
 struct pointer_map {
 	size_t count;
 	struct pointer_pair {
 		const void *theirs;
 		const struct shim_hook *hook;
-		/* A linker that folds equal functions gives one address to functions of different arguments
-		 * (old ones that only refuse): then the name must say which is meant. */
+		/* A linker that folds identical functions gives one address to functions with different
+		 * arguments (old ones that only refuse). Then the name decides which function is meant. */
 		bool folded;
 	} pairs[];
 };
@@ -41,7 +42,7 @@ static int pair_compare(const void *a, const void *b)
 	return x->theirs < y->theirs ? -1 : x->theirs > y->theirs;
 }
 
-/* Entry `index` of strings that follow each other. */
+/* Returns entry `index` of consecutive strings. */
 static const char *string_at(const char *strings, size_t index)
 {
 	while (index--)
@@ -55,7 +56,7 @@ static uint64_t stream_flag(size_t symbol)
 					 : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
 }
 
-/* What the driver hands out for the hooked symbol, if that is another pointer than the one it exports. */
+/* Returns what the driver hands out for the hooked symbol, if that is not the pointer that it exports. */
 static const void *handed_out(const struct shim_hook *hook)
 {
 	const char *base = string_at(SHIM_SYMBOL_BASES, hook->symbol);
@@ -71,7 +72,7 @@ static const void *handed_out(const struct shim_hook *hook)
 	return r == CUDA_SUCCESS ? found : NULL;
 }
 
-/* How many exported functions have this address. */
+/* Returns how many exported functions have this address. */
 static unsigned exported_at(const void *theirs)
 {
 	unsigned count = 0;
@@ -97,11 +98,11 @@ static struct pointer_map *map_make(void)
 		const void *exported = shim_resolve(cuda_hooks[i].symbol);
 		const void *other = handed_out(&cuda_hooks[i]);
 
-		/* For a function that it lacks the driver hands out an older version of the name. */
+		/* For a function that it lacks, the driver hands out an older version of the name. */
 		if (!shim_driver_has(cuda_hooks[i].symbol))
 			continue;
 		map_add(made, exported, &cuda_hooks[i], exported_at(exported) > 1);
-		/* An address that is exported says by itself which function it is. */
+		/* An exported address identifies its function by itself. */
 		if (other && exported_at(other) == 0)
 			map_add(made, other, &cuda_hooks[i], false);
 	}
@@ -109,7 +110,8 @@ static struct pointer_map *map_make(void)
 	return made;
 }
 
-/* NULL: out of memory. Threads that come at the same time make the same map, and one of them is kept. */
+/* Returns NULL if out of memory. Threads that come at the same time build the same map, and one of the maps
+ * is kept. */
 static const struct pointer_map *map_get(void)
 {
 	struct pointer_map *made = __atomic_load_n(&map, __ATOMIC_ACQUIRE), *expected = NULL;
@@ -159,8 +161,8 @@ static bool has_hooked_version(const char *name)
 	return false;
 }
 
-/* What the program gets for the pointer that the driver gave for this name. NULL: nothing. Without memory for
- * the map nothing may be handed out that could be the way around a hook. */
+/* Returns what the program gets for the pointer that the driver gave for this name. NULL: nothing. Without
+ * memory for the map, nothing that could bypass a hook may be handed out. */
 static void *replacement(const char *name, void *theirs)
 {
 	int saved = errno;
@@ -173,16 +175,19 @@ static void *replacement(const char *name, void *theirs)
 	if (exported_at(theirs) > 0)
 		return theirs;
 	if (!has_hooked_version(name)) {
-		shim_log("%s is handed out without a limit: this version of ration does not know it", name);
+		shim_log(
+			"%s is handed out without a limit: this version of ration does not know it; update ration",
+			name);
 		return theirs;
 	}
-	shim_log("%s is withheld in the version that was asked for: this version of ration does not know it",
+	shim_log(
+		"%s is withheld in the requested version: this version of ration does not know it; update ration",
 		name);
 	return NULL;
 }
 
-/* The newest version of `base` up to cuda_version, as this library exports it: every one of them then says
- * that there is no GPU. NULL: none is so old, or *ret_known is false. */
+/* Returns the newest version of `base` up to cuda_version that this library exports. Each of these functions
+ * then reports that there is no GPU. NULL: there is no version that old, or *ret_known is false. */
 static void *own_find(const char *base, int cuda_version, uint64_t flags, bool *ret_known)
 {
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
@@ -191,13 +196,13 @@ static void *own_find(const char *base, int cuda_version, uint64_t flags, bool *
 
 	*ret_known = false;
 	for (size_t i = 0; i < SYMBOL_COUNT; i++, name += strlen(name) + 1, other += strlen(other) + 1) {
-		/* Most functions have no stream and only one entry for both. */
+		/* Most functions have no stream and one entry for both default streams. */
 		unsigned int version = symbol_versions[i] * 2 + (symbol_per_thread[i] && per_thread);
 
 		if (strcmp(other, base) != 0 || (symbol_per_thread[i] && !per_thread))
 			continue;
 		*ret_known = true;
-		/* (the driver takes -1 for the newest) */
+		/* The driver treats -1 as the newest version. */
 		if ((unsigned int)symbol_versions[i] <= (unsigned int)cuda_version &&
 			version > best_version) {
 			best_version = version;
@@ -207,7 +212,7 @@ static void *own_find(const char *base, int cuda_version, uint64_t flags, bool *
 	return best ? dlsym(shim_self(), best) : NULL;
 }
 
-/* The older function's answer: where there is nothing, an error, and *function as it was. */
+/* Answers like the older cuGetProcAddress: if nothing is found, an error, and *function stays unchanged. */
 static CUresult lookup(const char *name, void **function, int cuda_version, uint64_t flags,
 	CUdriverProcAddressQueryResult *ret_status)
 {
@@ -245,8 +250,8 @@ HOOK CUresult cuGetProcAddress(const char *name, void **function, int cuda_versi
 	return lookup(name, function, cuda_version, flags, &status);
 }
 
-/* The newer one's: no error, NULL and the reason. A driver before 12.0 has the older one only; so has what
- * this library finds by itself. */
+/* The newer version succeeds even if nothing is found: it sets *function to NULL and gives the reason. A
+ * driver before 12.0 has only the older version; so do the functions that this library finds by itself. */
 HOOK CUresult cuGetProcAddress_v2(const char *name, void **function, int cuda_version, uint64_t flags,
 	CUdriverProcAddressQueryResult *status)
 {

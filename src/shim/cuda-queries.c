@@ -1,17 +1,17 @@
-/* How much memory there is: the grant's limit, as if the GPU had no more. The driver is asked first, for its
- * errors, and because it may start something lazily. */
+/* Queries of memory sizes: they show the grant's limit as if the GPU had no more memory. The driver is called
+ * first, for its errors and because it may initialise something at such a call. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-pools.h"
 #include "shim/session.h"
 
-/* Of the functions from before CUDA 3.2, whose sizes are 32 bits. */
+/* For the functions from before CUDA 3.2, whose sizes have 32 bits. */
 static unsigned int clamp32(uint64_t bytes)
 {
 	return bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
 }
 
-/* -1 if the current context is of no GPU in the grant. */
+/* Returns -1 if the current context is not on a GPU of the grant. */
 static int current_memory(uint64_t *ret_free, uint64_t *ret_total)
 {
 	const struct shim_session *session = session_get();
@@ -59,7 +59,7 @@ HOOK CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
 	return CUDA_SUCCESS;
 }
 
-/* 0 for a device that is not granted. */
+/* Returns 0 for a device that is not granted. */
 static uint64_t device_limit(CUdevice device)
 {
 	const struct shim_session *session = session_get();

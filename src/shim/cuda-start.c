@@ -1,13 +1,13 @@
-/* What a program calls before anything else. Works without a driver and without a grant as far as the driver
- * itself would answer before cuInit: a program that only looks whether there is a GPU must get its answer.
- */
+/* Functions that a program calls before any other. They answer without a driver and without a grant, as far
+ * as the driver itself answers before cuInit. A program that only checks whether there is a GPU must get an
+ * answer. */
 #include "shim/cuda-library.h"
 
 #include "shim/cuda-devices.h"
 #include "shim/cuda-visible.h"
 #include "shim/session.h"
 
-/* Of the interface whose symbols this library exports: what is said where no driver can be asked. */
+/* The version of the interface that this library exports. It is reported if no driver can be asked. */
 #define OWN_CUDA_VERSION 13000
 
 static const struct {
@@ -26,15 +26,15 @@ HOOK CUresult cuInit(unsigned int flags)
 {
 	CUresult r;
 
-	/* The driver's own answer in a child of a process that had begun with it. */
+	/* The driver gives this answer in a child of a process that had used it. */
 	if (shim_was_cut_off())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	/* The driver would start with all GPUs that it sees. */
+	/* Without a grant the driver would start with all GPUs that it sees. */
 	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
 		return CUDA_ERROR_NO_DEVICE;
 	cuda_visible_give((const void *)DRIVER(cuInit));
 	r = DRIVER(cuInit)(flags);
-	/* The first of several granted GPUs is lost: for the driver this ends the list. */
+	/* The first of several granted GPUs is lost, and for the driver that ends the list. */
 	if (r == CUDA_ERROR_NO_DEVICE && cuda_visible_give_all())
 		r = DRIVER(cuInit)(flags);
 	if (r == CUDA_SUCCESS && !cuda_devices_find())

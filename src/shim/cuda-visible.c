@@ -1,4 +1,4 @@
-/* What CUDA_VISIBLE_DEVICES means. */
+/* Interprets CUDA_VISIBLE_DEVICES. */
 #include "shim/cuda-visible.h"
 
 #include <stdbool.h>
@@ -12,7 +12,8 @@ static bool is_uuid(const char *entry)
 	return strncmp(entry, uuid_prefix, strlen(uuid_prefix)) == 0;
 }
 
-/* A UUID or its beginning, if no other GPU's begins so. -1: none, or several. */
+/* Returns the GPU with this UUID, or the only one whose UUID begins like this. -1: there is none, or there
+ * are several. */
 static int gpu_by_uuid(const struct grant_file *grant, const char *entry)
 {
 	size_t length = strcspn(entry, ",");
@@ -28,7 +29,7 @@ static int gpu_by_uuid(const struct grant_file *grant, const char *entry)
 	return found;
 }
 
-/* The driver reads numbers as strtoul() does: "1gpu" is 1. */
+/* The driver reads numbers like strtoul(): "1gpu" is 1. */
 static int gpu_by_index(const struct grant_file *grant, const char *entry)
 {
 	char *end;
@@ -51,10 +52,12 @@ static void add(const struct grant_file *grant, unsigned gpu, char *list, size_t
 	list[*length] = '\0';
 }
 
-/* Documented (CUDA C++ Programming Guide 13.0, "CUDA Environment Variables"): order, beginnings of UUIDs, and
- * that the first invalid entry ends the list. Not documented, but found and imitated by PyTorch 2.4
- * (torch/cuda/__init__.py, _parse_visible_devices()): the first entry decides whether all are UUIDs. What an
- * entry that occurs twice means is left to the driver (PyTorch: no devices), as long as the list has room. */
+/* The CUDA C++ Programming Guide 13.0, "CUDA Environment Variables", documents the order, prefixes of UUIDs,
+ * and that the first invalid entry ends the list.
+ *
+ * Not documented, but found and imitated by PyTorch 2.4 (torch/cuda/__init__.py, _parse_visible_devices()):
+ * the first entry decides whether all entries are UUIDs. The driver decides what a repeated entry means
+ * (PyTorch: no devices), as long as the list has room. */
 void cuda_visible_list(const struct grant_file *grant, const char *list, char ret_list[CUDA_VISIBLE_SIZE])
 {
 	bool uuids = list && is_uuid(list);

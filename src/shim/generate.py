@@ -1,23 +1,26 @@
 #!/usr/bin/python3
-"""From the driver's list of symbols and the table of hooks, what the assembler, linker and compiler need.
+"""Generates the linker map, the header and the stubs from the driver's list of symbols and the table of hooks.
 
 usage: generate.py LIBRARY SYMBOLS HOOKS MAP SYMBOLS_H STUBS_S
 
-LIBRARY is CUDA or NVML. A line of SYMBOLS: symbol, and for CUDA the name that cuGetProcAddress knows it by, the CUDA
-version since which that name means it, and "per-thread" for its default stream. A symbol's index is its line. A
-hooked symbol gets no stub: its definition in C is what programs call, and the linker complains if there is none. NVML's
-do get one, which tells the driver's own calls from a program's; there the definition in C has another name.
+LIBRARY is CUDA or NVML. A line of SYMBOLS has a symbol. For CUDA it also has the symbol's name in cuGetProcAddress, the
+first CUDA version in which that name means this symbol, and "per-thread" for the calling thread's default stream. The
+index of a symbol is the number of its line.
 
-SPARES more entries follow, which pass on to the driver under the name that they have then: when the library is put before
-a driver, they get the names of functions that only this driver has (src/base/elf-fit.h).
+A hooked CUDA symbol gets no stub: programs call its definition in C, and the linker reports an error if there is none. A
+hooked NVML symbol does get a stub, which tells the driver's own calls from a program's; its definition in C has another
+name.
+
+After the symbols there are SPARES more entries, which pass calls on to the driver by name. When the library is put before
+a driver, these entries get the names of functions that only this driver has (src/base/elf-fit.h).
 """
 import re
 import sys
 
 import hook_rows
 
-# 595 and 615 brought 28 and 24 functions of CUDA. The name of a spare entry is room for another one: the longest of a
-# driver until 615 has 53 characters.
+# Drivers 595 and 615 added 28 and 24 functions of CUDA. The length of a spare entry's name limits the name that can
+# replace it; the longest name of a driver up to 615 has 53 characters.
 SPARES = 256
 SPARE_NAME_LENGTH = 79
 
@@ -42,7 +45,7 @@ def read_hooks(path, library, names):
 
 
 def strings(name, texts):
-    """By index, each ended by a NUL. One string: pointers would cost a relocation each."""
+    """The texts by index, each terminated by a NUL, in one string: each pointer would cost a relocation."""
     yield f"#define {name} \\\n"
     yield " \\\n".join(f'\t"{text}\\0"' for text in texts)
     yield "\n"

@@ -8,7 +8,7 @@
 #include "shim/memory.h"
 #include "shim/shim.h"
 
-#define GRAPHS_MAX (1u << 20) /* a graph and the graphs that are nested in it */
+#define GRAPHS_MAX (1u << 20) /* a graph and its nested graphs */
 
 static _Atomic bool graphs_may_allocate;
 
@@ -17,7 +17,7 @@ void graphs_allocate(void)
 	atomic_store_explicit(&graphs_may_allocate, true, memory_order_relaxed);
 }
 
-/* Graphs that are still to be looked through. Child graphs may be nested to any depth. */
+/* Graphs that still have to be examined. Child graphs may be nested to any depth. */
 struct graph_list {
 	CUgraph *graphs;
 	size_t count, room, total;
@@ -29,7 +29,7 @@ static CUresult add_graph(struct graph_list *list, CUgraph graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (list->count == list->room) {
 		size_t room = list->room ? list->room * 2 : 16;
-		/* (The oldest libc that the shim is for has no reallocarray().) */
+		/* The oldest libc that the shim supports has no reallocarray(). */
 		CUgraph *graphs = realloc(list->graphs, room * sizeof(*graphs));
 
 		if (!graphs)
@@ -60,8 +60,8 @@ static CUresult add_bytes(struct needs *needs, CUdevice device, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* cuda.h of CUDA 13.5.37, CUmemLocationType: of HOST and HOST_NUMA_CURRENT the id is ignored. Managed memory
- * of the machine may move to a GPU, and what else there is the shim does not know. */
+/* cuda.h of CUDA 13.5.37, CUmemLocationType: for HOST and HOST_NUMA_CURRENT the id is ignored. Managed host
+ * memory may move to a GPU, and the shim does not know other types. */
 static CUresult add_allocation(struct needs *needs, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	CUmemLocation location = params->poolProps.location;
@@ -76,7 +76,7 @@ static CUresult add_allocation(struct needs *needs, const CUDA_MEM_ALLOC_NODE_PA
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* No allocation is in the body of a conditional node (cuda.h of CUDA 13.5.37,
+/* The body of a conditional node contains no allocations (cuda.h of CUDA 13.5.37,
  * CUDA_CONDITIONAL_NODE_PARAMS). */
 static CUresult add_node(struct needs *needs, struct graph_list *list, CUgraphNode node)
 {
@@ -131,10 +131,11 @@ CUresult needs_of_graph(CUgraph graph, struct needs *ret_needs)
 
 /* ---- what an executable graph needs ----------------------------------------------------------------------
  *
- * OBJECT_EXEC says of which GPUs (bytes: a bit for each), and an OBJECT_EXEC_NEED for each of them how much.
+ * An OBJECT_EXEC has a bit for each GPU that the graph allocates on (bytes). For each of these GPUs an
+ * OBJECT_EXEC_NEED has the number of bytes.
  */
 
-_Static_assert(GRANT_FILE_GPUS_MAX <= 64, "a bit for each, and six bits above the addresses of programs");
+_Static_assert(GRANT_FILE_GPUS_MAX <= 64, "a bit for each GPU, and six bits above the addresses of programs");
 
 static uint64_t need_key(CUgraphExec exec, unsigned gpu)
 {

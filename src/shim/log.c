@@ -34,8 +34,8 @@ void shim_log(const char *format, ...)
 		len = LINE_MAX_LEN - 2;
 	line[len++] = '\n';
 	fd = log_open(where);
-	/* One write: lines of several processes do not mix. Where it cannot be written there is nobody to
-	 * tell. */
+	/* One write, so that lines of several processes do not mix. If it fails, the error cannot be reported
+	 * anywhere. */
 	if (fd >= 0 && write(fd, line, (size_t)len) < 0)
 		errno = 0;
 	if (fd > STDERR_FILENO)

@@ -1,9 +1,9 @@
 /* Arrays and mipmapped arrays: memory without an address.
  *
- * How large an array is on the GPU is computed from its description, without the GPU's own padding, which
- * is overhead. Small ones share blocks of 2 MiB, with each other and with other small memory of the context.
- * Which block one is in nothing tells. So what is charged for them is the most blocks in which they can be,
- * beside the blocks that are charged for other memory.
+ * The size of an array on the GPU is computed from its description, without the GPU's own padding, which
+ * counts as overhead. Small arrays share blocks of 2 MiB with each other and with other small memory of the
+ * context. No call tells in which block an array is. So they are charged for the largest number of blocks
+ * that they can occupy, beyond the blocks that are charged for other memory.
  */
 #include "shim/memory-arrays.h"
 
@@ -24,8 +24,8 @@ static bool is_of_blocks(unsigned format)
 	return format >= 0x91 && format <= 0x9e;
 }
 
-/* Of one texel with `channels` channels, or of one texel's part of a block of them; from the table of
- * CUarray_format in cuda.h of CUDA 13.5.37. */
+/* Bits of one texel with `channels` channels. For block formats: of one texel's part of its block. From the
+ * table of CUarray_format in cuda.h of CUDA 13.5.37. */
 static unsigned texel_bits(unsigned format, unsigned channels)
 {
 	static const unsigned char normalized[] = {8, 16, 32, 16, 32, 64, 8, 16, 32, 16, 32, 64};
@@ -60,7 +60,7 @@ static unsigned texel_bits(unsigned format, unsigned channels)
 		return normalized[format - 0xc0];
 	if ((format >= 0x50 && format <= 0x5d) || (format >= 0x9f && format <= 0xb4)) /* video */
 		return 32;
-	return 128; /* what no known format exceeds */
+	return 128; /* no known format has more */
 }
 
 static uint64_t saturating(uint64_t a, uint64_t b)
@@ -75,7 +75,7 @@ static uint64_t in_whole_blocks(uint64_t texels)
 	return texels > INT64_MAX ? INT64_MAX : (texels + 3) / 4 * 4;
 }
 
-/* 0 is a dimension that the array does not have. */
+/* 0: the array does not have this dimension. */
 static uint64_t halved(uint64_t size, unsigned level)
 {
 	return size == 0 || size >> level ? size >> level : 1;
@@ -113,33 +113,33 @@ static bool takes_no_memory(const CUDA_ARRAY3D_DESCRIPTOR *d)
 
 /* ---- small ones of one context --------------------------------------------------------------------------
  *
- * OBJECT_SMALL_ARRAYS is charged for `count` blocks. In at least as many blocks as contain nothing but small
- * arrays, since:
- * - The driver takes a new block only if what it needs has room in no other. Arrays of U units in n pieces
- *   that are in B blocks leave B x 4096 - U units free, in at most B pieces as long as none was destroyed,
- *   and in at most B + n otherwise: the largest is not smaller than the mean.
- * - Each of these blocks has at least one array in it. So there are never more of them than arrays.
- * - A block that other memory leaves may have arrays in it: its charge is kept (arrays_keep_block()).
+ * OBJECT_SMALL_ARRAYS is charged for `count` blocks. That must be at least the number of blocks that contain
+ * only small arrays. The bound follows from these facts:
+ * - The driver takes a new block only if the memory fits into no other block. Arrays of U units in n pieces
+ * that occupy B blocks leave B x 4096 - U units free. The free units form at most B pieces as long as no
+ * array was destroyed, else at most B + n. The largest piece is not smaller than their mean.
+ * - Each of these blocks contains at least one array, so there are never more blocks than arrays.
+ * - When other memory leaves a block, arrays may remain in it, so its charge is kept (arrays_keep_block()).
  */
 
-#define UNITS (MEMORY_BLOCK / MEMORY_SMALL_UNIT) /* of a block */
+#define UNITS (MEMORY_BLOCK / MEMORY_SMALL_UNIT) /* units of a block */
 
-static _Atomic bool any_small; /* in any context, until now */
+static _Atomic bool any_small; /* whether any context has had small arrays so far */
 
-/* Those of one array or mipmapped array, level by level. */
+/* The small levels of one array or mipmapped array. */
 struct small {
-	uint32_t count, units; /* of all */
+	uint32_t count, units; /* sums over all levels */
 	uint32_t of[LEVELS_MAX];
 };
 
 struct entering {
 	const struct small *small;
 	struct memory_here here;
-	uint32_t paid, used; /* blocks; used > paid: they were not entered */
+	uint32_t paid, used; /* blocks; used > paid: the arrays were not entered */
 };
 
-/* What is charged for them is no certain knowledge of what the driver has. At least so many blocks have
- * nothing but small arrays: those for which other blocks have no room. */
+/* The charge does not prove that the driver took the memory. The blocks that certainly contain only small
+ * arrays are those for which the other blocks have no room. */
 static void tell_surplus(const struct object *all, const struct memory_here *here)
 {
 	uint64_t room = context_room(here), least = 0;
@@ -153,7 +153,7 @@ static void begin_context(struct object *all, const struct memory_here *here)
 {
 	if (all->stamp == here->stamp)
 		return;
-	/* (Or one that has ended.) */
+	/* Also if the stamp was that of a context that has ended. */
 	all->stamp = here->stamp;
 	all->bytes = all->index = all->count = all->gpu = 0;
 }
@@ -182,7 +182,8 @@ static bool enter_small(struct object *all, void *context)
 	return all->index > 0;
 }
 
-/* Pays before it enters them: others count on the room of a block as soon as it is there. */
+/* The charge is made before the arrays are entered, because other threads count on the room of a block as
+ * soon as it is entered. */
 static CUresult small_charge(const struct memory_here *here, const struct small *small)
 {
 	struct entering entering = {.small = small, .here = *here};
@@ -282,7 +283,7 @@ struct array {
 	struct small small;
 };
 
-/* An array's small ones, in the count of its object. */
+/* The small levels of an array, as stored in the count of its object. */
 #define COUNT_OF_SMALL(small) ((small).count << 26 | (small).units)
 #define SMALL_COUNT(count) ((count) >> 26)
 #define SMALL_UNITS(count) ((count) & ((1u << 26) - 1))
@@ -331,7 +332,7 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* 0: entered, or nothing to enter. */
+/* Returns 0 if the array was entered, or if there was nothing to enter. */
 static int array_enter(const struct array *array, CUresult r, uintptr_t handle)
 {
 	struct object object = {
@@ -375,8 +376,8 @@ static void array_release(const struct object *object)
 /* ---- hooks ----------------------------------------------------------------------------------------------
  */
 
-/* The driver gets what the charge was computed from: another thread may write to the program's description.
- */
+/* The driver gets a copy, from which the charge was computed: another thread may write to the program's
+ * description. */
 
 HOOK CUresult cuArrayCreate_v2(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 {

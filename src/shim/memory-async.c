@@ -1,4 +1,4 @@
-/* Allocations in the order of a stream, and the calls at which pools give memory back. */
+/* Stream-ordered allocations, and the calls at which pools give memory back. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/graph-needs.h"
@@ -10,9 +10,11 @@
 /* A pool takes at least this much at a time; measured on no GPU yet, CUDA 11.2 and later are said to. */
 #define CHUNK (UINT64_C(32) << 20)
 
-/* ---- which pool -------------------------------------------------------------------------------------- */
+/* A pool takes at least this much at a time. That is reported of CUDA 11.2 and later, and not measured on a
+ * GPU yet. */
 
-/* Of the stream's own context, which need not be the current one; 0, 1 and 2 are of the current. */
+/* Returns the device of the stream's own context, which need not be the current one. The streams 0, 1 and 2
+ * belong to the current context. */
 static bool device_of_stream(CUstream stream, CUdevice *ret_device)
 {
 	CUcontext context, ignored;
@@ -28,8 +30,9 @@ static bool device_of_stream(CUstream stream, CUdevice *ret_device)
 	return found;
 }
 
-/* In a stream that captures, the driver makes a node of a graph, for which the launch pays, and takes nothing
- * out of the pool. Another thread may end the capture meanwhile, so this is a growth all the same. */
+/* In a stream that captures, the driver takes nothing out of the pool. It makes a graph node, and the launch
+ * pays for it. Another thread may end the capture meanwhile, so the call is treated as a growth all the
+ * same. */
 static CUresult begin(struct growth *growth, const struct reserve_of *of, uint64_t size, CUstream stream)
 {
 	uint64_t of_pool = sample_captures(stream) ? 0 : size;
@@ -41,10 +44,10 @@ typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
 typedef CUresult (*alloc_from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 typedef CUresult (*free_async)(CUdeviceptr, CUstream);
 
-/* The pool has grown beyond the limit. What was taken goes back, and the pool lets go what it can. */
+/* The pool has grown beyond the limit. The allocation is freed, and the pool releases what it can. */
 static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
 {
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* one may have begun meanwhile */
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* a capture may have begun meanwhile */
 
 	DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
 	if (give_back(address, stream) != CUDA_SUCCESS)
@@ -54,7 +57,8 @@ static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr 
 	growth_catch_up(of);
 }
 
-/* The address is kept here until the end: another thread may write to the program's. */
+/* The address stays in a local variable until the end, because another thread may write to the program's
+ * variable. */
 static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *address, size_t size,
 	CUstream stream, alloc_from_pool take, free_async give_back)
 {
@@ -77,7 +81,7 @@ static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *addre
 	return r;
 }
 
-/* From the device's pool, by name: by the time of the driver's call the device might have another one. */
+/* Names the device's pool explicitly: by the time of the driver's call the device might have another pool. */
 static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, alloc_async take,
 	alloc_from_pool take_from, free_async give_back)
 {
@@ -97,10 +101,10 @@ static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, all
 	return r;
 }
 
-/* -1: memory of the machine. Managed memory may be said to be there, and moves to a GPU. */
+/* Returns -1 for host memory. Managed memory may be reported as host memory, but can move to a GPU. */
 static int gpu_of_address(CUdeviceptr address)
 {
-	unsigned int managed = 0; /* the driver writes a bool or an int, by its version */
+	unsigned int managed = 0; /* the driver writes a bool or an int, depending on its version */
 	CUmemorytype type;
 	int ordinal;
 
@@ -117,9 +121,9 @@ static int gpu_of_address(CUdeviceptr address)
 	return cuda_managed_gpu();
 }
 
-/* From a pool that no hook has seen: the memory itself shows which GPU pays, and the pool is known from then
- * on. From an imported pool a driver allocates nothing (cuda.h 13.5.37, cuMemPoolImportFromShareableHandle).
- */
+/* Allocates from a pool that no hook has seen. The memory itself shows which GPU is charged, and the pool is
+ * known from then on. A driver never allocates from an imported pool (cuda.h 13.5.37,
+ * cuMemPoolImportFromShareableHandle). */
 static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
 	alloc_from_pool take, free_async give_back)
 {
@@ -128,7 +132,7 @@ static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemor
 	CUresult r;
 	int gpu;
 
-	graphs_allocate(); /* the stream may be captured */
+	graphs_allocate(); /* the stream may be capturing */
 	memory_enter_uncharged();
 	r = take(address ? &got : NULL, size, pool, stream);
 	gpu = r == CUDA_SUCCESS ? gpu_of_address(got) : -1;
@@ -204,7 +208,7 @@ HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	return settled(DRIVER(cuMemPoolTrimTo)(pool, keep));
 }
 
-/* At a synchronisation pools give back what is above their threshold. */
+/* At a synchronisation, pools give back memory above their threshold. */
 HOOK CUresult cuCtxSynchronize(void)
 {
 	return settled(DRIVER(cuCtxSynchronize)());

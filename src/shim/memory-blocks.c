@@ -31,7 +31,7 @@ static void set(uint64_t *bits, unsigned grain)
 	bits[grain / WORD_BITS] |= UINT64_C(1) << grain % WORD_BITS;
 }
 
-/* From the first to the last of them. */
+/* Clears the bits from the first to the last, inclusive. */
 static void clear(uint64_t *bits, unsigned first, unsigned last)
 {
 	for (unsigned at = first / WORD_BITS; at <= last / WORD_BITS; at++) {
@@ -45,7 +45,7 @@ static void clear(uint64_t *bits, unsigned first, unsigned last)
 	}
 }
 
-/* The first that is set, from this one on; GRAINS: none. */
+/* Returns the first bit that is set from this one on; GRAINS: none. */
 static unsigned next_set(const uint64_t *bits, unsigned grain)
 {
 	unsigned at = grain / WORD_BITS;
@@ -71,7 +71,7 @@ static int units_of(uint64_t size)
 	return (int)((size + MEMORY_SMALL_UNIT - 1) / MEMORY_SMALL_UNIT);
 }
 
-/* What is marked there already was freed in a way that no hook saw. */
+/* Marks that are there already belong to memory that was freed in a way that no hook saw. */
 static void mark(struct marks *marks, uint64_t address, uint64_t size)
 {
 	unsigned first = grain_of(address), last = grain_of(address + size - 1);
@@ -97,7 +97,7 @@ struct joining {
 	bool is_paid, failed;
 };
 
-/* False: there is no memory for it. */
+/* Returns false if out of memory. */
 static bool begin_block(struct object *block, const struct memory_here *here)
 {
 	struct marks *marks = marks_of(block);
@@ -118,7 +118,7 @@ static bool begin_block(struct object *block, const struct memory_here *here)
 static bool join(struct object *block, void *context)
 {
 	struct joining *joining = context;
-	/* Unknown, or left from a context that has ended. */
+	/* The block is unknown, or belongs to a context that has ended. */
 	bool is_new = block->stamp != joining->here->stamp;
 	int before = (int)block->count, after;
 

@@ -1,11 +1,12 @@
 /* memory-code.c - memory that the driver takes for code, and for stacks and heaps of kernels.
  *
- * How much that is nobody can tell before: the file of a module says little, and the driver has no function
- * for it. So a block is charged before the call, which a program at its limit does not get. Where there is
- * plenty of room for all such calls of which no sample knows yet, that is all: programs load hundreds of
- * modules when they start. Where there is not, they take turns, one at a time in the container: the thread
- * whose turn it is waits for a sample, and undoes its call and is refused if nothing is left then, as on a
- * full GPU. docs/internals/charging.md, "Calls of unknown cost".
+ * Its size cannot be known beforehand: the file of a module says little, and the driver has no function for
+ * it. So one block is charged before the call, which fails for a program at its limit.
+ *
+ * If there is plenty of room for all such calls that no sample has seen yet, nothing else happens: programs
+ * load hundreds of modules when they start. Otherwise these calls take turns, one at a time in the container.
+ * The thread that has the turn waits for a sample. If nothing is left then, it undoes its call and is
+ * refused, as on a full GPU. docs/internals/charging.md, "Calls of unknown cost".
  */
 #include <time.h>
 
@@ -16,14 +17,14 @@
 #include "shim/session.h"
 
 #define MODULE_BYTES (UINT64_C(1) << 30) /* more than a module takes */
-#define EACH_BYTES (UINT64_C(64) << 20)	 /* and more than one of many takes */
+#define EACH_BYTES (UINT64_C(64) << 20)	 /* more than a module takes if there are many */
 #define LIMIT_BYTES UINT64_MAX		 /* a stack of 64 KiB for each thread of a GPU is 20 GiB */
 #define REST_MAX_NS INT64_C(250000000)
 
 /* A call that is under way. */
 struct growing {
-	uint64_t most; /* what it takes at most */
-	int gpu;       /* -1: no current context, which the driver refuses itself */
+	uint64_t most; /* an upper bound of what it takes */
+	int gpu;       /* -1: there is no current context, and the driver will refuse the call */
 	bool turn;
 	int64_t begin_ns;
 };
@@ -69,7 +70,8 @@ static bool has_room(unsigned gpu)
 	return memory.used_bytes < memory.limit_bytes;
 }
 
-/* False: there is no room for what the call took. The caller undoes it, and then calls grow_undone(). */
+/* Returns false if there is no room for what the call took. The caller then undoes the call and calls
+ * grow_undone(). */
 static bool grow_end(struct growing *growing, CUresult r)
 {
 	unsigned gpu = (unsigned)growing->gpu;
@@ -82,7 +84,7 @@ static bool grow_end(struct growing *growing, CUresult r)
 		session_want_room();
 		if (has_plenty(growing))
 			return true;
-		/* (Without a turn it is undone too, if need be.) */
+		/* If no turn can be had, the call is undone all the same when it must be. */
 		growing->turn = memory_begin_turn(gpu, ACCOUNT_TURN_CODE);
 	}
 	if (r == CUDA_SUCCESS && (!session_await_known(gpu) || !has_room(gpu)))
@@ -91,8 +93,8 @@ static bool grow_end(struct growing *growing, CUresult r)
 	return true;
 }
 
-/* The container was above its limit since the driver was called. Before the next call it rests for as long,
- * so that many threads which go on trying do not keep a neighbour's memory from it. */
+/* The container was above its limit since the driver was called. Before its next call it rests for as long.
+ * Otherwise many threads that keep trying would withhold a neighbour's memory. */
 static CUresult grow_undone(const struct growing *growing)
 {
 	int64_t rest = wait_now_ns() - growing->begin_ns;
@@ -106,7 +108,7 @@ static CUresult grow_undone(const struct growing *growing)
 /* ---- limits of a context --------------------------------------------------------------------------------
  */
 
-/* A larger stack, of all threads of all processors at once, may take as much as a context. */
+/* A larger stack, for all threads of all processors at once, may take as much memory as a context. */
 HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct growing growing;

@@ -13,9 +13,10 @@
 #include "shim/session.h"
 
 #define CONTEXT_BYTES (UINT64_C(1) << 30) /* more than a context takes */
-#define SAMPLES 4			  /* in which the keeper learns what a context takes, if it does */
+#define SAMPLES                                                                                              \
+	4 /* if the size of a context can be learnt at all, the keeper learns it within this many samples */
 #define CONTEXTS_MAX 4096
-#define STAMP_ENDING UINT64_MAX /* of a record: its context has ended, and it is not free yet */
+#define STAMP_ENDING UINT64_MAX /* stamp of a record whose context has ended, and which is not free yet */
 #define ROOM_CLASSES 13		/* 1, 2-3, 4-7, ... 4096 free units */
 
 struct record {
@@ -29,7 +30,7 @@ struct record {
 /* Cleared in a child of fork(). */
 struct records {
 	_Atomic uint64_t last_stamp;
-	_Atomic uint32_t made[GRANT_FILE_GPUS_MAX]; /* contexts, so far */
+	_Atomic uint32_t made[GRANT_FILE_GPUS_MAX]; /* contexts so far */
 	struct record list[CONTEXTS_MAX];
 };
 
@@ -58,7 +59,7 @@ static inline struct record *record_of(const struct memory_here *here)
 /* ---- which context --------------------------------------------------------------------------------------
  */
 
-/* Under the lock of the object's part: no call of the driver and no other object from here. */
+/* Runs under the lock of the object's part, so it must not call the driver or access another object. */
 static bool record_context(struct object *object, void *context)
 {
 	struct memory_here *here = context;
@@ -95,7 +96,7 @@ bool context_here(struct memory_here *ret_here)
 		*ret_here = context_of(&object);
 		return true;
 	}
-	/* One that has been destroyed: the driver has a word for that. */
+	/* The context has been destroyed; the driver has an error for that. */
 	if (DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)
 		return true;
 	gpu = cuda_device_gpu(device);
@@ -149,7 +150,7 @@ void context_set_surplus(const struct memory_here *here, uint64_t bytes)
 
 	if (record)
 		change_surplus(record, bytes);
-	/* (Another thread may have ended the context meanwhile.) */
+	/* Another thread may have ended the context meanwhile. */
 	if (record && !record_of(here))
 		change_surplus(record, 0);
 }
@@ -180,8 +181,9 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 {
 	struct record *record = record_of(here);
 
-	/* A block of the class of `units` may have fewer than that: the next class has enough for sure. From
-	 * the largest class on, since the last block mostly is of one. */
+	/* A block of the class of `units` may have fewer free units than `units`; a block of the next class
+	 * has enough. The search begins with the largest class, because the newest block usually belongs to
+	 * it. */
 	for (int i = ROOM_CLASSES - 1; record && i >= room_class(2 * units - 1); i--)
 		if (atomic_load(&record->rooms[i]) > 0)
 			return true;
@@ -225,7 +227,7 @@ CUresult context_make(struct making *making, CUdevice device)
 	if (gpu < 0 || !session)
 		return cuda_refuse_device();
 	*making = (struct making){.here.gpu = (uint32_t)gpu, .paid = context_cost(session, (unsigned)gpu)};
-	/* Those that wait for the first one know what it takes when it is there. */
+	/* Contexts that wait for the first one know its size when it exists. */
 	if (making->paid == 0 && !memory_has_plenty(making->here.gpu, CONTEXT_BYTES, CONTEXT_BYTES)) {
 		making->turn = memory_begin_turn(making->here.gpu, ACCOUNT_TURN_CODE);
 		making->paid = context_cost(session, making->here.gpu);
@@ -240,12 +242,12 @@ static bool record_made(struct object *object, void *context)
 {
 	struct making *making = context;
 
-	/* (A primary one may be there already: two threads that retain it at the same time.) */
+	/* A primary context may exist already: two threads may retain it at the same time. */
 	making->is_new = object->stamp == 0;
 	return record_context(object, &making->here);
 }
 
-/* From the first context of a process the keeper knows what contexts take. */
+/* The keeper learns the size of contexts from the first context of a process. */
 static bool is_first(unsigned gpu)
 {
 	struct records *all = records_get();
@@ -303,15 +305,15 @@ static void context_end(const struct object *object)
 	pools_settle();
 }
 
-/* An end that is under way. */
+/* The end of a context, while it is under way. */
 struct ending {
 	CUcontext context;
 	struct object object;
 	bool known;
-	int gpu; /* -1: it is not known */
+	int gpu; /* -1: unknown */
 };
 
-/* Before the driver ends it: a new context may get the same handle as soon as it has. */
+/* Called before the driver ends the context: afterwards a new context may get the same handle. */
 static void end_begin(struct ending *ending, CUcontext context, int gpu)
 {
 	*ending = (struct ending){.context = context, .gpu = gpu};
@@ -322,7 +324,7 @@ static void end_begin(struct ending *ending, CUcontext context, int gpu)
 		ending->gpu = ending->object.gpu;
 }
 
-/* What the context itself took is the program's again when its call returns. */
+/* When the call returns, the memory of the context itself is available to the program again. */
 static void end_finish(struct ending *ending, bool ended)
 {
 	sample_unhide(ending->context, ended);
@@ -358,7 +360,7 @@ HOOK CUresult cuCtxDestroy_v2(CUcontext context)
 	return end_by(DRIVER(cuCtxDestroy_v2), context);
 }
 
-/* Ends it only if it was attached to once. */
+/* This call ends the context only if it was attached to once. */
 HOOK CUresult cuCtxDetach(CUcontext context)
 {
 	struct ending ending;

@@ -1,13 +1,17 @@
-/* Graphs that allocate. Their memory is the driver's own, per device; it takes it when a graph is launched or
- * uploaded, and keeps it, also after the graph's end, until cuDeviceGraphMemTrim() takes what is idle. So
- * before the first launch, and the first after a trim, what the graph allocates is paid.
+/* Graphs that allocate.
  *
- * CUDA programming guide 13.0, "Graph Memory Nodes", "Physical Memory Footprint": reserved is what is there
- * for graphs, used is what is mapped by at least one graph, running or not. What is reserved and not used
- * several launches at the same time would all count on, so no launch does: where there is no room for all
- * that a graph allocates, what is not used is trimmed. Graphs may share memory, and the driver may have to
- * undo that when one is launched into another stream: it can grow by more than was paid. That is charged
- * beyond the limit if it has no room, and what needs room is refused until it fits.
+ * The driver owns their memory, per device. It takes the memory when a graph is launched or uploaded, and
+ * keeps it even after the graph's end, until cuDeviceGraphMemTrim() takes what is idle. So what a graph
+ * allocates is charged before its first launch and before the first launch after a trim.
+ *
+ * CUDA programming guide 13.0, "Graph Memory Nodes", "Physical Memory Footprint": "reserved" is the memory
+ * held for graphs; "used" is what is mapped by at least one graph, running or not. Several launches at the
+ * same time would all count on memory that is reserved and not used, so no launch does. If there is no room
+ * for all that a graph allocates, unused memory is trimmed.
+ *
+ * Graphs may share memory, and the driver may have to undo that when one is launched into another stream.
+ * Then it can grow by more than was charged. The excess is charged, beyond the limit if necessary, and
+ * further requests are refused until the total fits.
  */
 #include <stdatomic.h>
 
@@ -20,16 +24,17 @@
 #include "shim/pacing-graphs.h"
 
 #define TRIM_PATIENCE_NS INT64_C(1000000000)
-#define TRIES 4 /* of a launch that others trim; the last pays all */
+#define TRIES 4 /* of a launch that other threads trim; the last try charges everything */
 
 /* ---- trims ----------------------------------------------------------------------------------------------
  */
 
-static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
-/* Numbers of threads. waiting: those that are about to launch and wait for the end of a trim. */
+static _Atomic uint32_t trims; /* graphs mapped before the last trim may no longer be mapped */
+/* Numbers of threads. waiting: threads that want to launch and wait for the end of a trim. */
 static _Atomic uint32_t launching, trimming, waiting;
 
-/* Between a launch's look at what is mapped and the driver's answer nothing is trimmed. */
+/* From the moment at which a launch checks what is mapped until the driver's answer, nothing may be
+ * trimmed. */
 static void begin_launch(void)
 {
 	bool waits = false;
@@ -53,9 +58,9 @@ static void end_launch(void)
 	atomic_fetch_sub(&launching, 1);
 }
 
-/* A launch may take long, as where the queue of its stream is full. So a trim does not wait for ever, and is
- * left out then. Launches that have waited for one trim go before the next, or threads that trim without a
- * rest would let none through. */
+/* A launch may take long, for example if the queue of its stream is full. So a trim waits for a limited time
+ * and is then skipped. Launches that have waited for one trim go before the next; otherwise threads that trim
+ * continuously would let no launch through. */
 static CUresult trim_device(CUdevice device)
 {
 	int64_t begin = wait_now_ns();
@@ -88,13 +93,13 @@ static struct reserve_of graph_memory(const struct object *need)
 	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .gpu = need->gpu};
 }
 
-/* What is mapped needs no more. count: one more than the trims there had been when it was. */
+/* A mapped graph needs nothing more. count: 1 + the number of trims when it was mapped. */
 static uint64_t bytes_to_map(const struct object *need)
 {
 	return need->count == atomic_load(&trims) + 1 ? 0 : need->bytes;
 }
 
-/* Begins the call, and pays for its first GPU. */
+/* Begins the call, and charges its first GPU. */
 static CUresult pay_first(struct growth *growth, const struct object *need, bool all)
 {
 	struct reserve_of of = graph_memory(need);
@@ -113,9 +118,9 @@ static void give_back(struct growth *growths, unsigned count)
 	growth_end(&growths[0]);
 }
 
-/* All GPUs or none. For those after the first nothing is trimmed, and no sample is waited for, which
- * concludes little while a call is under way. *ret_refused: the GPU that has no room. all: whether or not it
- * is mapped. */
+/* Charges all GPUs or none. For GPUs after the first it neither trims nor waits for a sample, which proves
+ * little while a call is under way. *ret_refused: the GPU that has no room. all: charge even what is
+ * mapped. */
 static CUresult pay(struct growth *growths, const struct needs *needs, bool all, unsigned *ret_refused)
 {
 	CUresult r = pay_first(&growths[0], &needs->of[0], all);
@@ -134,8 +139,8 @@ static CUresult pay(struct growth *growths, const struct needs *needs, bool all,
 	return r;
 }
 
-/* Pays, and begins the launch. A GPU that is refused while others are paid becomes the first: then its memory
- * is trimmed, and a sample waited for. What then has no room is refused. */
+/* Charges, and begins the launch. If a GPU after the first is refused, it becomes the first: then its memory
+ * is trimmed, and a sample is waited for. If there is still no room, the launch is refused. */
 static CUresult take_begin(struct growth *growths, struct needs *needs)
 {
 	unsigned tries = 2 * needs->count + TRIES;
@@ -162,9 +167,11 @@ static CUresult take_begin(struct growth *growths, struct needs *needs)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* exec: NULL: the driver has refused the launch. The driver may have taken more than was paid: on a full GPU
- * it gives the memory of a graph that rests to another, and takes memory again when the first one is
- * launched. What runs cannot be called back, but what rests can go. False: that was so, and had no room. */
+/* exec: NULL: the driver has refused the launch.
+ *
+ * The driver may have taken more than was charged: on a full GPU it gives the memory of an idle graph to
+ * another graph, and takes memory again when the idle one is launched. Running graphs cannot be stopped, but
+ * idle memory can be trimmed. False: the driver took more, and there was no room for it. */
 static bool take_end(struct growth *growths, const struct needs *needs, CUgraphExec exec)
 {
 	bool fits = true;
@@ -172,7 +179,7 @@ static bool take_end(struct growth *growths, const struct needs *needs, CUgraphE
 	if (exec)
 		note_mapped_needs(exec, needs, atomic_load(&trims) + 1);
 	end_launch();
-	/* (A trim settles all that is known, so what was paid has to be noted before.) */
+	/* A trim settles all known needs, so the charged ones must have been noted before it. */
 	for (unsigned i = 0; i < needs->count; i++)
 		fits &= growth_settle(&growths[i]) == CUDA_SUCCESS;
 	for (unsigned i = 0; i < needs->count; i++)
@@ -202,9 +209,9 @@ static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*drive
 /* ---- hooks ----------------------------------------------------------------------------------------------
  */
 
-/* After the driver's instantiation. The program gets the handle when the shim knows what the graph needs:
- * another thread might launch it before. That thread may add nodes to the graph meanwhile, but no call takes
- * allocations out of it (cuda.h of CUDA 13.5.37, cuGraphAddMemAllocNode()). */
+/* Called after the driver's instantiation. The program gets the handle only when the shim knows what the
+ * graph needs, because another thread might launch it earlier. That thread may add nodes to the graph
+ * meanwhile, but no call removes allocations from it (cuda.h of CUDA 13.5.37, cuGraphAddMemAllocNode()). */
 static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraphExec made, CUgraph graph)
 {
 	struct needs needs;
@@ -248,8 +255,8 @@ HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
 
 typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
 
-/* Another thread may have added allocations to the graph since its needs were looked at, and an upload makes
- * the driver take memory for these, too. */
+/* Another thread may have added allocations to the graph since its needs were determined. An upload makes the
+ * driver take memory for these as well. */
 static bool fits_as_uploaded(CUgraphExec exec)
 {
 	struct needs needs;
@@ -274,7 +281,8 @@ static void undo_upload(CUgraphExec exec)
 		trim_device((CUdevice)needs.of[i].index);
 }
 
-/* It may upload at once. own: another thread may write to the program's while the driver reads it. */
+/* Instantiation may upload at once. own: a copy, because another thread may write to the program's structure
+ * while the driver reads it. */
 static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
 {
@@ -365,7 +373,7 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 	forget_needs(exec, &needs);
 	r = DRIVER(cuGraphExecDestroy)(exec);
-	pacing_renew(graph_key(exec)); /* (its handle may be another's next) */
+	pacing_renew(graph_key(exec)); /* another graph may get its handle next */
 	if (r != CUDA_SUCCESS)
 		keep_needs(exec, &needs);
 	else if (needs.count > 0)

@@ -1,9 +1,9 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and their frees.
  *
- * Requests up to 1 MiB share blocks of 2 MiB per context: charging 2 MiB for each would be out of memory long
- * before the GPU is. If a block with enough room is known, the driver is called at once, else the next block
- * is paid first. If the driver used a new one nevertheless (the room was in pieces), that is paid afterwards,
- * or the request is freed again.
+ * Requests up to 1 MiB share blocks of 2 MiB per context; a charge of 2 MiB for each would reach the limit
+ * long before the GPU is full. If a block with enough room is known, the driver is called at once; otherwise
+ * the next block is charged first. The driver may use a new block nevertheless, because the room was
+ * fragmented. Then that block is charged afterwards, or the request is freed again.
  */
 #include "shim/memory-linear.h"
 
@@ -26,7 +26,7 @@ static uint32_t small_units(uint64_t size)
 struct allocation {
 	struct memory_here here;
 	CUdeviceptr address;
-	uint64_t bytes; /* charged; in a block: its size */
+	uint64_t bytes; /* charged bytes; in a block: the size of the allocation */
 	bool in_block;
 };
 
@@ -36,13 +36,13 @@ static bool take_from_block(CUdeviceptr address, struct allocation *allocation)
 	return allocation->in_block;
 }
 
-/* From now on it is not known: as soon as the driver has freed it, another thread may get its address. */
+/* From now on the address is unknown here. As soon as the driver has freed it, another thread may get it. */
 static bool take(CUdeviceptr address, struct allocation *ret_allocation)
 {
 	struct object pointer;
 
 	*ret_allocation = (struct allocation){.address = address};
-	/* Where a block begins, a large allocation is more likely. */
+	/* At the beginning of a block a large allocation is more likely. */
 	if (address % MEMORY_BLOCK != 0 && take_from_block(address, ret_allocation))
 		return true;
 	if (!objects_take(OBJECT_POINTER, address, &pointer))
@@ -70,7 +70,7 @@ static void put_back(const struct allocation *allocation)
 		put_pointer(&allocation->here, allocation->address, allocation->bytes);
 }
 
-/* The driver has it back. */
+/* Called when the driver has freed it. */
 static void release(const struct allocation *allocation)
 {
 	const struct memory_here *here = &allocation->here;
@@ -119,7 +119,7 @@ CUresult linear_begin(struct linear *linear, uint64_t size)
 	if (!context_here(&linear->here))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (linear->here.stamp == 0 || size == 0)
-		return CUDA_SUCCESS; /* the driver will say what is wrong */
+		return CUDA_SUCCESS; /* the driver will report the error */
 	if (size > MEMORY_SMALL_MAX || !context_has_room(&linear->here, small_units(size)))
 		linear->paid = memory_rounded(size);
 	r = memory_enter(linear->here.gpu, linear->paid);
@@ -141,7 +141,7 @@ static CUresult enter_large(struct linear *linear, CUdeviceptr address)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* What was paid is for the block, if nobody has paid that. */
+/* What was charged pays for the block, unless another thread has already paid for it. */
 static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 {
 	struct allocation allocation;
@@ -228,7 +228,7 @@ HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *address, unsigned int size)
 	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
-/* Accounted in full: pages that are in the host's memory now may be in the GPU's the next moment. */
+/* Charged in full: pages that are in host memory now may move to the GPU at any moment. */
 HOOK CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
 {
 	struct linear linear;
@@ -240,7 +240,7 @@ HOOK CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int 
 	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
-/* The driver chooses the pitch; most choose the next multiple of 512, which is paid at first. */
+/* The driver chooses the pitch. Most drivers choose the next multiple of 512, which is charged first. */
 static CUresult pitch_begin(struct linear *linear, uint64_t width, uint64_t height)
 {
 	uint64_t pitch = (width + 511) & ~UINT64_C(511), size;
@@ -296,7 +296,7 @@ static CUresult free_by(CUresult (*driver)(CUdeviceptr), CUdeviceptr address)
 	memory_enter_uncharged();
 	r = driver(address);
 	if (!known)
-		pools_settle(); /* it may have been a pool's */
+		pools_settle(); /* the address may have belonged to a pool */
 	else if (r == CUDA_SUCCESS)
 		release(&allocation);
 	else

@@ -1,10 +1,10 @@
-/* Handles of pools: how a program gets one, and ends it. */
+/* Handles of pools: how a program gets one, and how it ends one. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-pools.h"
 #include "shim/memory.h"
 
-/* The program can name the pool from now on. -1: it has memory of the machine. */
+/* Called when the program can name the pool from now on. -1: its memory is host memory. */
 static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int gpu)
 {
 	CUresult r = pool_enter(got, gpu);
@@ -25,7 +25,7 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properti
 		return cuda_refuse_device();
 	if (!properties)
 		return DRIVER(cuMemPoolCreate)(pool, properties);
-	own = *properties; /* another thread may write to the program's */
+	own = *properties; /* another thread may write to the program's structure */
 	r = cuda_location_gpu(own.location, own.allocType, &gpu);
 	if (r == CUDA_SUCCESS)
 		r = DRIVER(cuMemPoolCreate)(pool ? &made : NULL, &own);
@@ -57,7 +57,8 @@ HOOK CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 	return get_of_device(DRIVER(cuDeviceGetMemPool), pool, device);
 }
 
-/* cuda.h 13.5.37: of a device, a locality domain or the machine, and for managed memory also of no place. */
+/* cuda.h 13.5.37: a pool of a device, of a locality domain or of the host; for managed memory the location
+ * may also be none. */
 static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPool *pool,
 	const CUmemLocation *location, CUmemAllocationType type)
 {
@@ -70,7 +71,7 @@ static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPoo
 		return cuda_refuse_device();
 	if (!location)
 		return driver(pool, NULL, type);
-	own = *location; /* another thread may write to the program's */
+	own = *location; /* another thread may write to the program's structure */
 	r = cuda_location_gpu(own, type, &gpu);
 	if (r == CUDA_SUCCESS)
 		r = driver(pool ? &got : NULL, &own, type);
@@ -98,7 +99,7 @@ static CUresult destroy_of_machine(CUmemoryPool pool)
 	return r;
 }
 
-/* The driver ends no GPU's own pool. */
+/* The driver does not destroy a GPU's default pool. */
 static bool is_default(CUmemoryPool pool)
 {
 	CUmemoryPool of_device;

@@ -9,9 +9,9 @@
 #include "shim/memory.h"
 #include "shim/session.h"
 
-#define PATIENCE_NS INT64_C(1000000000) /* how long calls of other threads are waited for */
+#define PATIENCE_NS INT64_C(1000000000) /* how long to wait for calls of other threads */
 #define BEYOND_NS INT64_C(50000000)	/* the same, while the driver may have memory that is not charged */
-#define PLENTY (UINT64_C(256) << 20) /* bytes that a payment which is probably not needed must leave free */
+#define PLENTY (UINT64_C(256) << 20)	/* a charge that is probably unnecessary must leave this much free */
 
 /* ---- pools ------------------------------------------------------------------------------------------- */
 
@@ -88,7 +88,7 @@ void pool_leave(const struct reserve_of *of)
 	objects_edit(of->kind, of->key, end_use, NULL);
 }
 
-/* The charge goes after the driver has ended the pool. */
+/* The charge is given back after the driver has destroyed the pool. */
 static CUresult end_pool(const struct reserve_of *of)
 {
 	struct object object;
@@ -107,8 +107,8 @@ static CUresult end_pool(const struct reserve_of *of)
 	return r;
 }
 
-/* A pool that is to end, and from which no call allocates, is used less and less. So what the driver says of
- * it afterwards stays true. */
+/* A pool that is to end, with no call allocating from it, only shrinks. So the driver's answer about it stays
+ * an upper bound. */
 static bool is_ending(const struct object *pool)
 {
 	return pool->kind == OBJECT_POOL && pool->index & POOL_ENDS && pool->stamp == 0;
@@ -124,7 +124,7 @@ static uint64_t settle_known(const struct reserve_of *of)
 	if (objects_get(of->kind, of->key, &object)) {
 		if (reserve_settle_locked(of, &s, &unused) != CUDA_SUCCESS)
 			reserve_charge_beyond_locked(of, s.missing);
-		/* A refused call may have given memory back late, and the pool may have kept it. */
+		/* A refused call may have given memory back late, and the pool may have kept that memory. */
 		if (of->kind == OBJECT_POOL && !memory_has_room(of->gpu, 0)) {
 			DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 			reserve_settle_locked(of, &s, &unused);
@@ -156,8 +156,8 @@ void pools_settle(void)
 
 bool pools_make_room(unsigned gpu, uint64_t bytes, int64_t since)
 {
-	/* reserves_settled() at the last wait that found no room: until it changes, another wait cannot find
-	 * any. */
+	/* reserves_settled() at the last wait that found no room. Until the number changes, another wait
+	 * cannot find any. */
 	static _Atomic uint64_t in_vain = UINT64_MAX;
 
 	for (;;) {
@@ -177,7 +177,7 @@ bool pools_make_room(unsigned gpu, uint64_t bytes, int64_t since)
 	}
 }
 
-/* There is room in sum, but maybe in pieces. Nothing may be beyond the limit already. */
+/* There is enough room in total, but it may be fragmented. The total must not be above the limit already. */
 static CUresult begin_unpaid(struct growth *growth)
 {
 	unsigned gpu = growth->of.gpu;
@@ -205,7 +205,7 @@ static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 	return reserve_ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
 }
 
-/* After the charge: other threads expect from now on that the driver takes so much. */
+/* Called after the charge: from now on other threads expect that the driver takes this much. */
 static CUresult paid(const struct growth *growth)
 {
 	CUresult r = reserve_begin_payment(&growth->of, growth->paid);
@@ -226,13 +226,13 @@ static CUresult paid_and_entered(const struct growth *growth)
 
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
 {
-	graphs_allocate(); /* the stream may be captured */
+	graphs_allocate(); /* the stream may be capturing */
 	if (!has_unused(of, bytes))
 		return growth_begin_paid(growth, of, most);
 	*growth = (struct growth){.of = *of, .paid = most};
 	reserve_remember(of);
-	/* The pool probably has what is asked. Where little room is left, a payment would only take it from
-	 * others for a moment. */
+	/* The pool probably has the requested memory already. If little room is left, a charge would only
+	 * take it from other threads for a moment. */
 	if (memory_has_room(of->gpu, most + PLENTY) && memory_try_enter(of->gpu, most))
 		return paid_and_entered(growth);
 	return begin_unpaid(growth);
@@ -268,8 +268,8 @@ void growth_end(const struct growth *growth)
 		memory_end_turn(growth->of.gpu, ACCOUNT_TURN_POOL);
 }
 
-/* In a turn all that is missing counts as this call's, also what others have paid for: so if there is no room
- * for it, their settlements are waited for. */
+/* In a turn, all missing memory counts as this call's, including what other threads have charged. If there is
+ * no room for it, this thread waits for their settlements. */
 static CUresult settle_after_others(const struct reserve_of *of, struct settlement *s)
 {
 	int64_t begin = wait_now_ns();
@@ -291,7 +291,7 @@ CUresult growth_settle(struct growth *growth)
 		r = settle_after_others(&growth->of, &s);
 	if (r != CUDA_SUCCESS)
 		return reserve_charge_missing(&growth->of, s.missing);
-	/* Another thread that settles may have charged it already, beyond the limit. */
+	/* Another thread that settles may already have charged it, beyond the limit. */
 	return s.unpaid && !memory_has_room(s.gpu, 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -316,7 +316,7 @@ static bool mark_ending(struct object *pool, void *context)
 	return true;
 }
 
-/* A device whose pool is destroyed has its default pool again (cuda.h of CUDA 13.0.96, cuMemPoolDestroy()).
+/* A device whose pool is destroyed uses its default pool again (cuda.h of CUDA 13.0.96, cuMemPoolDestroy()).
  */
 static void leave_devices(CUmemoryPool pool)
 {

@@ -1,63 +1,64 @@
-/* memory-pools.h - what the driver reserves for itself and only tells afterwards: pools and the memory of
- * graphs.
+/* memory-pools.h - memory that the driver reserves for itself and reports only afterwards: pools, and the
+ * memory of graphs.
  *
- * Of each the reserved bytes are charged. Before a call that may make it grow, what it may grow by is paid;
- * after it, the driver is asked, and the difference settled. After calls at which it may shrink, likewise.
+ * Their reserved bytes are charged. Before a call that may make a pool grow, its possible growth is charged.
+ * After the call the driver is asked, and the difference is settled. The same happens after calls at which a
+ * pool may shrink.
  */
 #pragma once
 
 #include "cuda/abi.h"
 #include "shim/memory-reserves.h"
 
-/* What is paid for an allocation before it is known whether the pool grows. */
+/* What is charged for an allocation before it is known whether the pool grows. */
 struct growth {
 	struct reserve_of of;
 	uint64_t paid;
-	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
+	bool turn; /* nothing is charged; one thread of the container at a time */
 };
 
-/* pool_enter() - what is allocated from it is charged to this GPU; -1: it has memory of the machine. A pool
- * that is charged to a GPU stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
+/* pool_enter() - allocations from this pool are charged to this GPU; -1: its memory is host memory. The GPU
+ * of a pool never changes. CUDA_ERROR_OUT_OF_MEMORY: out of memory for the note. */
 CUresult pool_enter(CUmemoryPool pool, int gpu);
 
-/* pool_use() - a call begins that may allocate from it, and until pool_leave() the pool does not end.
+/* pool_use() - begins a call that may allocate from the pool. Until pool_leave() the pool is not ended.
  * CUDA_ERROR_INVALID_VALUE: the program has destroyed it. pool_use_of_device() - the same for the pool from
- * which a device allocates at this moment. */
+ * which a device allocates at present. */
 CUresult pool_use(const struct reserve_of *of);
 CUresult pool_use_of_device(CUdevice device, unsigned gpu, struct reserve_of *ret_of);
 void pool_leave(const struct reserve_of *of);
 
-/* pool_destroy() - the program needs it no longer. The driver keeps a pool until the last of its memory is
- * freed, but answers no more questions about it, so its end is put off until it is empty and no thread is on
- * its way to allocate from it. */
+/* pool_destroy() - the program has destroyed the pool. The driver keeps it until the last of its memory is
+ * freed, but no longer answers questions about it. So the driver's destroy is postponed until the pool is
+ * empty and no thread is about to allocate from it. */
 CUresult pool_destroy(const struct reserve_of *of);
 
-/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by, and what is paid. Where there
- * is no room for that, but in sum in the pool, nothing is paid, and threads take turns. Enters
- * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */
+/* growth_begin() - begins an allocation of `bytes` from a reserve. `most` is what the reserve may grow by,
+ * and what is charged. If there is no room for that, but enough in the pool in total, nothing is charged and
+ * threads take turns. Enters (memory_enter()) until growth_end(), or returns CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
 
-/* growth_begin_paid() - all `bytes` are paid, or it is refused. growth_join() - the same of another GPU,
- * within that call; it does not wait, and a refusal is not noted. */
+/* growth_begin_paid() - charges all `bytes`, or refuses. growth_join() - the same for another GPU within that
+ * call; it does not wait, and its refusal is not counted. */
 CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
 
-/* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
- * grown by more than was paid, and there is no room for that: the caller gives back what it got.
- * growth_give_back() - instead, if the driver is not called. */
+/* growth_settle() - called after the driver's call, whether or not that succeeded. CUDA_ERROR_OUT_OF_MEMORY:
+ * the reserve has grown by more than was charged, there is no room for the excess, and the caller must free
+ * what it got. growth_give_back() - called instead if the driver is not called. */
 CUresult growth_settle(struct growth *growth);
 void growth_give_back(struct growth *growth);
 void growth_end(const struct growth *growth);
 
-/* growth_catch_up() - charges what it has grown by beyond what was charged. CUDA_ERROR_OUT_OF_MEMORY: there
- * is no room for that still. */
+/* growth_catch_up() - charges what the reserve has grown by beyond the charge. CUDA_ERROR_OUT_OF_MEMORY:
+ * there is still no room for it. */
 CUresult growth_catch_up(const struct reserve_of *of);
 
-/* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
- * uses pools. */
+/* pools_settle() - called after an event at which pools give memory back. In a process without pools it costs
+ * one load. */
 void pools_settle(void);
 
-/* pools_make_room() - what pools have no more is given back; while calls of other threads are under way that
- * is not known of all, so if it may be enough for `bytes`, the end of these calls is waited for. True: there
- * is room, and it is less than a second since `since`, when the caller began. */
+/* pools_make_room() - gives back charges for memory that pools no longer have. While other threads have calls
+ * under way, that is not known for all pools. So if it may suffice for `bytes`, it waits for the end of these
+ * calls. True: there is room, and less than a second has passed since `since`, when the caller began. */
 bool pools_make_room(unsigned gpu, uint64_t bytes, int64_t since);

@@ -11,7 +11,7 @@
 /* Cleared in a child of fork(). kind 0: free. */
 struct known {
 	_Atomic int lock, settling;
-	_Atomic uint32_t count; /* how many places are, or were, in use */
+	_Atomic uint32_t count; /* how many places are or were in use */
 	struct reserve_of list[KNOWN_MAX];
 };
 
@@ -90,10 +90,10 @@ bool reserve_ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *
 
 /* ---- what is charged ------------------------------------------------------------------------------------
  *
- * For each reserve: what is settled (object.bytes), and the payments of calls that are under way
- * (object.count, in units). The driver's number may contain what such a call has made it grow by already, or
- * not yet. So what exceeds the settled bytes is missing only as far as it exceeds the payments, too; and what
- * a payment turns out to be too much by is known when the last of those calls has settled.
+ * For each reserve two numbers are kept: the settled bytes (object.bytes), and the charges of calls under way
+ * (object.count, in units). The driver's number may or may not include the growth of such a call. So the
+ * excess over the settled bytes is missing only as far as it exceeds those charges as well. By how much a
+ * charge was too high is known when the last of those calls has settled.
  */
 
 #define PAYMENT_UNIT MEMORY_BLOCK
@@ -183,7 +183,7 @@ static bool settle(struct object *object, void *context)
 	reserve_claim(object, s->gpu);
 	end_payment(object, s->paid);
 	s->others = object->count * PAYMENT_UNIT;
-	/* What is missing is entered when it has been charged. */
+	/* Missing bytes are entered when they have been charged. */
 	s->missing = charged + (s->unpaid ? 0 : s->others);
 	s->missing = s->reserved > s->missing ? s->reserved - s->missing : 0;
 	s->surplus = charged > s->reserved ? charged - s->reserved : 0;

@@ -1,11 +1,13 @@
-/* Memory that another process, or another interface, made: IPC handles, imported pools, external memory.
+/* Memory that another process or another interface made: IPC handles, imported pools, external memory.
  *
- * It is charged once, where it was made: by the process that allocated it, or, where Vulkan or OpenGL did, as
- * overhead, since the driver counts it for the process and no call of ours shows it. So an import charges
- * nothing. But the driver counts imported memory for each process that has it: what is exported and imported
- * is noted, so that the keeper does not take the difference for overhead. When the maker has ended or freed
- * it, the memory counts for a process that still has it; the maker's charge stays until a sample has seen
- * that. docs/internals/charging.md, "Memory that several processes have".
+ * It is charged once, where it was made. Memory of a process is charged to that process. Memory of Vulkan or
+ * OpenGL counts as overhead, because the driver counts it for the process and no hooked call shows it. So an
+ * import charges nothing.
+ *
+ * But the driver counts imported memory for each process that has it. Exports and imports are therefore
+ * noted, so that the keeper does not take the difference for overhead. When the maker has ended or freed the
+ * memory, it counts for a process that still has it; the maker's charge stays until a sample has seen that.
+ * docs/internals/charging.md, "Memory that several processes have".
  */
 #include "shim/memory-shared.h"
 
@@ -19,17 +21,18 @@
 #include "shim/objects.h"
 #include "shim/session.h"
 
-/* What the records of this process are of, by their places (share.h). A child of fork() finds none of these
- * words in its own slot. */
+/* What the records of this process are about, indexed by place (share.h). A child of fork() finds none of
+ * these words in its own slot. */
 static struct note {
-	_Atomic uint64_t word;		 /* 0: none */
-	_Atomic uint64_t address, stamp; /* where it begins; its context */
+	_Atomic uint64_t word;		 /* 0: no record */
+	_Atomic uint64_t address, stamp; /* where the memory begins; its context */
 } notes[GRANT_FILE_GPUS_MAX];
 
-static _Atomic bool anything_noted;  /* in notes[] */
-static _Atomic bool anything_summed; /* as OBJECT_EXPORT: there was no place for another record */
+static _Atomic bool anything_noted; /* whether notes[] has ever had an entry */
+static _Atomic bool
+	anything_summed; /* whether there is an OBJECT_EXPORT, used when no place for a record was left */
 
-/* After memory_enter_uncharged(). */
+/* Called after memory_enter_uncharged(). */
 static CUresult leave(CUresult r)
 {
 	memory_leave();
@@ -60,7 +63,7 @@ void shared_imported(uint32_t gpu, int64_t bytes)
 /* ---- records --------------------------------------------------------------------------------------------
  */
 
-/* The place, or negative: there is none left. */
+/* Returns the place, or a negative number if none is left. */
 static int note(uint64_t word, uint64_t address, uint64_t stamp)
 {
 	const struct shim_session *session = session_get();
@@ -75,7 +78,7 @@ static int note(uint64_t word, uint64_t address, uint64_t stamp)
 	return place;
 }
 
-/* False: that is not what it is. */
+/* Returns false if the place does not hold `from`. */
 static bool change_note(unsigned place, uint64_t from, uint64_t to)
 {
 	const struct shim_session *session = session_get();
@@ -85,14 +88,14 @@ static bool change_note(unsigned place, uint64_t from, uint64_t to)
 	return account_change_shared(session->account, place, from, to);
 }
 
-/* Whether this is of an export at this address, or else, where that is 0, in this context. */
+/* Whether this is an export at this address or, if the address is 0, any export in this context. */
 static bool is_export(const struct note *of, uint64_t address, uint64_t stamp)
 {
 	return share_kind(atomic_load_explicit(&of->word, memory_order_relaxed)) == SHARE_EXPORT &&
 	       (address ? atomic_load(&of->address) == address : atomic_load(&of->stamp) == stamp);
 }
 
-/* The driver has them back, and their charge goes when this returns. */
+/* The driver has freed these exports. Their charge is given back when this function returns. */
 static uint64_t exports_end(uint64_t address, uint64_t stamp)
 {
 	const struct shim_session *session = session_get();
@@ -222,12 +225,12 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 	return r;
 }
 
-/* An import is noted before the driver opens it, so that a maker that frees it meanwhile sees that others
- * have it. How large it is shows afterwards. */
+/* An import is noted before the driver opens it, so that a maker that frees it meanwhile sees that another
+ * process has it. Its size is known only afterwards. */
 struct opening {
 	struct memory_here here;
 	uint64_t hash, word;
-	int place; /* negative: there is no place for a record */
+	int place; /* negative: no place for a record was left */
 };
 
 static void open_begin(struct opening *opening, const CUipcMemHandle *handle)
@@ -255,7 +258,7 @@ static bool open_again(struct object *object, void *context)
 	return true;
 }
 
-/* False: it is not to be noted. */
+/* Returns false if the import must not be noted. */
 static bool is_first(const struct opening *opening, CUdeviceptr address, struct object *wanted)
 {
 	CUdeviceptr base;

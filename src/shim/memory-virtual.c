@@ -1,11 +1,12 @@
-/* cuMemCreate and what becomes of it: physical memory lives as long as anything refers to it.
+/* cuMemCreate and the life of its memory: physical memory lives as long as anything refers to it.
  *
- * A handle is one reference for each release that is due, a mapping is one. Only when the last is gone is the
- * charge given back: create, map, release, use, unmap is what frameworks do. The GPU is the one that the
- * properties name, not the current context's; memory of the machine is not charged.
+ * A handle is one reference for each release that is due, and each mapping is one. The charge is given back
+ * when the last reference is gone, because frameworks create, map, release, use and then unmap. The GPU that
+ * the properties name is charged, not the current context's. Host memory is not charged.
  *
- * An import is not charged: whoever created the memory was, in this container or in another one. If that
- * process ends while we still hold it, the driver counts it as ours, and the keeper as overhead.
+ * An import is not charged: the process that created the memory was charged, in this container or another
+ * one. If that process ends while we still hold the memory, the driver counts it as ours, and the keeper
+ * counts it as overhead.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,12 +20,13 @@
 
 #define MAPPINGS_ON_STACK 32
 #define STEPS_MAX                                                                                            \
-	(UINT64_C(1) << 20) /* 2 TiB: a range that the driver will not accept must not cost its size */
+	(UINT64_C(1)                                                                                         \
+		<< 20) /* 2 TiB: an invalid range that the driver will reject must not be charged in full */
 
 /* ---- physical memory ------------------------------------------------------------------------------------
  */
 
-/* Of an OBJECT_PHYSICAL, in its index. */
+/* The index of an OBJECT_PHYSICAL. */
 enum { OWN, EXPORTED, IMPORTED };
 
 struct reference {
@@ -70,7 +72,7 @@ static uint64_t next_id(void)
 
 struct handle_change {
 	int more;
-	uint64_t id; /* of a new one; of what was there, after */
+	uint64_t id; /* in: the id for a new handle; out: the id of the known one */
 };
 
 static bool change_handle(struct object *handle, void *context)
@@ -85,7 +87,7 @@ static bool change_handle(struct object *handle, void *context)
 	return handle->count > 0;
 }
 
-/* One more, or one less, release that is due. 0: this handle is not known and id is 0. */
+/* Adds or removes one release that is due. Returns 0 if this handle is not known and id is 0. */
 static int handle_refer(CUmemGenericAllocationHandle handle, int more, uint64_t id, uint64_t *ret_id)
 {
 	struct handle_change change = {.more = more, .id = id};
@@ -96,7 +98,7 @@ static int handle_refer(CUmemGenericAllocationHandle handle, int more, uint64_t 
 	return r;
 }
 
-/* What is refunded if it fails has been charged. */
+/* If it fails, what is refunded has been charged. */
 static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags, uint32_t gpu)
 {
@@ -132,7 +134,7 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
 		return cuda_refuse_device();
 	if (!prop)
 		return DRIVER(cuMemCreate)(handle, size, prop, flags);
-	own = *prop; /* another thread may write to the program's */
+	own = *prop; /* another thread may write to the program's structure */
 	r = cuda_location_gpu(own.location, own.type, &gpu);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -146,7 +148,7 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
 	return r;
 }
 
-/* The release is entered before the driver makes the handle free to be given out again. */
+/* The release is entered before the driver can give the same handle out again. */
 HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	uint64_t id = 0, ignored;
@@ -163,7 +165,7 @@ HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return r;
 }
 
-/* A handle for what is mapped at an address, the one that the program had or a new one. */
+/* Returns a handle for what is mapped at an address: the one that the program had, or a new one. */
 HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
 {
 	CUresult r = DRIVER(cuMemRetainAllocationHandle)(handle, address);
@@ -215,7 +217,7 @@ HOOK CUresult cuMemExportToShareableHandle(void *os_handle, CUmemGenericAllocati
 	return r;
 }
 
-/* Its size shows when it is mapped. */
+/* Its size becomes known when it is mapped. */
 HOOK CUresult cuMemImportFromShareableHandle(
 	CUmemGenericAllocationHandle *handle, void *os_handle, CUmemAllocationHandleType type)
 {
@@ -235,7 +237,7 @@ HOOK CUresult cuMemImportFromShareableHandle(
 	physical.key = next_id();
 	if (objects_put(&physical) < 0)
 		return r;
-	/* (A driver might give the handle that the process has of it already.) */
+	/* A driver might return the handle that the process already has for this memory. */
 	if (handle_refer(*handle, 1, physical.key, &id) < 0 || id != physical.key)
 		objects_take(OBJECT_PHYSICAL, physical.key, &physical);
 	return r;
@@ -297,8 +299,8 @@ HOOK CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGen
 	return r;
 }
 
-/* The mappings that begin in the range: one may be undone together with its neighbours. Mappings of what is
- * not charged are not known, and are stepped over. */
+/* Takes the mappings that begin in the range: one may be unmapped together with its neighbours. Mappings of
+ * memory that is not charged are unknown here and are skipped. */
 static size_t take_mappings(CUdeviceptr address, size_t size, struct object *taken, size_t max)
 {
 	CUdeviceptr at = address, end = address + size;

@@ -9,7 +9,7 @@ static CUresult refused(const struct shim_session *session, unsigned gpu, uint64
 {
 	struct session_memory memory = session_memory(session, gpu);
 
-	shim_log("out of memory: %llu bytes of card %u, of which %llu of %llu are used",
+	shim_log("out of memory: %llu bytes of GPU %u, of which %llu of %llu are used",
 		(unsigned long long)bytes, gpu, (unsigned long long)memory.used_bytes,
 		(unsigned long long)memory.limit_bytes);
 	return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,14 +1,14 @@
 /* nvml-abi.h - the functions of NVIDIA's management library that the shim answers itself.
  *
- * Facts: NVML API reference (docs.nvidia.com/deploy/nvml-api) and the ctypes declarations of
- * nvidia-ml-py 13.615. NVIDIA's names, so that they can be looked up. Each version of a name is a function of
- * its own.
+ * Facts are from the NVML API reference (docs.nvidia.com/deploy/nvml-api) and the ctypes declarations of
+ * nvidia-ml-py 13.615. Names are NVIDIA's, so that they can be looked up. Each version of a name is a
+ * separate function.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* (that the hooks among them are compiled under names of their own) */
+/* Included so that the hooks are compiled under their own names. */
 #include "libnvidia-ml-symbols.h"
 
 typedef int nvmlReturn_t;
@@ -56,7 +56,7 @@ typedef struct {
 	unsigned pid;
 	unsigned long long usedGpuMemory;
 	unsigned gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_v2_t; /* of version 3 too, but of some drivers: entry_size_v3() */
+} nvmlProcessInfo_v2_t; /* version 3 uses it too, except in some drivers: entry_size_v3() */
 
 typedef struct {
 	unsigned pid;

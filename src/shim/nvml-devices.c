@@ -1,5 +1,5 @@
-/* The GPUs that NVML shows: those of the grant, in its order. Handles are the driver's own, so that all
- * other functions take them; that of another GPU is never handed out. */
+/* The GPUs that NVML shows: those of the grant, in its order. Handles are the driver's own, so all other
+ * functions accept them. The handle of another GPU is never handed out. */
 #include "shim/nvml-devices.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ int nvml_device_gpu(nvmlDevice_t device)
 	return -1;
 }
 
-/* The driver's answer r about *device becomes "not found" if this is not our GPU. */
+/* Turns the driver's answer r about *device into "not found" if this is not a GPU of the grant. */
 static nvmlReturn_t only_ours(nvmlReturn_t r, const nvmlDevice_t *found, nvmlDevice_t *device)
 {
 	if (r != NVML_SUCCESS)
@@ -117,14 +117,14 @@ HOOK nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetIndex)(device, index);
 	int gpu = r == NVML_SUCCESS ? nvml_device_gpu(device) : -1;
 
-	/* A MIG instance has an index of its own. */
+	/* A MIG instance keeps its own index. */
 	if (gpu >= 0)
 		*index = (unsigned)gpu;
 	return r;
 }
 
-/* Drops the GPUs of others from a list that the driver gave, `found` long. No room was asked for: the
- * number. */
+/* Removes GPUs outside the grant from a list of `found` entries that the driver gave. If the caller gave no
+ * room, only the number is returned. */
 static nvmlReturn_t keep_ours(nvmlDevice_t *list, unsigned found, unsigned *count, nvmlDevice_t *devices)
 {
 	unsigned room = *count, kept = 0;

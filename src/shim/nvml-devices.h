@@ -3,6 +3,6 @@
 
 #include "shim/nvml-abi.h"
 
-/* nvml_device_gpu() - the index in the grant of this handle; -1: another GPU, a part of one, or no handle.
- */
+/* nvml_device_gpu() - the index in the grant of this handle; -1: another GPU, a part of a GPU, or not a
+ * handle. */
 int nvml_device_gpu(nvmlDevice_t device);

@@ -1,10 +1,10 @@
-/* Memory of a GPU as NVML tells it: the limit, and what this container uses of it. Asked of the driver
+/* Memory of a GPU as NVML shows it: the limit, and what this container uses of it. The driver is called
  * first, for its errors. */
 #include "shim/nvml-devices.h"
 #include "shim/nvml-library.h"
 #include "shim/session.h"
 
-/* false: not a GPU of the grant (a MIG instance), whose numbers stay as they are. */
+/* Returns false if this is not a GPU of the grant (a MIG instance); its numbers stay unchanged. */
 static bool memory_of(nvmlDevice_t device, struct session_memory *ret_memory)
 {
 	int gpu = nvml_device_gpu(device);
@@ -26,7 +26,7 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *inf
 	return r;
 }
 
-/* As version 2 answers, by a driver before 510, which has version 1 only. */
+/* Gives the answer of version 2 on a driver before 510, which has only version 1. */
 static nvmlReturn_t memory_by_v1(nvmlDevice_t device, nvmlMemory_v2_t *info)
 {
 	nvmlMemory_t old;

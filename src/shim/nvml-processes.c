@@ -1,5 +1,5 @@
-/* Who is on a GPU: of the driver's lists only the processes of this container, which are those in its usage
- * file. The memory of each is the driver's number, contexts included. */
+/* Processes that use a GPU. Of the driver's lists only processes of this container are shown: those in its
+ * usage file. The memory of each is the driver's number, contexts included. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 typedef nvmlReturn_t (*list_function)(nvmlDevice_t, unsigned *, void *);
 
-/* Every layout begins with the pid but that of nvmlProcessUtilizationInfo_v1_t. */
+/* Every layout except nvmlProcessUtilizationInfo_v1_t begins with the pid. */
 static unsigned pid_at(const char *entry, size_t pid_offset)
 {
 	unsigned pid;
@@ -21,7 +21,7 @@ static unsigned pid_at(const char *entry, size_t pid_offset)
 	return pid;
 }
 
-/* Moves our own entries to the front, wipes the others and returns how many are left. */
+/* Moves the entries of this container to the front, clears the others and returns how many are left. */
 static unsigned keep_ours(void *list, unsigned count, size_t size, size_t pid_offset)
 {
 	char *entries = list;
@@ -36,7 +36,7 @@ static unsigned keep_ours(void *list, unsigned count, size_t size, size_t pid_of
 	return kept;
 }
 
-/* The driver's whole list. *ret_list is to be freed. */
+/* Returns the driver's complete list. The caller frees *ret_list. */
 static nvmlReturn_t whole_list(
 	list_function function, nvmlDevice_t device, size_t size, void **ret_list, unsigned *ret_count)
 {
@@ -61,8 +61,8 @@ static nvmlReturn_t whole_list(
 	return r;
 }
 
-/* NVML's rule: *count is the room on entry and the number on return; too little room is an error that tells
- * how much is needed, and none is fine where there is nothing. */
+/* NVML's rule: *count is the room on entry and the number on return. Too little room is an error that returns
+ * the needed number. No room is allowed if there is nothing to list. */
 static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, void *infos, size_t size)
 {
 	list_function function = (list_function)driver;
@@ -70,7 +70,7 @@ static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, voi
 	void *all = NULL;
 	nvmlReturn_t r;
 
-	/* A library that was not started does not read what it is given. */
+	/* A library that was not started does not read its arguments. */
 	if (nvml_started() != NVML_SUCCESS || !count || (*count > 0 && !infos))
 		return function(device, count, infos);
 	r = whole_list(function, device, size, &all, &found);
@@ -85,10 +85,10 @@ static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, voi
 	return r;
 }
 
-/* Of the lists of version 3: 24 bytes, as version 2, but 32 in drivers of nvml.h 12.2.81 and 12.2.128 (535
- * before 535.104). Those have the first of these functions, and lack the second, which nvml.h 12.2.140
- * brought when it took the longer entry back. Programs that were built for such a driver expect what it does.
- */
+/* The size of an entry in the lists of version 3. It is 24 bytes, as in version 2, but 32 in drivers of
+ * nvml.h 12.2.81 and 12.2.128 (535 before 535.104). Those drivers have the first of these functions and lack
+ * the second, which nvml.h 12.2.140 added when it restored the shorter entry. Programs built for such a
+ * driver expect its behaviour. */
 static size_t entry_size_v3(void)
 {
 	return shim_driver_has(SYMBOL_nvmlDeviceGetConfComputeMemSizeInfo) &&
@@ -97,8 +97,8 @@ static size_t entry_size_v3(void)
 		       : sizeof(nvmlProcessInfo_v2_t);
 }
 
-/* The list of version 3, of drivers before 510 that of version 2, which has the same entries. The program
- * finds version 3 here whatever the driver has, and then asks for no other. */
+/* Returns the list of version 3 or, on drivers before 510, of version 2, which has the same entries. The
+ * program finds version 3 here whatever the driver has, and then requests no other version. */
 static nvmlReturn_t list_v3(
 	size_t v3, size_t v2, nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
@@ -168,8 +168,8 @@ HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
 		SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v2, device, count, infos);
 }
 
-/* In the caller's own array: one that is too small for all processes of the GPU gets the driver's error and
- * number, and is made larger than would be needed. */
+/* The driver fills the caller's own array. If the array is too small for all processes of the GPU, the caller
+ * gets the driver's error and number, and makes it larger than necessary. */
 HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(
 	nvmlDevice_t device, nvmlProcessDetailList_v1_t *details)
 {
@@ -189,7 +189,8 @@ HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
 	if (r != NVML_SUCCESS || !samples)
 		return r;
 	*count = keep_ours(samples, *count, sizeof(*samples), 0);
-	return *count ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND; /* the driver's word for: nobody since then */
+	return *count ? NVML_SUCCESS
+		      : NVML_ERROR_NOT_FOUND; /* the driver's answer if no process has run since then */
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(
@@ -213,7 +214,7 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *cou
 	return r;
 }
 
-/* What is said of a process that is not ours: the same as of one that there is not. */
+/* The answer for a process outside the container: the same as for a process that does not exist. */
 static nvmlReturn_t not_there(void)
 {
 	nvmlReturn_t r = nvml_started();
@@ -240,7 +241,7 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccou
 	return DRIVER(nvmlDeviceGetAccountingStats_v2)(device, stats);
 }
 
-/* For its errors the driver is asked about a process that never is. */
+/* The driver is asked about a process that never exists, for its errors. */
 static nvmlReturn_t no_process(char *name, unsigned length)
 {
 	char unused[64];

@@ -1,4 +1,4 @@
-/* nvmlInit: without a grant there is no driver, as in a container without a GPU. */
+/* nvmlInit: without a grant it reports no driver, as in a container without a GPU. */
 #include "shim/nvml-library.h"
 
 #include "shim/session.h"

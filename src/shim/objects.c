@@ -17,7 +17,7 @@ struct part {
 	struct object *objects; /* kind 0: free */
 };
 
-/* Cleared in a child; what its parent's parts pointed to is lost there. */
+/* Cleared in a child of fork(). The memory that its parent's parts pointed to is lost there. */
 static void *parts; /* struct part */
 
 static struct part *parts_make(void)
@@ -25,7 +25,7 @@ static struct part *parts_make(void)
 	return private_map_once(&parts, PARTS * sizeof(struct part));
 }
 
-/* Pointers are multiples of 512 bytes or more: all bits must come to the top. */
+/* Pointers are multiples of 512 bytes or more, so all bits must influence the top bits. */
 static uint64_t mix(enum object_kind kind, uint64_t key)
 {
 	uint64_t h = (key ^ (uint64_t)kind << 56) * UINT64_C(0x9e3779b97f4a7c15);
@@ -39,7 +39,7 @@ static uint32_t home(const struct part *part, uint64_t hash)
 	return (uint32_t)(hash >> 20) & (part->capacity - 1);
 }
 
-/* Where it is, or the gap where it belongs (kind 0). There is always a gap. */
+/* Returns the object, or the gap where it belongs (kind 0). There is always a gap. */
 static inline struct object *find(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
 {
 	for (uint32_t at = home(part, hash);; at = (at + 1) & (part->capacity - 1)) {
@@ -70,7 +70,7 @@ static int make_room(struct part *part)
 	return 0;
 }
 
-/* A new one, of which only kind and key are set. */
+/* Adds an object of which only kind and key are set. */
 static struct object *add(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
 {
 	struct object *object;
@@ -83,7 +83,7 @@ static struct object *add(struct part *part, enum object_kind kind, uint64_t key
 	return object;
 }
 
-/* Linear probing without tombstones: whoever stands behind the gap because this place was taken moves up. */
+/* Linear probing without tombstones: objects behind the gap that were displaced by this place move up. */
 static void remove_object(struct part *part, struct object *object)
 {
 	uint32_t mask = part->capacity - 1, gap = (uint32_t)(object - part->objects), at = gap;
@@ -115,14 +115,14 @@ static inline struct part *part_lock(uint64_t hash)
 	return part;
 }
 
-/* A locked part and the object that is there, if it is. */
+/* A locked part and the object in it, if there is one. */
 struct place {
 	struct part *part;
 	struct object *object;
 	uint64_t hash;
 };
 
-/* False: there is no memory for the table, and nothing is locked. */
+/* Returns false if there is no memory for the table; then nothing is locked. */
 static inline bool place_lock(enum object_kind kind, uint64_t key, struct place *ret_place)
 {
 	uint64_t hash = mix(kind, key);

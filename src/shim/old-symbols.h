@@ -1,7 +1,6 @@
-/* old-symbols.h - put in front of every file: versions of libc's functions that have been there since
- * glibc 2.17 (x86-64: 2.2.5), so that the library loads in images older than the machine that built it. musl
- * knows no versions and takes them by name. tests/component/test_shim.py has the limit.
- */
+/* old-symbols.h - included before every file. It selects versions of libc's functions that exist since glibc
+ * 2.17 (x86-64: 2.2.5), so that the library loads in images older than the machine that built it. musl has no
+ * symbol versions and takes the functions by name. tests/component/test_shim.py checks the limit. */
 #pragma once
 
 #ifdef __ASSEMBLER__
@@ -12,7 +11,7 @@
 #define OLD_SYMBOL(name) __asm__(".symver " #name "," #name "@GLIBC_2.17")
 #endif
 
-/* In libc itself since 2.34, before in libdl, which is linked for that reason. */
+/* In libc itself since 2.34, before that in libdl, which is linked for this reason. */
 OLD_SYMBOL(dladdr);
 OLD_SYMBOL(dlerror);
 OLD_SYMBOL(dlopen);

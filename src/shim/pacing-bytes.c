@@ -43,7 +43,7 @@ static bool is_host(CUdeviceptr address)
 
 	if (address == 0)
 		return false;
-	/* What the driver does not know is the program's own memory. */
+	/* Memory that the driver does not know is the program's own host memory. */
 	return DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
 		       CUDA_SUCCESS ||
 	       type == CU_MEMORYTYPE_HOST;

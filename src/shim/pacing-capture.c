@@ -1,6 +1,6 @@
-/* Which streams capture: what is launched into such a one is not started but becomes part of a graph, and no
- * event may be recorded or asked for meanwhile. The count is taken before the driver begins, so that no event
- * of ours falls into it. */
+/* Tracks which streams capture. Work that is launched into a capturing stream is not started but becomes part
+ * of a graph, and meanwhile no event may be recorded or queried. The count is raised before the driver begins
+ * the capture, so that no event of ours becomes part of it. */
 #include "shim/cuda-library.h"
 #include "shim/pacing-sample.h"
 
@@ -11,7 +11,7 @@ static CUresult began(CUresult r)
 	return r;
 }
 
-/* Any answer but these ends the capture, an invalid one too. */
+/* Any answer other than these ends the capture, including an invalid capture. */
 static CUresult ended(CUresult r)
 {
 	if (r != CUDA_ERROR_ILLEGAL_STATE && r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD &&

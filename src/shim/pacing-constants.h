@@ -1,9 +1,9 @@
-/* pacing-constants.h - the times and counts by which computing power is paced.
+/* pacing-constants.h - the times and counts that control the pacing of computing power.
  *
- * They were found on the simulated GPU (tests/shares) and may have to be others on a real one: change them
- * here, and look at build/tests/shares/share-loop and `bench/bench shares`. docs/internals/computing-power.md
- * says how pacing works; its section "Numbers" has what each protects. What is saved up at most by a
- * container that does nothing is CREDIT_BURST_STEPS in grant/credit.h, which the keeper uses, too.
+ * They were found on the simulated GPU (tests/shares) and may have to be different on a real one. Change them
+ * here, and check build/tests/shares/share-loop and `bench/bench shares`. docs/internals/computing-power.md
+ * explains pacing; its section "Numbers" says what each constant protects. The most that an idle container
+ * saves up is CREDIT_BURST_STEPS in grant/credit.h, which the keeper uses as well.
  */
 #pragma once
 
@@ -22,9 +22,9 @@
 #define WAIT_STEP_NS UINT64_C(10000000)
 
 /* A process may have this much work queued behind the launch that the GPU executes. It is enough that the GPU
- * never runs dry before the next look, and little enough that another container gets its share within 100 ms.
- * After UNDER_WAY_LOOKS looks in vain the thread goes on: the queued work may wait for what the program does
- * next. */
+ * never runs dry before the next check, and little enough that another container gets its share within 100
+ * ms. After UNDER_WAY_LOOKS checks in vain the thread goes on: the queued work may wait for what the program
+ * does next. */
 #define UNDER_WAY_NS UINT64_C(30000000)
 #define UNDER_WAY_STEP_NS UINT64_C(1000000)
 #define UNDER_WAY_LOOKS 100
@@ -34,8 +34,8 @@
 
 /* Such a launch is charged this much; its first sample charges the rest. */
 #define COST_GUESS_NS UINT64_C(5000)
-/* After UNKNOWN_MAX launches of one shape a thread waits for the first sample, UNKNOWN_LOOKS times one step
- * at most: the duration has to be known before many more launches are queued. */
+/* After UNKNOWN_MAX launches of one shape a thread waits for the first sample, at most UNKNOWN_LOOKS times
+ * one step: the duration must be known before many more launches are queued. */
 #define UNKNOWN_MAX 4
 #define UNKNOWN_LOOKS 100
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
@@ -90,8 +90,8 @@
 #define CLEAN_MOST 32
 /* Such a sample may exceed the usual variation by this part of the mean. */
 #define SPREAD_LEAST 16
-/* After this many longer samples in a row the cost rises, if the keeper, too, finds more used than charged.
- */
+/* After this many longer samples in a row the cost rises, if the keeper also measures more use than was
+ * charged. */
 #define LONG_MEMORY 60
 /* A charge that was too high falls to the mean within this much work, which the keeper can follow. */
 #define DRIFT_NS UINT64_C(8000000000)

@@ -14,28 +14,29 @@
 struct cost {
 	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t ns;
-	_Atomic uint64_t guess_ns; /* while ns is 0; 0: nobody knows */
+	_Atomic uint64_t guess_ns; /* used while ns is 0; 0: there is no guess */
 	_Atomic uint32_t started;  /* before there was a sample */
-	_Atomic uint32_t asked;	   /* when last */
+	_Atomic uint32_t asked;	   /* time of the last lookup */
 	_Atomic uint16_t version;
-	/* Under the lock. */
+	/* Protected by the lock. */
 	uint8_t taken[COST_HOWS], next[COST_HOWS], failures, above;
 	uint16_t cleans;	  /* how many samples clean_ns is the mean of */
 	uint16_t last[COST_HOWS]; /* when the last sample of a kind came */
-	uint16_t spread;	  /* of those, around it: the mean distance, in parts of SPREAD_ONE */
+	uint16_t spread;	  /* mean distance of these samples from clean_ns, in parts of SPREAD_ONE */
 	uint32_t samples[COST_HOWS][SAMPLES];
-	uint32_t low_ns;   /* of a long launch: the shortest */
-	uint32_t clean_ns; /* of a long launch: without others, as far as is known; 0: not known */
+	uint32_t low_ns;   /* of a long launch: the shortest sample */
+	uint32_t clean_ns; /* of a long launch: the cost without other containers' work, as far as it is
+			      known; 0: not known */
 };
 
-_Static_assert(sizeof(struct cost) == 128, "two lines of a processor's cache");
+_Static_assert(sizeof(struct cost) == 128, "two cache lines");
 
 struct costs {
 	_Atomic int lock;
 	struct cost sets[SETS][WAYS] __attribute__((aligned(128)));
 };
 
-/* Cleared in a child. */
+/* Cleared in a child of fork(). */
 static void *costs; /* struct costs */
 
 static struct costs *costs_get(void)
@@ -60,7 +61,7 @@ static void forget_samples(struct cost *cost)
 	cost->low_ns = cost->clean_ns = 0;
 }
 
-/* Under the lock. A free place was asked for at 0, before all others. */
+/* Called under the lock. A free place counts as looked up at time 0, before all others. */
 static struct cost *replace(struct cost *set, uint64_t key, uint32_t now)
 {
 	struct cost *oldest = find(set, key);
@@ -121,7 +122,7 @@ uint64_t cost_start(struct cost *cost, uint32_t count, uint32_t *ret_unknown)
 
 #ifdef CHARGE_ELAPSED
 
-/* What others do in between is charged too: how not to do it, so that a test can see the difference. */
+/* This variant also charges the work of others between the events. A test uses it to show the difference. */
 static uint64_t estimate(const uint32_t *samples, uint32_t count)
 {
 	uint64_t sum = 0;
@@ -151,8 +152,8 @@ static void sort(uint32_t *values, uint32_t count)
 	}
 }
 
-/* The mean of the lowest ones that lie close together: a duration varies, what others do in between is a time
- * slice at least. */
+/* Returns the mean of the lowest samples that are close together. A duration varies a little, whereas the
+ * work of another container adds at least a time slice. */
 static uint64_t estimate(const uint32_t *samples, uint32_t count)
 {
 	uint32_t sorted[SAMPLES], same = 1;
@@ -167,7 +168,7 @@ static uint64_t estimate(const uint32_t *samples, uint32_t count)
 	return sum / same;
 }
 
-/* Of two ways that both measure too much, the better one. */
+/* Both ways of measuring give too much, so the lower result is better. */
 static uint64_t least(const struct cost *cost)
 {
 	uint64_t lowest = UINT64_MAX;
@@ -185,8 +186,8 @@ static uint64_t least(const struct cost *cost)
 
 #endif
 
-/* Slowly: when others are always there, the good samples come by chance, and an estimate that jumps cannot be
- * corrected by anybody. The first samples are all there is. */
+/* The cost moves slowly. If other containers always use the GPU, good samples come by chance, and the keeper
+ * cannot correct an estimate that jumps. The first samples are used at once, because there are no others. */
 static uint64_t follow(const struct cost *cost, uint64_t ns, uint64_t found)
 {
 	if (ns == 0 || cost->taken[COST_ALONE] + cost->taken[COST_IN_A_ROW] <= FIRST_SAMPLES)
@@ -203,8 +204,9 @@ static bool is_long(const struct cost *cost, enum cost_how how, uint64_t ns)
 #endif
 }
 
-/* As long as the shortest, if its duration varies by 20 % to both sides; and, as soon as that is known, not
- * further off than it varies. (Of what is spread evenly the ends are twice the mean distance away.) */
+/* A clean sample is as long as the shortest one, if the duration varies by 20 % to both sides. As soon as the
+ * variation is known, it must be within it. (For an even distribution the ends are twice the mean distance
+ * away.) */
 static bool is_clean(const struct cost *cost, uint64_t took)
 {
 	uint64_t mean = cost->clean_ns;
@@ -227,8 +229,9 @@ static void mean_moves(struct cost *cost, uint64_t took)
 	cost->spread = (uint16_t)(cost->spread + (off - cost->spread) / cost->cleans);
 }
 
-/* Samples that are all longer than the best: others are always there, or the launch does more than it did.
- * Only the driver knows, and through it the keeper: then more is used than was charged. */
+/* All samples are longer than the best one: either other containers always use the GPU, or the launch does
+ * more than before. Only the driver knows, and through it the keeper, which then sees more use than was
+ * charged. */
 static bool may_rise(uint32_t factor)
 {
 	return factor == COST_FACTOR_ONE || factor < COST_FACTOR_ONE - COST_FACTOR_ONE / 10;
@@ -237,11 +240,11 @@ static bool may_rise(uint32_t factor)
 static void rise(struct cost *cost)
 {
 	cost->low_ns += cost->low_ns / CLEAN_MOST;
-	cost->spread = 2 * SPREAD_ONE; /* how it varies is to be seen anew */
+	cost->spread = 2 * SPREAD_ONE; /* the variation must be measured anew */
 }
 
-/* What is lower had the GPU for itself. The keeper may have made up already for what was charged too much:
- * then what is charged is to fall no faster than the keeper sees it. */
+/* A lower sample had the GPU for itself. The keeper may already have corrected a charge that was too high. So
+ * the charge may fall no faster than the keeper sees it. */
 static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
 {
 	double by = factor > COST_FACTOR_ONE ? (double)factor / COST_FACTOR_ONE : 1;
@@ -253,7 +256,7 @@ static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t fac
 	return corrected < ns ? corrected : ns;
 }
 
-/* Of a launch that may be longer than a time slice. */
+/* For a launch that may be longer than a time slice. */
 static uint64_t follow_long(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
 {
 	uint32_t before;
@@ -315,7 +318,7 @@ void cost_unstart(struct cost *cost, uint32_t count)
 {
 	uint32_t started = atomic_load(&cost->started);
 
-	/* A sample that came in between has counted them: then they are in nobody's sum. */
+	/* A sample that came meanwhile has counted them; then they are in no sum. */
 	while (started >= count && !atomic_compare_exchange_weak(&cost->started, &started, started - count))
 		continue;
 }

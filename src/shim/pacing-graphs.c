@@ -1,11 +1,11 @@
-/* Whatever changes an executable graph makes its cost unknown. */
+/* Calls that change an executable graph make its cost unknown. */
 #include "shim/pacing-graphs.h"
 
 #include "shim/cuda-library.h"
 
 uint64_t graph_key(CUgraphExec exec)
 {
-	/* No function is at the address 0, so this is no kernel's. */
+	/* No function has the address 0, so this key cannot be a kernel's. */
 	return cost_key((uint64_t[]){0, (uintptr_t)exec}, 2);
 }
 

@@ -13,27 +13,26 @@
 #define ASK_MAX 4
 
 struct window {
-	CUcontext context; /* NULL: none */
+	CUcontext context; /* NULL: no window */
 	CUstream stream;
 	CUevent from, to;
 	uint32_t gpu;
 	enum cost_how how;
 	uint32_t parts_count, launches;
 	uint64_t expected_ns;
-	uint64_t drawn_ns; /* on this GPU, by all of the process, when it was closed */
+	uint64_t drawn_ns; /* drawn on this GPU by the whole process when the window was closed */
 	uint32_t waited;
 	struct part {
 		struct cost *cost;
 		uint64_t key;
 		uint32_t count;
 		uint16_t kind, version;
-		uint64_t cost_ns; /* of each, as it was */
+		uint64_t cost_ns; /* of each launch, as known at the start */
 	} parts[PARTS_MAX];
 };
 
-/* The first launch after a draw finds the GPU waiting for it, which the second need not: that one is
- * measured.
- */
+/* The GPU is idle when the first launch after a draw arrives, but not when the second does, so the second is
+ * measured. */
 enum turn { NOTHING, ONE_SOON, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
 
 struct sampler {
@@ -43,12 +42,12 @@ struct sampler {
 	_Atomic uint32_t draws;
 	struct window alone, many;
 	uint32_t pending_count, ask_next;
-	uint32_t waited; /* since anything that is measured was over */
+	uint32_t waited; /* number of queries since a measured window last ended */
 	struct window pending[PENDING_MAX];
 	struct events events;
 };
 
-/* Cleared in a child. */
+/* Cleared in a child of fork(). */
 static void *sampler; /* struct sampler */
 
 static struct sampler *sampler_get(void)
@@ -56,7 +55,8 @@ static struct sampler *sampler_get(void)
 	return private_map_once(&sampler, sizeof(struct sampler));
 }
 
-/* False while another thread is here, or a stream captures: then any event could spoil what is captured. */
+/* Returns false while another thread is here, or while a stream captures: any event could then spoil the
+ * capture. */
 static bool enter(struct sampler *all)
 {
 	int expected = 0;
@@ -80,7 +80,7 @@ static void window_drop(struct sampler *all, struct window *window)
 /* ---- windows --------------------------------------------------------------------------------------------
  */
 
-/* In which context the stream is, if it is the current one: only there can events be made for it. */
+/* Returns the stream's context if it is the current one. Only there can events for the stream be made. */
 static CUcontext context_of_stream(CUstream stream)
 {
 	CUcontext current = NULL, own = NULL;
@@ -92,7 +92,7 @@ static CUcontext context_of_stream(CUstream stream)
 	return DRIVER(cuStreamGetCtx)(stream, &own) == CUDA_SUCCESS && own == current ? current : NULL;
 }
 
-/* Records the first event. False: there is to be no sample. */
+/* Records the first event. Returns false if there must be no sample. */
 static bool window_open(struct sampler *all, struct window *window, const struct started *started)
 {
 	CUstream stream = started->stream;
@@ -102,7 +102,7 @@ static bool window_open(struct sampler *all, struct window *window, const struct
 	if (all->pending_count == PENDING_MAX)
 		return false;
 	context = context_of_stream(stream);
-	/* Also a capture that began in a way that no hook saw. */
+	/* The capture may have begun in a way that no hook saw. */
 	if (!context || DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
 		status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return false;
@@ -154,7 +154,8 @@ static void window_close(struct sampler *all, struct window *window)
 /* ---- samples --------------------------------------------------------------------------------------------
  */
 
-/* Kernels that vary are paid by what each took, so that few of them in a second are no error of its share. */
+/* Kernels with varying durations are charged what each took. Otherwise a few of them per second would distort
+ * the share. */
 static void settle_long(const struct window *window, const struct part *part, uint64_t is_ns)
 {
 	if (is_ns != 0)
@@ -162,7 +163,8 @@ static void settle_long(const struct window *window, const struct part *part, ui
 			window->gpu, part->kind, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
 }
 
-/* What took longer or shorter than expected did so for all parts alike, as far as one can know. */
+/* If the window took longer or shorter than expected, the difference is assumed to be the same for all
+ * parts. */
 static void window_apply(const struct window *window, uint64_t took_ns)
 {
 	for (uint32_t i = 0; i < window->parts_count; i++) {
@@ -185,7 +187,7 @@ static void window_fails(const struct window *window)
 		cost_failed(window->parts[i].cost, window->parts[i].key);
 }
 
-/* Whether the window is over and done with. */
+/* Returns whether the window has ended on the GPU. */
 static bool window_ask(const struct window *window)
 {
 	CUresult r = DRIVER(cuEventQuery)(window->to);
@@ -202,7 +204,7 @@ static bool window_ask(const struct window *window)
 	return true;
 }
 
-/* Events of another context may end at any moment: whoever launches here is in this one. */
+/* Only windows of the current context are queried: events of another context may end at any moment. */
 static void ask(struct sampler *all, CUcontext context)
 {
 	uint32_t count = all->pending_count < ASK_MAX ? all->pending_count : ASK_MAX;
@@ -282,7 +284,7 @@ static bool is_many(const struct sampler *all, const struct started *started)
 
 static void begin(struct sampler *all, struct started *started)
 {
-	/* What it takes would be taken for a part of what the window has. */
+	/* Its duration would be counted as part of the window. */
 	if (is_many(all, started) && (started->cost_ns == 0 || started->kind != all->many.parts[0].kind)) {
 		window_drop(all, &all->many);
 		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
@@ -308,8 +310,8 @@ void sample_begin(struct started *started)
 	private_unlock(&all->lock);
 }
 
-/* The window begins behind a launch, so that those in it are in the driver's queue before the GPU comes to
- * them: what a launch takes on its way does not count then. */
+/* The window begins behind a launch, so that its own launches are queued in the driver before the GPU reaches
+ * them. Then the latency of a launch does not count. */
 static void many_end(struct sampler *all, const struct started *started, bool ok, bool last)
 {
 	struct window *many = &all->many;
@@ -377,7 +379,8 @@ uint32_t sample_due(void)
 	draws = atomic_fetch_add_explicit(&all->draws, 1, memory_order_relaxed);
 	if (!enter(all))
 		return draws;
-	/* Whoever waits now leaves a gap behind the last launch, which is none of the window's. */
+	/* A thread that waits now leaves a gap behind the last launch, which does not belong to the
+	 * window. */
 	if (all->many.context)
 		window_drop(all, &all->many);
 	if (draws < 8 * DRAWS_PER_SAMPLE || draws % DRAWS_PER_SAMPLE == 0)

@@ -1,8 +1,8 @@
-/* Hooks of what starts work: kernels, copies, fills, prefetches. Each waits before the driver is entered
- * until its container may use the GPU, and is charged for what it started (pacing.h).
+/* Hooks of calls that start work: kernels, copies, fills, prefetches. Before the driver is called, each waits
+ * until its container may use the GPU. Then the container is charged for the work (pacing.h).
  *
  * Most of them are rows of hooks.def. A row names the function that begins the wait: one of the begin_*()
- * below, which find out from the arguments what the call costs.
+ * below, which compute the cost from the arguments.
  */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
@@ -11,7 +11,7 @@
 /* ---- kernels --------------------------------------------------------------------------------------------
  */
 
-/* What a kernel's cost is known by: the function, and the shape that it is started in. */
+/* The cost of a kernel is stored by its function and its launch shape. */
 struct shape {
 	uint64_t words[COST_KEY_WORDS];
 };
@@ -38,7 +38,7 @@ static void begin_kernel(struct pace *pace, CUfunction function, unsigned grid_x
 	begin_shape(pace, &shape, stream);
 }
 
-/* As before CUDA 4: the function carries its block's shape with it. */
+/* As before CUDA 4: the function object holds the shape of its block. */
 static void begin_grid(struct pace *pace, CUfunction function, int width, int height, CUstream stream)
 {
 	struct shape shape = shape_of(
@@ -61,13 +61,13 @@ static void begin_unified_copy(
 	begin_copy(pace, pacing_kind_of(to, from), bytes, stream);
 }
 
-/* From one GPU to another, by its copy engine: the sending one's time. */
+/* A copy between GPUs uses the copy engine of the sending GPU. */
 static void begin_peer_copy(struct pace *pace, uint64_t bytes, CUstream stream)
 {
 	pacing_begin_bytes(pace, PACE_FROM_GPU, BYTES_PEER, bytes, stream);
 }
 
-/* A side of a copy as pacing_kind_of() takes it. */
+/* Returns one side of a copy in the form that pacing_kind_of() takes. */
 static CUdeviceptr side(CUmemorytype type, const void *host, CUdeviceptr device)
 {
 	if (type == CU_MEMORYTYPE_HOST)
@@ -131,7 +131,7 @@ static void begin_3d_v1(struct pace *pace, const CUDA_MEMCPY3D_v1 *c, CUstream s
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
 }
 
-/* What one call copies in each direction, and in how many small copies. */
+/* The bytes that one call copies in each direction, and the number of its small copies. */
 struct batch {
 	uint64_t bytes[PACE_KINDS + 1], small[PACE_KINDS + 1];
 };
@@ -147,7 +147,7 @@ static void begin_all(struct pace *paces, const struct batch *batch, CUstream st
 	for (unsigned kind = 0; kind < PACE_KINDS; kind++) {
 		uint64_t small = batch->small[kind];
 
-		/* One of them is in what follows. */
+		/* One of the small copies is part of the following call. */
 		if (pacing_is_small_copy(kind, batch->bytes[kind]) && small > 0)
 			small--;
 		if (small > 0)
@@ -172,7 +172,7 @@ static CUdeviceptr operand(const CUmemcpy3DOperand *o)
 	return o->type == CU_MEMCPY_OPERAND_TYPE_POINTER ? o->op.ptr.ptr : 0;
 }
 
-/* The extent of arrays is in elements, of 16 bytes at most: taken for bytes. */
+/* The extent of arrays is in elements of at most 16 bytes; it is treated as bytes. */
 static void begin_boxes(struct pace *paces, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count, CUstream stream)
 {
 	struct batch batch = {0};
@@ -185,8 +185,7 @@ static void begin_boxes(struct pace *paces, const CUDA_MEMCPY3D_BATCH_OP *list, 
 	begin_all(paces, &batch, stream);
 }
 
-/* What goes to or comes from an endpoint of the fabric is moved by this GPU's copy engine, as between two
- * GPUs. */
+/* This GPU's copy engine moves data to and from an endpoint of the fabric, as between two GPUs. */
 static enum pace_kind fabric_kind(const CUDA_FABRIC_COPY_BATCH_OP *op)
 {
 	if (op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
@@ -218,14 +217,14 @@ static void begin_decompression(
 /* ---- fills and prefetches ------------------------------------------------------------------------------
  */
 
-/* A fill is a kernel of the driver's own. */
+/* The driver executes a fill as a kernel of its own. */
 static void begin_fill(struct pace *pace, uint64_t bytes, CUstream stream)
 {
 	pacing_begin_bytes(pace, PACE_CORE, BYTES_FILL, bytes, stream);
 }
 
-/* Managed memory that is moved to or from the GPU before it is touched. What is there already is not moved,
- * so a prefetch has a cost of its own, of which the low samples are those that moved nothing. */
+/* A prefetch moves managed memory to or from the GPU before it is used. Memory that is there already is not
+ * moved. So a prefetch has a cost of its own, and its low samples are the ones that moved nothing. */
 static enum pace_kind kind_of_prefetch(CUmemLocation location)
 {
 	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? PACE_TO_GPU : PACE_FROM_GPU;
@@ -240,7 +239,7 @@ static void begin_prefetch(struct pace *pace, enum pace_kind kind, uint64_t byte
 struct ranges {
 	const size_t *bytes;
 	size_t count;
-	const CUmemLocation *locations; /* each from the range of its index on */
+	const CUmemLocation *locations; /* each location is for the ranges from its index on */
 	const size_t *first;
 	size_t location_count;
 };
@@ -338,8 +337,8 @@ HOOK CUresult cuLaunchKernelEx_ptsz(
 	return r;
 }
 
-/* A launch on each of several GPUs, in streams of their own contexts. They wait for each other, so all of
- * them are paid before the first. */
+/* Launches on several GPUs, in streams of their own contexts. The kernels wait for each other, so all of them
+ * are charged before the first starts. */
 HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
 {
 	struct pace paces[CUDA_DEVICES_MAX];
@@ -356,8 +355,8 @@ HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, uns
 	return r;
 }
 
-/* Grids that start others: no public document tells their arguments, so nothing could be charged or paced.
- * The driver's own answer where it cannot. */
+/* Kernels that start other kernels. No public document describes their arguments, so they can be neither
+ * charged nor paced. The answer is that of a driver without the feature. */
 static CUresult refuse_subgrid(void)
 {
 	return cuda_is_started() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;

@@ -10,12 +10,12 @@
 #include "shim/pacing-constants.h"
 #include "shim/session.h"
 
-/* What this process has drawn and not started. Cleared in a child. */
+/* Credit that this process has drawn and not used yet. Cleared in a child of fork(). */
 struct drawn {
 	struct {
 		_Atomic int64_t ns[PACE_KINDS];
-		_Atomic int64_t uncounted[PACE_KINDS]; /* as long as it is negative */
-		_Atomic uint64_t total_ns;	       /* of PACE_CORE, ever */
+		_Atomic int64_t uncounted[PACE_KINDS]; /* kept while it is negative */
+		_Atomic uint64_t total_ns;	       /* of PACE_CORE, since the process began */
 	} gpus[GRANT_FILE_GPUS_MAX] __attribute__((aligned(64)));
 };
 
@@ -52,7 +52,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* A signal that ends the sleep earlier is handled by the program; what is left is seen by the clock. */
+/* If a signal ends the sleep early, the program handles it; the remaining time is found by the clock. */
 static void sleep_ns(uint64_t ns)
 {
 	struct timespec some = {(time_t)(ns / UINT64_C(1000000000)), (long)(ns % UINT64_C(1000000000))};
@@ -82,7 +82,7 @@ static uint64_t saved_of(uint64_t want)
 	return want < SAVED_MAX_NS ? want : SAVED_MAX_NS;
 }
 
-/* So much it may be in debt and go on. */
+/* Returns the debt with which the container may still start work. */
 static int64_t may_owe(struct usage_gpu *usage, enum pace_kind kind, const struct cost *cost, uint64_t now)
 {
 	_Atomic uint64_t *unsure_ns = &usage->core_unsure_ns;
@@ -131,7 +131,7 @@ static void wait_for(const struct shim_session *session, unsigned gpu, enum pace
 		add(&usage->core_waited_ns, now - before);
 }
 
-/* What is counted never becomes less. */
+/* The counter never decreases. */
 static void count_started(unsigned gpu, uint32_t kind, int64_t ns)
 {
 	struct usage_gpu *usage = &session_get()->usage->gpus[gpu];
@@ -148,7 +148,7 @@ static void count_started(unsigned gpu, uint32_t kind, int64_t ns)
 		atomic_fetch_add_explicit(uncounted, more, memory_order_relaxed);
 }
 
-/* This process has no credit left and lacks short_ns: that and a slice more. */
+/* This process has no credit left and lacks short_ns. It draws that and one slice more. */
 static void draw(unsigned gpu, enum pace_kind kind, int64_t short_ns, const struct cost *cost)
 {
 	const struct shim_session *session = session_get();
@@ -202,7 +202,7 @@ static uint64_t key_on_gpu(uint64_t key, uint32_t gpu)
 /* ---- around a call --------------------------------------------------------------------------------------
  */
 
-/* -1: the driver will refuse it, or its GPU is not controlled. */
+/* Returns -1 if the driver will refuse the call, or if the GPU's computing power is not limited. */
 static int gpu_of_call(const struct grant_file *grant)
 {
 	int gpu = grant->gpu_count == 1 ? 0 : cuda_current_gpu();
@@ -210,8 +210,8 @@ static int gpu_of_call(const struct grant_file *grant)
 	return gpu >= 0 && share_of(grant, (unsigned)gpu) != 0 ? gpu : -1;
 }
 
-/* How long it takes is to be known before many more of them are on their way. Not for ever: it may be one
- * that waits for another. */
+/* The duration should be known before many more are queued. The wait is limited, because the work may be
+ * waiting for another launch. */
 static uint64_t guess(struct started *started)
 {
 	uint32_t unknown;
@@ -231,8 +231,7 @@ static void pay(struct pace *pace, _Atomic int64_t *own, uint64_t ns)
 	int64_t need = (int64_t)ns;
 	int64_t had = atomic_fetch_sub_explicit(own, need, memory_order_relaxed);
 
-	/* Each thread draws what it lacks itself; what was charged afterwards is made up for by the slices.
-	 */
+	/* Each thread draws what it lacks itself. Later charges are compensated by the slices. */
 	if (had < need)
 		draw(pace->started.gpu, pace->started.kind, had > 0 ? need - had : need, pace->started.cost);
 }

@@ -8,7 +8,7 @@
 
 #include "shim/session.h"
 
-/* Of src/shim/stubs-*.inc, which insist on it. */
+/* The size of an entry in src/shim/stubs-*.inc, which checks it. */
 #define SPARE_ENTRY_SIZE 16
 
 /* What the slots hold after they were filled. */
@@ -17,11 +17,11 @@ static void *driver;
 uintptr_t shim_driver_begin;
 size_t shim_driver_size;
 
-/* The process in which a thread is inside dlopen(), for its children to see; 0: none. */
+/* The process in which a thread is inside dlopen(), so that its children can see it; 0: none. */
 static pid_t opening;
 
-/* A grant that names this library as the driver, or a mount that hides the driver: without this check a call
- * would come back to its own stub for ever. */
+/* The grant may name this library as the driver, or a mount may hide the driver. Without this check a call
+ * would return to its own stub for ever. */
 static bool is_ourselves(void *handle)
 {
 	void *entry = dlsym(handle, shim_library.names);
@@ -31,7 +31,7 @@ static bool is_ourselves(void *handle)
 	       theirs.dli_fbase == ours.dli_fbase;
 }
 
-/* NULL, said under RATION_LOG, if there is no driver to be had. */
+/* Returns NULL if no driver can be opened, and logs that if RATION_LOG is set. */
 static void *driver_open(void)
 {
 	const char *path = session_path(shim_library.path_offset);
@@ -43,18 +43,18 @@ static void *driver_open(void)
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	__atomic_store_n(&opening, 0, __ATOMIC_RELAXED);
 	if (!handle) {
-		shim_log("the driver's library cannot be opened: %s", dlerror());
+		shim_log("cannot open the driver's library: %s", dlerror());
 		return NULL;
 	}
 	if (is_ourselves(handle)) {
-		shim_log("%s is not the driver but ration's substitute for it", path);
+		shim_log("%s is ration's substitute for the driver and not the driver", path);
 		return NULL;
 	}
 	return handle;
 }
 
-/* The driver lies from where its first page is to the end of its last segment. The size is written last:
- * until then no call is taken for the driver's. */
+/* The driver occupies the memory from its first page to the end of its last segment. The size is written
+ * last: until then no call is taken for the driver's own. */
 static void driver_measure(void *handle)
 {
 	void *entry = dlsym(handle, shim_library.names);
@@ -103,7 +103,7 @@ static void slots_fill(void)
 	__atomic_store_n(&filled, 1, __ATOMIC_RELEASE);
 }
 
-/* The length of a name without its marks of a version and of per-thread streams: cuMemAlloc_v2_ptsz. */
+/* The length of a name without the suffixes for a version and for per-thread streams: cuMemAlloc_v2_ptsz. */
 static size_t stem_length(const char *name)
 {
 	size_t len = strlen(name), digits = 0;
@@ -117,8 +117,8 @@ static size_t stem_length(const char *name)
 	return len;
 }
 
-/* Whether the name is a version of a function that a hook limits or that is denied. The driver's own would go
- * around that, so it is not passed on (see cuda-lookup.c). */
+/* Whether the name is a version of a function that is limited by a hook or denied. The driver's own version
+ * would bypass the limit, so it is not passed on (see cuda-lookup.c). */
 static bool is_version_of_limited(const char *name)
 {
 	const char *known = shim_library.names;
@@ -131,7 +131,8 @@ static bool is_version_of_limited(const char *name)
 	return false;
 }
 
-/* What a spare entry passes on to: the driver's function of the name that this file gives the entry. */
+/* Returns the function that a spare entry passes calls on to: the driver's function of the name that this
+ * file gives the entry. */
 static void *spare_find(size_t spare)
 {
 	const char *entry = shim_spares + spare * SPARE_ENTRY_SIZE;
@@ -143,18 +144,21 @@ static void *spare_find(size_t spare)
 	if (!dladdr(entry, &info) || info.dli_saddr != entry || !info.dli_sname)
 		return (void *)shim_library.missing;
 	if (is_version_of_limited(info.dli_sname)) {
-		shim_log("%s is withheld: this version of ration does not know it", info.dli_sname);
+		shim_log("%s is withheld: this version of ration does not know it; update ration",
+			info.dli_sname);
 		return (void *)shim_library.missing;
 	}
 	function = dlsym(handle, info.dli_sname);
 	if (!function)
 		return (void *)shim_library.missing;
-	shim_log("%s is called without a limit: this version of ration does not know it", info.dli_sname);
+	shim_log("%s is called without a limit: this version of ration does not know it; update ration",
+		info.dli_sname);
 	return function;
 }
 
-/* No lock: a thread that comes second opens the same library and writes the same pointers, the child of a
- * fork in the middle starts again, and a driver whose own start calls us back finds what dlsym() finds. */
+/* No lock is needed. A second thread opens the same library and writes the same pointers. The child of a
+ * fork() in the middle starts again. If the driver calls back during its own start, it finds what dlsym()
+ * finds. */
 void *shim_resolve(size_t index)
 {
 	int saved = errno;

@@ -11,21 +11,21 @@
 #include "grant/wait.h"
 #include "shim/shim.h"
 
-/* A look takes a millisecond; on a machine with too much to do, or where many programs start at once, longer.
- * A keeper that has just died is replaced in some 20 ms. */
+/* A sample takes a millisecond, or longer on an overloaded machine or if many programs start at once. A
+ * keeper that has just died is replaced in some 20 ms. */
 #define LOOK_STEP_NS INT64_C(200000)
 #define LOOK_EARLY_NS INT64_C(10000000)
 #define LATE_LOOK_STEP_NS INT64_C(1000000)
 #define QUERY_LOOK_NS INT64_C(50000000)
 #define LOOK_NS INT64_C(250000000)
 #define KEPT_LOOK_NS INT64_C(1000000000)
-/* A sample during which calls began or ended tells little. For those who wait the keeper pauses the container
- * each 10 ms. A process that makes its first context, which takes seconds on some machines, is not known
- * before. */
+/* A sample during which calls began or ended proves little. If a process waits, the keeper pauses the
+ * container every 10 ms. A process that creates its first context is unknown until that is complete, which
+ * takes seconds on some machines. */
 #define KNOWN_NS INT64_C(10000000000)
 #define KNOWN_STEP_NS INT64_C(5000000)
 
-/* Published once, complete. A second thread that came at the same time drops its own mappings. */
+/* Published once, when complete. A second thread that came at the same time drops its own mappings. */
 struct shim_session *session_found;
 
 static const char *grant_path(void)
@@ -45,14 +45,14 @@ static int session_map(const char *path, struct shim_session *found)
 	int r = grant_file_map(path, &found->grant, &why);
 
 	if (r < 0) {
-		shim_log("no card for this process: grant %s: %s", path, why);
+		shim_log("no GPU for this process: grant %s: %s", path, why);
 		return r;
 	}
 	r = usage_file_path(path, usage_path, sizeof(usage_path));
 	if (r == 0)
 		r = usage_file_map(usage_path, &found->usage, &why);
 	if (r < 0) {
-		shim_log("no card for this process: usage file beside the grant %s: %s", path, why);
+		shim_log("no GPU for this process: usage file beside the grant %s: %s", path, why);
 		grant_file_unmap(found->grant);
 		return r;
 	}
@@ -95,7 +95,7 @@ const char *session_path(size_t offset)
 	return found ? (const char *)found->grant + offset : "";
 }
 
-/* What grant_was_looked() wants to know. */
+/* Returns the number to pass to grant_was_looked(). */
 static uint32_t want_look(const struct shim_session *found)
 {
 	int saved = errno;
@@ -107,7 +107,7 @@ static uint32_t want_look(const struct shim_session *found)
 	return wanted;
 }
 
-/* What the last look that nobody has waited for is known by, and 1 << 32; 0: there is none. */
+/* 1 << 32 and the number of the last requested sample that no thread has waited for; 0: there is none. */
 static _Atomic uint64_t unawaited;
 
 void session_want_look(void)
@@ -126,7 +126,7 @@ void session_want_room(void)
 		atomic_store(&unawaited, UINT64_C(1) << 32 | want_look(found));
 }
 
-/* False: nobody has looked until so long after begin_ns. */
+/* Returns false if the time after begin_ns passed without a sample. */
 static bool await_look(
 	const struct shim_session *found, unsigned gpu, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
 {
@@ -143,7 +143,7 @@ static bool await_look(
 	}
 }
 
-/* A program that asks how much is free right after the end of a module. */
+/* For a program that asks how much memory is free right after a module was unloaded. */
 static void await_unawaited(const struct shim_session *found, unsigned gpu)
 {
 	uint64_t wanted = atomic_load(&unawaited);

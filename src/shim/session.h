@@ -11,13 +11,15 @@
 struct shim_session {
 	const struct grant_file *grant;
 	struct usage_file *usage;
-	struct account *account; /* this process's part of it */
+	struct account *account; /* this process's account of the grant */
 };
 
-/* session_get() - the grant and what its processes have charged, mapped at the first call that finds them;
- * NULL if there is no grant, or one that cannot be read or does not verify: then there is no GPU. Found at
- * GRANT_FILE_PATH, and only where that path does not exist where RATION_GRANT says. What was found stays. Any
- * thread; keeps errno. session_find() is its slow half, session_found what was found. */
+/* session_get() - the grant and the charges of its processes. They are mapped at the first call that finds
+ * them. NULL: there is no grant, or it cannot be read or does not verify; then the program has no GPU. The
+ * grant is at GRANT_FILE_PATH; only if that path does not exist, at the path in RATION_GRANT. Once found, it
+ * stays. Any thread; preserves errno.
+ *
+ * session_find() is its slow half, session_found the result. */
 extern struct shim_session *session_found __attribute__((visibility("hidden")));
 const struct shim_session *session_find(void);
 
@@ -28,36 +30,35 @@ static inline const struct shim_session *session_get(void)
 	return found ? found : session_find();
 }
 
-/* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
+/* session_path() - the path of the driver's own library at this offset of the grant; "" without a grant. */
 const char *session_path(size_t offset);
 
-/* A GPU as the program is to see it. */
+/* A GPU's memory as the program sees it. */
 struct session_memory {
 	uint64_t limit_bytes;
-	uint64_t used_bytes; /* what all processes have charged and the overhead; at most the limit */
+	uint64_t used_bytes; /* charges of all processes plus the overhead; at most the limit */
 };
 
-/* session_memory() - of this moment, and of one limit: it may change at any time. */
+/* session_memory() - the present numbers, both for the same limit, which may change at any time. */
 struct session_memory session_memory(const struct shim_session *session, unsigned gpu);
 
-/* session_want_look() - the driver has taken memory that no call shows: this process is one to be looked at,
- * and the keeper is to look now, not at its next round. */
+/* session_want_look() - the driver has taken memory that no call shows. The keeper must sample this process,
+ * and now instead of at its next round. */
 void session_want_look(void);
 
-/* session_want_room() - the driver has taken or given back memory that no call shows: as session_want_look(),
- * and the next session_memory() waits for that look, 50 ms at most. */
+/* session_want_room() - the driver has taken or given back memory that no call shows. Like
+ * session_want_look(); in addition the next session_memory() waits for that sample, 50 ms at most. */
 void session_want_room(void);
 
-/* session_has_process() - whether this pid is one of the processes that run under the grant and have used a
- * GPU. */
+/* session_has_process() - whether this pid runs under the grant and has used a GPU. */
 bool session_has_process(unsigned pid);
 
-/* session_await_look() - the same, and wait until the keeper has looked at the GPU, at most a second, or
- * 250 ms where no keeper lives: a context is large, and who allocates right after it must not get its memory
- * once more. */
+/* session_await_look() - session_want_look(), then waits until the keeper has sampled the GPU: at most a
+ * second, or 250 ms if no keeper lives. A context is large, and the next allocation must not get its memory a
+ * second time. */
 void session_await_look(unsigned gpu);
 
-/* session_await_known() - the same for a sample that knows what each process of the container has
- * (grant_was_known()): asks again until there is one, for ten seconds. False: there was none, and a keeper
- * lives. */
+/* session_await_known() - the same for a sample that determined the memory of each process of the container
+ * (grant_was_known()). It repeats the request for up to ten seconds. False: there was no such sample,
+ * although a keeper lives. */
 bool session_await_known(unsigned gpu);

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""The table of docs/internals/hook-table.md: what the shim does with each symbol of the driver, and why.
+"""Generates the table in docs/internals/hook-table.md: what the shim does with each symbol of the driver, and why.
 
 usage: verdicts.py [--write FILE]
 
-Reads hooks.def, verdicts.txt and the lists of symbols; fails if a symbol has no verdict or a verdict no symbol. With
---write it replaces what is between the two marks in FILE.
+Reads hooks.def, verdicts.txt and the lists of symbols. It fails if a symbol has no verdict, or if a verdict matches no
+symbol. With --write it replaces the text between the two marks in FILE.
 """
 import collections
 import fnmatch
@@ -29,7 +29,7 @@ def read_rules():
         if line and not line.startswith("#"):
             pattern, verdict, reason = line.split(None, 2)
             if verdict not in VERDICTS:
-                sys.exit(f"verdicts.txt:{number}: {verdict} is no verdict")
+                sys.exit(f"verdicts.txt:{number}: unknown verdict {verdict}; must be one of {sorted(VERDICTS)}")
             rules.append([pattern, verdict, reason, number, 0])
     return rules
 
@@ -42,7 +42,7 @@ def judge(name, hooks, rules):
     """(verdict, reason) or None."""
     if name in hooks:
         kind = hooks[name]
-        return ("denied", "changes the card for everybody on it") if kind == "DENY" else ("hooked", kind.lower())
+        return ("denied", "would change the GPU for every process that uses it") if kind == "DENY" else ("hooked", kind.lower())
     for rule in rules:
         pattern, verdict, reason, _, _ = rule
         if fnmatch.fnmatchcase(name, pattern) and (pattern == name or not ALLOCATES_OR_LAUNCHES.search(name)
@@ -53,14 +53,14 @@ def judge(name, hooks, rules):
 
 
 def judge_all():
-    """{library: {symbol: (verdict, reason)}}; ends the program if anything does not add up."""
+    """{library: {symbol: (verdict, reason)}}; ends the program if hooks, verdicts and symbols do not match."""
     hooks, rules, wrong, table = read_hooks(), read_rules(), [], {}
     for library, path in LISTS.items():
         names = [line.split()[0] for line in path.read_text().splitlines()]
         table[library] = {name: judge(name, hooks, rules) for name in names}
-        wrong += [f"{name} has no verdict: hook it, or say in verdicts.txt why not"
+        wrong += [f"{name} has no verdict: hook it, or add the reason to verdicts.txt"
                   for name, verdict in table[library].items() if verdict is None]
-    wrong += [f"verdicts.txt:{rule[3]}: {rule[0]} fits no symbol that is not hooked: remove the line"
+    wrong += [f"verdicts.txt:{rule[3]}: {rule[0]} matches no symbol without a hook: remove the line"
               for rule in rules if rule[4] == 0]
     if wrong:
         sys.exit("\n".join(wrong))

@@ -209,7 +209,7 @@ int cuGetErrorString(int code, const char **text) { *text = "text"; return 80 + 
 
 def test_the_reason_is_said_where_it_was_asked_for(tmp_path):
     result = python("cuda.cuInit(0)", tmp_path / "grant", {"RATION_LOG": "stderr"})
-    assert re.search(rf"^ration\[\d+\]: libcuda: no card for this process: grant {tmp_path}/grant: .+\n", result.stderr)
+    assert re.search(rf"^ration\[\d+\]: libcuda: no GPU for this process: grant {tmp_path}/grant: .+\n", result.stderr)
     assert python("cuda.cuInit(0)", tmp_path / "grant", {"RATION_LOG": "/nowhere/at/all"}).stderr == ""
 
 
