@@ -1,4 +1,4 @@
-/* abi-launch.h - the part of abi.h about starting work: launches and graphs. Included by it. */
+/* abi-launch.h - the part of abi.h about starting work: launches and graphs. abi.h includes it. */
 #pragma once
 
 #define CU_LAUNCH_PARAM_END ((void *)0)
@@ -18,7 +18,7 @@ typedef union {
 	struct {
 		unsigned int x, y, z;
 	} clusterDim;
-	void *pointer; /* some members hold one: it decides the alignment */
+	void *pointer; /* some members contain a pointer, which decides the alignment */
 } CUlaunchAttributeValue;
 
 typedef struct {
@@ -36,7 +36,7 @@ typedef struct {
 	unsigned int numAttrs;
 } CUlaunchConfig;
 
-/* Of cuLaunchCooperativeKernelMultiDevice, one per GPU. */
+/* For cuLaunchCooperativeKernelMultiDevice, one per GPU. */
 typedef struct {
 	CUfunction function;
 	unsigned int gridDimX, gridDimY, gridDimZ;
@@ -114,7 +114,7 @@ typedef struct {
 } CUDA_KERNEL_NODE_PARAMS_v1;
 
 typedef struct {
-	CUfunction func; /* NULL: kern and ctx say what runs */
+	CUfunction func; /* NULL: kern and ctx name the kernel */
 	unsigned int gridDimX, gridDimY, gridDimZ;
 	unsigned int blockDimX, blockDimY, blockDimZ;
 	unsigned int sharedMemBytes;
@@ -162,21 +162,21 @@ typedef struct {
 
 typedef struct {
 	CUevent event;
-} CUDA_EVENT_NODE_PARAMS; /* of a wait and of a record */
+} CUDA_EVENT_NODE_PARAMS; /* for a wait and for a record */
 
 typedef struct {
 	CUmemPoolProps poolProps;
 	const CUmemAccessDesc *accessDescs;
 	size_t accessDescCount;
 	size_t bytesize;
-	CUdeviceptr dptr; /* the driver's answer */
+	CUdeviceptr dptr; /* filled by the driver */
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
 typedef struct {
 	CUdeviceptr dptr;
 } CUDA_MEM_FREE_NODE_PARAMS;
 
-/* Of cuGraphAddNode. */
+/* For cuGraphAddNode. */
 typedef struct {
 	CUgraphNodeType type;
 	int reserved0[3];

@@ -1,12 +1,13 @@
 /* abi.h - types, values and layouts of the CUDA driver's binary interface, as far as ration reads or
  * simulates it.
  *
- * cuda/ holds this and functions.h (prototypes of every version of a function) and libcuda.syms (which symbol
- * answers which name in which CUDA version). No code: the shim and the simulated driver both include it.
+ * src/cuda/ contains this file, functions.h (prototypes of every version of a function) and libcuda.syms
+ * (which symbol answers which name in which CUDA version). There is no code: the shim and the simulated
+ * driver both include the headers.
  *
- * Facts: CUDA Driver API reference (docs.nvidia.com/cuda/cuda-driver-api), 13.0, and the layouts that
- * NVIDIA's cuda-bindings (PyPI) declares, against which tests/component/test_cuda_abi.py checks them. Names
- * are NVIDIA's so that they can be looked up; _v1, _v2 are its versions of a layout.
+ * Facts are from the CUDA Driver API reference (docs.nvidia.com/cuda/cuda-driver-api), 13.0.
+ * tests/component/test_cuda_abi.py checks the layouts against those that NVIDIA's cuda-bindings (PyPI)
+ * declares. Names are NVIDIA's, so that they can be looked up; _v1, _v2 are its versions of a layout.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 typedef int CUdevice;
 #define CU_DEVICE_CPU ((CUdevice)-1)
 typedef unsigned long long CUdeviceptr;
-typedef unsigned int CUdeviceptr_v1; /* of the functions from before CUDA 3.2 */
+typedef unsigned int CUdeviceptr_v1; /* for the functions from before CUDA 3.2 */
 typedef struct CUctx_st *CUcontext;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUmod_st *CUmodule;
@@ -37,7 +38,7 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef void (*CUhostFn)(void *);
 typedef size_t (*CUoccupancyB2DSize)(int);
 
-/* Streams that are no handles. */
+/* Special values of a stream that are not handles. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 
@@ -199,12 +200,13 @@ typedef enum {
 	CU_AD_FORMAT_SIGNED_INT32 = 0x0a,
 	CU_AD_FORMAT_HALF = 0x10,
 	CU_AD_FORMAT_FLOAT = 0x20,
-} CUarray_format; /* the formats of one value per channel; there are block-compressed and video ones */
+} CUarray_format; /* the formats of one value per channel; block-compressed and video formats are not listed
+		   */
 
 #define CUDA_ARRAY3D_LAYERED 0x01u
 #define CUDA_ARRAY3D_SURFACE_LDST 0x02u
 #define CUDA_ARRAY3D_CUBEMAP 0x04u
-#define CUDA_ARRAY3D_SPARSE 0x40u	    /* takes no memory: it is mapped to cuMemCreate's */
+#define CUDA_ARRAY3D_SPARSE 0x40u	    /* takes no memory: memory of cuMemCreate is mapped to it */
 #define CUDA_ARRAY3D_DEFERRED_MAPPING 0x80u /* likewise */
 
 typedef struct {
@@ -303,7 +305,7 @@ typedef enum {
 	CU_MEM_LOCATION_TYPE_HOST = 2,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
-	CU_MEM_LOCATION_TYPE_INVISIBLE = 5,		 /* cuda.h 13.5.37, not 13.0.96; only in answers */
+	CU_MEM_LOCATION_TYPE_INVISIBLE = 5, /* cuda.h 13.5.37, not in 13.0.96; occurs only in answers */
 	CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN = 6, /* since 13.4: part of a device's memory */
 } CUmemLocationType;
 
@@ -334,8 +336,8 @@ typedef enum {
 
 typedef struct {
 	CUmemLocationType type;
-	/* An ordinal for a device, a node for HOST_NUMA. For a locality domain the first byte is the ordinal
-	 * and the second the domain: a union in cuda.h. No meaning else. */
+	/* For a device its ordinal, for HOST_NUMA the node. For a locality domain the first byte is the
+	 * ordinal and the second the domain: a union in cuda.h. Otherwise without meaning. */
 	int id;
 } CUmemLocation;
 

@@ -1,4 +1,4 @@
-/* functions-work.h - the part of functions.h about starting work. Included by it. */
+/* functions-work.h - the part of functions.h about starting work. functions.h includes it. */
 #pragma once
 
 /* Modules, streams, events, launches */

@@ -1,9 +1,8 @@
-/* functions.h - the functions of the driver whose arguments ration reads or simulates, each version of a
- * name.
+/* functions.h - each version of the driver's functions whose arguments ration reads or simulates.
  *
- * From the signatures in the CUDA Driver API reference, 13.0. A name with _ptsz or _ptds has the arguments of
- * the name without: in it stream 0 is the calling thread's own instead of the legacy one. Declared without
- * names of arguments: those are in the reference.
+ * The signatures are from the CUDA Driver API reference, 13.0. A name with _ptsz or _ptds has the same
+ * arguments as the name without; stream 0 is then the calling thread's own default stream instead of the
+ * legacy one. The parameters have no names here; the reference has them.
  */
 #pragma once
 
