@@ -131,14 +131,14 @@ void archive_size(struct archive *archive, const char *key, size_t *value, size_
 		*value = (size_t)number;
 }
 
-/* What is there of a text; NULL: nothing, or a failure. */
+/* Returns the text that is there; NULL: nothing, or a failure. */
 static const char *read_text(struct archive *archive, const char *key)
 {
 	void *in = member(archive, key);
 	const char *text = in ? archive->format->text(in) : NULL;
 
 	if (in && !text)
-		archive_fail(archive, EINVAL, "\"%s\" is no text", key);
+		archive_fail(archive, EINVAL, "\"%s\" is not a string", key);
 	return text;
 }
 
@@ -224,14 +224,14 @@ size_t archive_list(
 			add_key(archive, key);
 			open_bracket(archive, "[");
 		}
-		ret_place->list = n ? archive : NULL; /* whether it is to be closed */
+		ret_place->list = n ? archive : NULL; /* non-NULL if the list must be closed */
 		return n;
 	}
 	list = member(archive, key);
 	if (!list)
 		return 0;
 	if (!archive->format->length(list, &n)) {
-		archive_fail(archive, EINVAL, "\"%s\" is no list", key);
+		archive_fail(archive, EINVAL, "\"%s\" is not a list", key);
 		return 0;
 	}
 	if (n > max) {
@@ -282,7 +282,7 @@ const char *archive_item_text(struct archive *archive, size_t i, const char *tex
 	in = archive->list ? archive->format->item(archive->list, i) : NULL;
 	text = in ? archive->format->text(in) : NULL;
 	if (!text)
-		archive_fail(archive, EINVAL, "an item of a list is no text");
+		archive_fail(archive, EINVAL, "an item of a list is not a string");
 	return text;
 }
 

@@ -1,6 +1,5 @@
-/* cleanup.h - scope-bound ownership. A variable declared with _cleanup_(f) is handed to f when its scope
- * ends; TAKE_PTR and TAKE_FD move it out. Every destructor accepts NULL (or -1).
- */
+/* cleanup.h - scope-bound ownership. When the scope of a variable declared with _cleanup_(f) ends, f gets the
+ * variable; TAKE_PTR and TAKE_FD move the value out. Every destructor accepts NULL (or -1). */
 #pragma once
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Devices of one machine; links of devices beyond that are not looked for. */
+/* Devices of one machine; links of further devices are not checked. */
 #define DEVICES_MAX 64
 #define NAME_SIZE 32
 
@@ -37,8 +37,8 @@ static void names_add(struct names *names, const char *name)
 		snprintf(names->names[names->n++], NAME_SIZE, "%s", name);
 }
 
-/* What containers get of the driver: nvidiactl, nvidia-uvm, nvidia-uvm-tools, nvidia0 and so on. nvidia-caps
- * is a directory, and a modeset is for screens. */
+/* The driver's devices that containers get: nvidiactl, nvidia-uvm, nvidia-uvm-tools, nvidia0 and so on.
+ * nvidia-caps is a directory, and nvidia-modeset is for displays. */
 static bool is_device(const char *name)
 {
 	return strcmp(name, "nvidiactl") == 0 || strncmp(name, "nvidia-uvm", 10) == 0 ||

@@ -9,22 +9,23 @@
 
 #include "base/cleanup.h"
 
-/* The parts of a library that the dynamic linker finds names by: pointers into its data. */
+/* The parts of a library in which the dynamic linker finds names: pointers into its data. */
 struct tables {
 	Elf64_Sym *symbols;
 	uint16_t *versions; /* one for each symbol; NULL: it has none */
 	size_t count;
 	char *names;
 	size_t names_size;
-	/* The hash table (Drepper, "How To Write Shared Libraries", 1.5.3 and the description of DT_GNU_HASH
-	 * in binutils' ld): four numbers, a Bloom filter, the first symbol of each bucket, a hash for each
-	 * symbol from `first` on, whose lowest bit ends a bucket. Symbols of a bucket follow each other. */
+	/* The hash table (Drepper, "How To Write Shared Libraries", 1.5.3, and the description of DT_GNU_HASH
+	 * in binutils' ld). It consists of four numbers, a Bloom filter, the first symbol of each bucket, and
+	 * a hash for each symbol from `first` on, whose lowest bit ends a bucket. The symbols of a bucket are
+	 * consecutive. */
 	uint32_t buckets_count, first, filter_words, filter_shift;
 	uint64_t *filter;
 	uint32_t *buckets, *hashes;
 };
 
-/* A symbol, and what has to move with it. */
+/* A symbol, and the data that moves with it. */
 struct entry {
 	Elf64_Sym symbol;
 	uint16_t version;
@@ -86,7 +87,7 @@ static bool read_tables(char *data, size_t len, struct tables *ret_tables)
 	const Elf64_Shdr *versions = list ? find_section(list, count, SHT_GNU_versym) : NULL;
 	const Elf64_Shdr *names = symbols && symbols->sh_link < count ? &list[symbols->sh_link] : NULL;
 
-	/* A table of the other kind would have to be written, too. */
+	/* A hash table of the older kind would have to be rewritten as well. */
 	if (!names || !hash || find_section(list, count, SHT_HASH))
 		return false;
 	tables.count = symbols->sh_size / sizeof(Elf64_Sym);
@@ -108,8 +109,8 @@ static bool read_tables(char *data, size_t len, struct tables *ret_tables)
 	return true;
 }
 
-/* Relocations name symbols by index. The shim's are linked with -Bsymbolic: none names a symbol that moves.
- */
+/* Relocations name symbols by index. The shim is linked with -Bsymbolic, so none of its relocations names a
+ * symbol that moves. */
 static bool relocations_name_none(char *data, size_t len, uint32_t first)
 {
 	size_t count = 0;
@@ -146,7 +147,7 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-/* As the dynamic linker finds it, in the table as the library came. */
+/* Searches like the dynamic linker, in the library's original hash table. */
 static bool exports(const struct tables *tables, const char *name)
 {
 	uint32_t hash = gnu_hash(name), symbol = tables->buckets[hash % tables->buckets_count];
@@ -168,7 +169,7 @@ static bool exports_all(const struct tables *tables, const struct elf_names *nam
 	return true;
 }
 
-/* The next symbol that is a spare entry from *cursor on, and the room for its name. */
+/* Returns the next symbol from *cursor on that is a spare entry, and the room for its name. */
 static bool next_spare(const struct tables *tables, size_t *cursor, char **ret_name, size_t *ret_room)
 {
 	for (; *cursor < tables->count; ++*cursor) {

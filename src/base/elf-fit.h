@@ -1,10 +1,10 @@
-/* elf-fit.h - a library in front of another one gets the names of functions that it lacks.
+/* elf-fit.h - adds names of missing functions to a library that replaces another one.
  *
- * Our substitute for the driver's library knows the functions of the drivers that were there when it was
- * built. A newer driver exports more, and a program that is linked with one of those would not start with the
+ * Our substitute for the driver's library knows the functions of the drivers that existed when it was built.
+ * A newer driver exports more, and a program that is linked with one of those would not start with the
  * substitute. So the substitute has spare entries, which pass calls on to the driver under the name that they
- * have (src/shim/resolve.c), and whoever puts it before a driver gives these entries names first
- * (docs/adr/046-new-symbols.md).
+ * have (src/shim/resolve.c). The program that puts the substitute before a driver first gives these entries
+ * names (docs/adr/046-new-symbols.md).
  */
 #pragma once
 
@@ -12,11 +12,12 @@
 
 #include "base/elf-functions.h"
 
-#define ELF_SPARE_PREFIX "ration_spare_" /* names of spare entries, as src/shim/generate.py makes them */
+#define ELF_SPARE_PREFIX                                                                                     \
+	"ration_spare_" /* prefix of the names of spare entries, which src/shim/generate.py makes */
 
-/* elf_fit() - give those names that the library in `data` does not export to its spare entries, and write its
- * table of symbols and its hash table anew. The data keeps its length. Names that are too long for an entry,
- * and those for which no entry is left, are left out. Returns how many names were given, 0 if the library has
- * all of them already; -ENOEXEC, with the data as it was, if it is no shared library of this machine with a
- * GNU hash table. */
+/* elf_fit() - gives the names that the library in `data` does not export to its spare entries, and rewrites
+ * its symbol table and its hash table. The data keeps its length. Names that are too long for an entry are
+ * left out, and so are names for which no entry is left. Returns the number of names given, 0 if the library
+ * has all of them already. -ENOEXEC, with the data unchanged: it is not a shared library of this machine with
+ * a GNU hash table. */
 int elf_fit(char *data, size_t len, const struct elf_names *names);

@@ -30,7 +30,7 @@ static void symbols_release(struct symbols *symbols)
 }
 #define _cleanup_symbols_ _cleanup_(symbols_release)
 
-/* A NUL follows what was read. NULL: errno. */
+/* Adds a NUL after the bytes that were read. NULL: errno says why. */
 static void *read_part(int fd, uint64_t offset, uint64_t size)
 {
 	char *part;
@@ -106,7 +106,7 @@ static int symbols_open(const char *path, struct symbols *ret_symbols)
 	return fd < 0 ? -errno : symbols_read(fd, ret_symbols);
 }
 
-/* NULL: no function that others can use. */
+/* Returns NULL if it is not an exported function. */
 static const char *function_name(const struct symbols *symbols, size_t i)
 {
 	const Elf64_Sym *symbol = &symbols->list[i];
@@ -118,8 +118,8 @@ static const char *function_name(const struct symbols *symbols, size_t i)
 	return symbols->names + symbol->st_name;
 }
 
-/* A weak function of a substitute is an entry that was given the name of one that it does not know
- * (base/elf-fit.h). */
+/* A weak function of a substitute is a spare entry that got the name of a function which the substitute does
+ * not know (base/elf-fit.h). */
 static bool knows(const struct symbols *symbols, const char *name)
 {
 	for (size_t i = 0; i < symbols->count; i++) {
@@ -160,7 +160,7 @@ void elf_names_release(struct elf_names *names)
 	free(names->text);
 }
 
-/* A name may be there in several versions. */
+/* A name may occur in several versions. */
 static size_t drop_doubles(const char **names, size_t count)
 {
 	size_t kept = 0;

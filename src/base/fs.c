@@ -30,7 +30,7 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* A pipe or device in the place of a file would keep us waiting for ever, in open() already. */
+/* Without O_NONBLOCK, a pipe or device in the place of a file could block open() for ever. */
 static int open_file(const char *path, size_t max, bool pipe_too, bool *ret_is_pipe)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -48,7 +48,7 @@ static int open_file(const char *path, size_t max, bool pipe_too, bool *ret_is_p
 	return TAKE_FD(&fd);
 }
 
-/* Until a pipe can be read, or its last writer is gone. */
+/* Waits until the pipe can be read, or its last writer has closed it. */
 static int wait_for_pipe(int fd, int64_t until_ns)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -71,7 +71,8 @@ static int read_to_end(int fd, size_t max, int64_t until_ns, char **ret_data, si
 	for (;;) {
 		ssize_t n;
 		int r = until_ns ? wait_for_pipe(fd, until_ns) : 0;
-		/* /proc and /sys report no size: grow while there is more, up to one byte over the limit. */
+		/* Files in /proc and /sys report no size. So the buffer grows while there is more to read, up
+		 * to one byte over the limit. */
 		char *grown = (len + 1 >= size || !data) ? realloc(data, size *= 2) : data;
 
 		if (!grown)
@@ -108,7 +109,7 @@ int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
 int fs_read_or_pipe(const char *path, size_t max, int timeout_ms, char **ret_data, size_t *ret_len)
 {
 	int64_t until_ns = monotonic_ns() + timeout_ms * NS_PER_MS;
-	bool is_pipe = false; /* gcc -O3 does not see that it is set where fd is */
+	bool is_pipe = false; /* gcc -O3 does not see that it is set together with fd */
 	_cleanup_close_ int fd = open_file(path, max, true, &is_pipe);
 
 	return fd < 0 ? fd : read_to_end(fd, max, is_pipe ? until_ns : 0, ret_data, ret_len);

@@ -26,7 +26,7 @@ static inline void list_append(struct list *head, struct list *item)
 	head->prev = item;
 }
 
-/* list_remove() - take an item out; doing it twice is harmless. */
+/* list_remove() - takes an item out; doing it twice is harmless. */
 static inline void list_remove(struct list *item)
 {
 	if (!item->next)

@@ -36,7 +36,7 @@ int log_level_parse(const char *text, enum log_level *ret_level)
 	return -EINVAL;
 }
 
-/* Texts may quote what a user wrote: control characters must not forge lines. */
+/* Texts may quote user input, whose control characters must not forge lines. */
 static void replace_control_characters(char *text)
 {
 	for (; *text; text++)
@@ -64,5 +64,5 @@ void log_write(enum log_level level, const char *format, ...)
 		tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
 		now.tv_nsec / 1000000, log_program, level_names[level], text);
 	if (n > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
-		return; /* nowhere left to complain to */
+		return; /* the error cannot be reported anywhere */
 }

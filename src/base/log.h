@@ -3,7 +3,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* log_open() - name the program in each line and set the highest level that is printed. Thread-safe
+/* log_open() - sets the program's name for each line, and the highest level that is printed. Thread-safe
  * afterwards. */
 void log_open(const char *program, enum log_level max);
 

@@ -1,4 +1,4 @@
-/* macos.h - functions that the commands for a cluster use and the C library of macOS does not have.
+/* macos.h - functions that the cluster commands use and that the C library of macOS lacks.
  * deploy/cross/build-macos includes it before every file. */
 #pragma once
 
@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 #undef SOCK_CLOEXEC
-#define SOCK_CLOEXEC 0 /* the socket that is opened so is closed before any program is started */
+#define SOCK_CLOEXEC 0 /* a socket opened with it is closed before any program is started */
 #undef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* SO_NOSIGPIPE is set instead */
 #undef GRND_NONBLOCK
 #define GRND_NONBLOCK 0
 
-/* Under names of our own: newer versions of macOS have some of them, and these programs run on older ones
- * too. */
+/* Defined under our own names, because newer versions of macOS have some of them and these programs run on
+ * older versions too. */
 
 static inline int ration_pipe2(int fds[2], int flags)
 {
@@ -62,7 +62,7 @@ static inline void *ration_reallocarray(void *old, size_t n, size_t size)
 }
 #define reallocarray ration_reallocarray
 
-/* Numbers inside of names are compared by their value: gpu-9 is before gpu-10. */
+/* Numbers inside names are compared by value: gpu-9 is before gpu-10. */
 static inline int ration_strverscmp(const char *a, const char *b)
 {
 	while (*a && *b) {
@@ -87,7 +87,7 @@ static inline int ration_strverscmp(const char *a, const char *b)
 }
 #define strverscmp ration_strverscmp
 
-/* qsort_r() of macOS has its arguments in another order, and so has the function that compares. */
+/* qsort_r() of macOS takes its arguments in another order, and so does its comparison function. */
 struct ration_order {
 	int (*compare)(const void *a, const void *b, void *userdata);
 	void *userdata;

@@ -22,7 +22,7 @@ static int process_read(struct process_stat *ret_stat)
 	if (file)
 		fclose(file);
 	text[n] = '\0';
-	/* The name before it may hold blanks and parentheses. */
+	/* The name before it may contain blanks and parentheses. */
 	after = strrchr(text, ')');
 	return after && sscanf(after + 1,
 				"%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %*s %*s %*s %*s %*s %*s %llu %lu %ld",

@@ -47,7 +47,8 @@ void metrics_family(struct metrics *metrics, const char *name, const char *type,
 	strbuf_addf(&metrics->text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* The length of the UTF-8 character at text (RFC 3629: no surrogates, nothing over-long), 0 if it is none. */
+/* Returns the length of the UTF-8 character at text (RFC 3629: no surrogates, nothing over-long), 0 if it is
+ * invalid. */
 static size_t utf8_length(const unsigned char *text)
 {
 	size_t n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;

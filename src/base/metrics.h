@@ -13,24 +13,24 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Counts durations into fixed buckets, from 50 us to 10 s. All zero is an empty one. */
+/* Counts durations in fixed buckets, from 50 us to 10 s. All zeros is an empty histogram. */
 #define HISTOGRAM_BUCKETS 16
 struct histogram {
-	uint64_t buckets[HISTOGRAM_BUCKETS + 1]; /* not cumulative; the last one is for what is longer */
+	uint64_t buckets[HISTOGRAM_BUCKETS + 1]; /* not cumulative; the last one is for longer durations */
 	uint64_t sum_ns;
 };
 
 /* histogram_observe() - a negative duration counts as 0. */
 void histogram_observe(struct histogram *histogram, int64_t ns);
 
-/* Any bytes are allowed in value: what is no UTF-8 becomes U+FFFD. */
+/* value may contain any bytes: invalid UTF-8 becomes U+FFFD. */
 struct metric_label {
 	const char *name, *value;
 };
 
 struct metrics {
 	struct strbuf text;
-	const char *name; /* of the family that samples are added to */
+	const char *name; /* the family to which samples are added */
 };
 
 void metrics_init(struct metrics *metrics);
@@ -43,21 +43,21 @@ void metrics_family(struct metrics *metrics, const char *name, const char *type,
 void metrics_count(
 	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t value);
 void metrics_seconds(struct metrics *metrics, const struct metric_label *labels, size_t n_labels, int64_t ns);
-/* metrics_ratio() - in millionths. */
+/* metrics_ratio() - a value in millionths. */
 void metrics_ratio(
 	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t millionths);
 void metrics_histogram(struct metrics *metrics, const struct histogram *histogram);
 
-/* A family that has just one sample, or one for each of the texts of one label. */
+/* A family with a single sample, or with one sample for each value of one label. */
 void metrics_one(
 	struct metrics *metrics, const char *name, const char *type, const char *help, uint64_t value);
 void metrics_each(struct metrics *metrics, const char *label, const char *const *texts,
 	const uint64_t *values, size_t n);
 
-/* metrics_build_info() - ration_build_info. metrics_process() - what client libraries show of their own
- * process: CPU, memory, open files, start; nothing of it where /proc cannot be read. */
+/* metrics_build_info() - ration_build_info. metrics_process() - the process metrics of Prometheus client
+ * libraries: CPU, memory, open files, start time. Nothing is added if /proc cannot be read. */
 void metrics_build_info(struct metrics *metrics);
 void metrics_process(struct metrics *metrics);
 
-/* metrics_take() - the page; NULL if it grew over its limit of 8 MiB or memory is short. */
+/* metrics_take() - the page; NULL if it exceeds its limit of 8 MiB or if out of memory. */
 char *metrics_take(struct metrics *metrics);

@@ -17,7 +17,7 @@ static uint64_t table_seed(void)
 	return seed;
 }
 
-/* FNV-1a over the seed, with a final mix so that the low bits depend on everything. */
+/* FNV-1a with the seed, and a final mix so that the low bits depend on all input. */
 static uint64_t table_hash(const char *key)
 {
 	uint64_t h = 0xcbf29ce484222325ULL ^ table_seed();
@@ -58,7 +58,7 @@ static struct table_entry *table_find(const struct table *table, const char *key
 	return NULL;
 }
 
-/* There is room. */
+/* The caller has made room. */
 static void table_append(struct table *table, struct table_entry entry)
 {
 	size_t i = entry.hash & (table->size - 1);
@@ -70,7 +70,7 @@ static void table_append(struct table *table, struct table_entry entry)
 	table->count++;
 }
 
-/* Keeps at least a quarter of the slots never used, so that table_find always ends. */
+/* Keeps at least a quarter of the slots unused, so that table_find always ends. */
 static int table_make_room(struct table *table)
 {
 	struct table bigger = {.size = 16};

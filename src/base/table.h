@@ -1,8 +1,8 @@
 /* table.h - a hash table from strings to pointers. The table copies its keys and never owns the values.
  *
- * Keys come from the API server, that is from users: the hash is seeded per process, so that chosen names
- * cannot turn look-ups into a list walk. Iteration is in the order of insertion, whatever the seed, so that
- * what follows from it is the same in each process; an entry whose value is replaced keeps its place.
+ * Users choose the keys, through the API server. So the hash is seeded per process, and chosen names cannot
+ * degrade look-ups to linear search. Iteration is in the order of insertion, whatever the seed, so that
+ * results are the same in each process. An entry whose value is replaced keeps its place.
  */
 #pragma once
 
@@ -19,19 +19,19 @@ struct table_entry {
 struct table {
 	struct table_entry *entries; /* in the order of insertion */
 	uint32_t *slots;	     /* by hash: number of the entry, from 1; 0: never used */
-	size_t size;		     /* slots: a power of two, 0 before the first insertion */
-	size_t count;		     /* entries that are held */
-	size_t used;		     /* entries that are held or removed */
+	size_t size;		     /* number of slots: a power of two, 0 before the first insertion */
+	size_t count;		     /* present entries */
+	size_t used;		     /* present and removed entries */
 };
 
 void table_init(struct table *table);
-/* table_release() - free the table; values are the caller's (free them first with table_for_each). */
+/* table_release() - frees the table. The values are the caller's (free them first with table_for_each). */
 void table_release(struct table *table);
 
-/* table_set() - insert or replace. Returns 0 or -ENOMEM (the table is unchanged). */
+/* table_set() - inserts or replaces. Returns 0 or -ENOMEM (the table is unchanged). */
 int table_set(struct table *table, const char *key, void *value);
 void *table_get(const struct table *table, const char *key);
-/* table_remove() - returns the value that was held, or NULL. Safe during table_for_each. */
+/* table_remove() - returns the removed value, or NULL. Safe during table_for_each. */
 void *table_remove(struct table *table, const char *key);
 
 /* table_next() - cursor iteration: start with *cursor = 0. False at the end. */
