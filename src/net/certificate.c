@@ -19,7 +19,7 @@ struct identity {
 	gnutls_privkey_t key; /* NULL while this slot holds no certificate */
 };
 
-/* The one that is shown, and the one before it, which a handshake under way may still use. */
+/* The current certificate, and the previous one, which a handshake under way may still use. */
 static struct identity identities[2];
 static unsigned int shown;
 
@@ -35,7 +35,7 @@ static void key_free(gnutls_x509_privkey_t *key)
 		gnutls_x509_privkey_deinit(*key);
 }
 
-/* A text that ends with a NUL of its own, in memory that free() takes. */
+/* Returns the text with its own terminating NUL, in memory for free(). */
 static char *text_of(gnutls_datum_t *datum)
 {
 	char *text = strndup((const char *)datum->data, datum->size);
@@ -56,11 +56,12 @@ static int fill(gnutls_x509_crt_t crt, const char *dns_name, int64_t now_s, int6
 		(r = gnutls_x509_crt_set_serial(crt, serial, sizeof(serial))) < 0 ||
 		(r = gnutls_x509_crt_set_activation_time(crt, now_s - CLOCK_DIFFERENCE_S)) < 0 ||
 		(r = gnutls_x509_crt_set_expiration_time(crt, ends_s)) < 0 ||
-		/* The common name takes 64 bytes (RFC 5280, ub-common-name), and nothing reads it. */
+		/* The common name is limited to 64 bytes (RFC 5280, ub-common-name), and nothing reads it. */
 		(r = gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, "ration", 6)) < 0 ||
 		(r = gnutls_x509_crt_set_subject_alt_name(
 			 crt, GNUTLS_SAN_DNSNAME, dns_name, strlen(dns_name), GNUTLS_FSAN_SET)) < 0 ||
-		/* It signs no other certificate: a stolen key is worth this one name. */
+		/* The certificate must not sign others, so a stolen key can only impersonate this one
+		 * name. */
 		(r = gnutls_x509_crt_set_basic_constraints(crt, 0, -1)) < 0 ||
 		(r = gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE)) < 0 ||
 		(r = gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0)) < 0)
@@ -101,7 +102,7 @@ int certificate_make(const char *dns_name, int64_t now_s, int64_t ends_s, char *
 	return 0;
 }
 
-/* The identifiers of the public halves, which are equal if the key is the certificate's. */
+/* Compares the identifiers of the public keys, which are equal if the key belongs to the certificate. */
 static bool belong_together(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
 {
 	unsigned char crt_id[64], key_id[64];
@@ -122,7 +123,7 @@ int certificate_check(const char *certificate, const char *key_text, const char 
 	int r;
 
 	if (!certificate || !key_text)
-		return error_set(err, EINVAL, "there is no %s", certificate ? "key" : "certificate");
+		return error_set(err, EINVAL, "no %s was given", certificate ? "key" : "certificate");
 	crt_pem = (gnutls_datum_t){(unsigned char *)certificate, (unsigned)strlen(certificate)};
 	key_pem = (gnutls_datum_t){(unsigned char *)key_text, (unsigned)strlen(key_text)};
 	if ((r = gnutls_x509_crt_init(&crt)) < 0 || (r = gnutls_x509_privkey_init(&key)) < 0)
@@ -132,13 +133,13 @@ int certificate_check(const char *certificate, const char *key_text, const char 
 	if ((r = gnutls_x509_privkey_import(key, &key_pem, GNUTLS_X509_FMT_PEM)) < 0)
 		return error_set(err, EINVAL, "the key is invalid: %s", gnutls_strerror(r));
 	if (!belong_together(crt, key))
-		return error_set(err, EINVAL, "the key is not that of the certificate");
+		return error_set(err, EINVAL, "the key does not belong to the certificate");
 	if (!gnutls_x509_crt_check_hostname(crt, dns_name))
 		return error_set(err, EINVAL, "the certificate is not for %s", dns_name);
 	begins_s = gnutls_x509_crt_get_activation_time(crt);
 	ends_s = gnutls_x509_crt_get_expiration_time(crt);
 	if (begins_s < 0 || ends_s < 0)
-		return error_set(err, EINVAL, "the certificate does not say when it is valid");
+		return error_set(err, EINVAL, "the certificate has no period of validity");
 	*ret_begins_s = begins_s;
 	*ret_ends_s = ends_s;
 	return 0;

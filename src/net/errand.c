@@ -19,7 +19,7 @@ struct errand {
 	errand_fn work, done;
 	void *userdata;
 	bool started, busy;
-	bool end; /* the thread's from a write to asked_fd to one to answered_fd, else the loop's */
+	bool end; /* owned by the thread between writes to asked_fd and answered_fd, else by the loop */
 	pthread_t thread;
 	int asked_fd, answered_fd; /* eventfds */
 };
@@ -39,7 +39,7 @@ static void say_word(int fd)
 {
 	const uint64_t word = 1;
 
-	/* Counts up to 2^64; there is at most one. */
+	/* The counter holds up to 2^64, and at most one is pending. */
 	if (write(fd, &word, sizeof(word)) < 0)
 		abort();
 }
@@ -70,7 +70,7 @@ static int errand_start_thread(struct errand *errand)
 	sigset_t all, before;
 	int r;
 
-	/* Signals are the loop's. */
+	/* Only the loop receives signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&errand->thread, NULL, errand_main, errand);

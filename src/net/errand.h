@@ -1,6 +1,6 @@
-/* errand.h - one piece of work at a time in a thread of its own, for what may take anything from microseconds
- * to seconds while the loop owes others an answer in milliseconds. Thread and loop share no state and no
- * lock: what the work needs belongs to the one or to the other. */
+/* errand.h - one piece of work at a time in its own thread, for calls that may take up to seconds while the
+ * loop must answer others within milliseconds. Thread and loop share no state and no lock: the data of the
+ * work belongs to one or the other. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,15 +10,16 @@ struct loop;
 
 typedef void (*errand_fn)(void *userdata);
 
-/* errand_new() - work is called in the thread, done in the loop after it. The thread starts with the first
- * errand_start(), and waits between two. */
+/* errand_new() - `work` is called in the thread, and afterwards `done` in the loop. The thread starts at the
+ * first errand_start(), and waits between two of them. */
 int errand_new(struct loop *loop, errand_fn work, errand_fn done, void *userdata, struct errand **ret_errand);
 
-/* errand_start() - from then on all that `work` uses is the thread's, until `done` is called, never from
- * within. -EBUSY: one at a time; -EAGAIN: no thread to be had. */
+/* errand_start() - starts the work. Until `done` is called, everything that `work` uses belongs to the
+ * thread. `done` is never called from within. -EBUSY: work is under way. -EAGAIN: no thread can be
+ * started. */
 int errand_start(struct errand *errand);
 bool errand_is_busy(const struct errand *errand);
 
-/* errand_free() - accepts NULL. Waits for work that is under way, at most 1 s, and calls nothing. False: it
- * goes on until the process ends, with all that it uses. */
+/* errand_free() - accepts NULL. Waits at most 1 s for work under way, and does not call `done`. False: the
+ * work goes on until the process ends, and everything that it uses must stay valid. */
 bool errand_free(struct errand *errand);

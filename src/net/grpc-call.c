@@ -95,7 +95,7 @@ static ssize_t call_read(nghttp2_session *session, int32_t stream_id, uint8_t *b
 	return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
 }
 
-/* Headers with the first message, or just wakes the reader for a later one. */
+/* Submits the headers with the first message; for later messages it only wakes the reader. */
 static void call_push(struct grpc_call *call)
 {
 	struct grpc_connection *c = call->connection;
@@ -151,7 +151,7 @@ void grpc_call_fail(struct grpc_call *call, enum grpc_status status, const char 
 	}
 	if (!c->transport.session)
 		return;
-	/* Nothing was sent yet: headers and trailers are one frame ("Trailers-Only"). */
+	/* Nothing was sent yet, so headers and trailers are one frame ("Trailers-Only"). */
 	call->responded = true;
 	nghttp2_submit_response(c->transport.session, call->stream_id, nv,
 		2 + call_trailers(call, nv + 2, code, encoded), NULL);
@@ -224,7 +224,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 	if (status == GRPC_OK && c->server->arriving > ARRIVING_MAX)
 		status = GRPC_RESOURCE_EXHAUSTED;
 	if (status == GRPC_UNIMPLEMENTED)
-		grpc_call_fail(call, status, "compressed messages are not supported: send identity");
+		grpc_call_fail(
+			call, status, "compressed messages are not supported: use the encoding \"identity\"");
 	else if (status == GRPC_RESOURCE_EXHAUSTED)
 		grpc_call_fail(call, status, "the message is larger than 4 MiB, or too many arrive at once");
 	else if (status != GRPC_OK)
@@ -273,7 +274,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
-/* We have answered a peer that is still sending: tell it to stop (RFC 9113, 8.1), or its stream stays. */
+/* We have answered a peer that is still sending. It is told to stop (RFC 9113, 8.1); otherwise its stream
+ * would stay open. */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
 {
 	int32_t id = frame->hd.stream_id;

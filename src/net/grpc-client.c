@@ -36,7 +36,7 @@ struct grpc_client_call {
 	uint8_t *request;
 	size_t request_len, sent;
 	struct grpc_frame reply;
-	int result; /* a failure found before the stream closed */
+	int result; /* an error found before the stream closed */
 	bool has_status;
 	enum grpc_status status;
 	char *text;
@@ -58,7 +58,7 @@ static void call_finish(struct grpc_client_call *call, int result)
 	struct grpc_reply reply = {
 		.result = result, .status = call->status, .text = call->text ? call->text : ""};
 
-	/* Off the list first: fn may start another call, or end the connection of this one. */
+	/* Removed from the list first, because fn may start another call or close this call's connection. */
 	list_remove(&call->item);
 	loop_timer_stop(call->timer);
 	if (result == 0 && call->status == GRPC_OK) {
@@ -143,8 +143,8 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
 	if (!call)
 		return 0;
 	result = call->result;
-	/* A server that answers before it has read everything ends with NO_ERROR, or CANCEL: still an answer.
-	 */
+	/* A server that answers before it has read the whole request ends with NO_ERROR or CANCEL. That is
+	 * still an answer. */
 	if (result == 0 && !call->has_status)
 		result = error == NGHTTP2_NO_ERROR ? -EPROTO : -ECONNRESET;
 	call_finish(call, result);
@@ -203,7 +203,8 @@ static int client_connect(struct grpc_client *client)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Does not wait on unix sockets: connected, refused, or EAGAIN when the backlog is full. */
+	/* connect() does not block on unix sockets: it succeeds, is refused, or gives EAGAIN if the backlog
+	 * is full. */
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	r = client_session(client, &session);
@@ -258,8 +259,8 @@ static void call_drop(struct grpc_client_call *call)
 	nghttp2_session_set_stream_user_data(client->transport.session, call->stream_id, NULL);
 	nghttp2_submit_rst_stream(
 		client->transport.session, NGHTTP2_FLAG_NONE, call->stream_id, NGHTTP2_CANCEL);
-	/* nghttp2 may still hold a pointer to the request: the reader must not find freed memory. It runs
-	 * only when DATA goes out, which the RST_STREAM in front of it prevents. */
+	/* nghttp2 may still hold a pointer to the request, so the reader must not find freed memory. The
+	 * reader runs only when DATA is sent, which the RST_STREAM before it prevents. */
 	grpc_transport_wake(&client->transport);
 }
 
@@ -289,7 +290,7 @@ void grpc_client_cancel(struct grpc_client_call *call)
 static int call_submit(struct grpc_client_call *call, const char *method)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = call_read};
-	/* grpc-go refuses an authority that is a path or empty. */
+	/* grpc-go refuses an authority that is empty or a path. */
 	nghttp2_nv nv[] = {
 		HEADER(":method", "POST"),
 		HEADER(":scheme", "http"),

@@ -1,5 +1,5 @@
-/* grpc-server-internal.h - shared by grpc-server.c (sockets, connections) and grpc-call.c (calls, HTTP/2
- * events). */
+/* grpc-server-internal.h - declarations that grpc-server.c (sockets, connections) and grpc-call.c (calls,
+ * HTTP/2 events) share. */
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 struct grpc_server {
 	struct loop *loop;
 	char *path;
-	dev_t dev; /* of the socket file: ours, or somebody else's by now */
+	dev_t dev; /* identifies the socket file: another process may have replaced it */
 	ino_t ino;
 	int fd;
 	struct loop_io *io;
@@ -21,7 +21,7 @@ struct grpc_server {
 	void *userdata;
 	struct list connections;
 	size_t n_connections;
-	size_t arriving; /* bytes of requests that are not complete */
+	size_t arriving; /* bytes of incomplete requests */
 };
 
 struct grpc_connection {
@@ -29,7 +29,7 @@ struct grpc_connection {
 	struct grpc_server *server;
 	struct grpc_transport transport;
 	struct list calls;
-	bool began; /* at least one call */
+	bool began; /* at least one call has begun */
 };
 
 struct grpc_call {
@@ -40,9 +40,9 @@ struct grpc_call {
 	bool is_post, is_grpc;
 	size_t n_headers;
 	struct grpc_frame request;
-	bool handled;	/* given to the method */
+	bool handled;	/* passed to the method */
 	bool responded; /* response headers are submitted */
-	bool finished;	/* no more from the method */
+	bool finished;	/* the method sends no more */
 	enum grpc_status status;
 	char *text;
 	struct {
@@ -51,12 +51,13 @@ struct grpc_call {
 	} out; /* the message that is being sent, and the one behind it */
 };
 
-/* grpc_call_gone() - its stream or its connection has ended: tells the method if it has not finished, and
- * frees. */
+/* grpc_call_gone() - called when the call's stream or connection has ended. Tells the method if it has not
+ * finished, and frees the call. */
 void grpc_call_gone(struct grpc_call *call);
 
-/* grpc_call_is_arriving() - its request is not complete. */
+/* grpc_call_is_arriving() - whether the request is incomplete. */
 bool grpc_call_is_arriving(const struct grpc_call *call);
 
-/* grpc_call_session_new() - the server's side of HTTP/2 for a connection, SETTINGS submitted. -ENOMEM. */
+/* grpc_call_session_new() - the server's side of HTTP/2 for a connection, with SETTINGS submitted.
+ * -ENOMEM. */
 int grpc_call_session_new(struct grpc_connection *connection, nghttp2_session **ret_session);

@@ -20,7 +20,7 @@
 
 static void connection_free(struct grpc_connection *c)
 {
-	/* First the transport: what the methods do now must not reach the session any more. */
+	/* The transport is closed first, because what the methods do now must not reach the session. */
 	grpc_transport_close(&c->transport);
 	while (!list_empty(&c->calls))
 		grpc_call_gone(list_entry(c->calls.next, struct grpc_call, item));
@@ -34,7 +34,7 @@ static void connection_dead(void *userdata, int error)
 	connection_free(userdata);
 }
 
-/* Connections without a call are the ones that may go: the kubelet's has its ListAndWatch open. */
+/* Only connections without a call may be closed: the kubelet's has its ListAndWatch open. */
 static bool server_make_room(struct grpc_server *server)
 {
 	struct grpc_connection *oldest = NULL;
@@ -159,7 +159,7 @@ static int server_open(struct grpc_server *server, struct error *err)
 	return r;
 }
 
-/* The file at its path is still our socket: others may have removed or replaced it. */
+/* Whether the file at the path is still our socket. Other processes may have removed or replaced it. */
 static bool server_is_reachable(const struct grpc_server *server)
 {
 	struct stat st;

@@ -1,9 +1,9 @@
-/* grpc-server.h - a gRPC server on a unix socket, for peers of the same user: unary and server-streaming
+/* grpc-server.h - a gRPC server on a unix socket, for peers of the same user, with unary and server-streaming
  * methods.
  *
- * Limits: 32 connections (the longest unused one makes room for a new one), 16 calls per connection,
- * messages of 4 MiB, 16 MiB of requests in arrival altogether, 8 KiB of headers. A connection without any
- * progress while somebody waits for it is closed after 20 s.
+ * Limits: 32 connections (a new one replaces the one that has been unused longest), 16 calls per connection,
+ * messages of 4 MiB, 16 MiB of incomplete requests in total, 8 KiB of headers. A connection without progress
+ * for 20 s is closed if one side waits for it.
  */
 #pragma once
 
@@ -20,32 +20,32 @@ struct loop;
 
 struct grpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
-	/* The request is complete. `message` is valid during the call only. Leads to exactly one
-	 * grpc_call_reply() or grpc_call_fail(), now or later, with any number of grpc_call_send() before in
-	 * a streaming method; none after closed(). */
+	/* Called when the request is complete. `message` is valid during the call only. It must lead to
+	 * exactly one grpc_call_reply() or grpc_call_fail(), at once or later. A streaming method may call
+	 * grpc_call_send() any number of times before. After closed() none of these may be called. */
 	void (*handle)(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len);
-	/* The peer has gone or has cancelled before the end: `call` is invalid afterwards. May be NULL for
-	 * methods that always answer within handle(). */
+	/* Called if the peer has closed or cancelled the call before its end; `call` is invalid afterwards.
+	 * May be NULL for methods that always answer within handle(). */
 	void (*closed)(void *userdata, struct grpc_call *call);
 };
 
-/* grpc_server_new() - listens on path (mode 0600); a stale socket there is replaced. methods must outlive the
+/* grpc_server_new() - listens on path (mode 0600) and replaces a stale socket there. methods must outlive the
  * server. */
 int grpc_server_new(struct loop *loop, const char *path, const struct grpc_method *methods, size_t n_methods,
 	void *userdata, struct grpc_server **ret_server, struct error *err);
 
-/* grpc_server_free() - GOAWAY to all peers, close, remove the socket if it is still ours. closed() is called
- * for open calls. Not from within handle(). Accepts NULL. */
+/* grpc_server_free() - sends GOAWAY to all peers, closes, and removes the socket if it is still ours.
+ * closed() is called for open calls. Not from within handle(). Accepts NULL. */
 void grpc_server_free(struct grpc_server *server);
 
-/* grpc_server_listen_again() - where the socket is gone or not ours any more, a new one; connections stay. On
- * failure the server goes on without one. */
+/* grpc_server_listen_again() - creates a new socket if the old one is gone or was replaced; connections stay.
+ * If that fails the server continues without a socket. */
 int grpc_server_listen_again(struct grpc_server *server, struct error *err);
 
-/* grpc_call_send() - one message of a stream. At most one message waits behind the one that is being sent:
- * a newer one replaces it (for streams of states, where only the last one counts). Returns -ENOMEM. */
+/* grpc_call_send() - sends one message of a stream. At most one message waits behind the one that is being
+ * sent, and a newer one replaces it: in a stream of states only the last one counts. -ENOMEM. */
 int grpc_call_send(struct grpc_call *call, const void *message, size_t len);
 
-/* The end of a call, with and without a message; `call` is invalid afterwards. */
+/* These end a call, with or without a message; `call` is invalid afterwards. */
 void grpc_call_reply(struct grpc_call *call, const void *message, size_t len);
 void grpc_call_fail(struct grpc_call *call, enum grpc_status status, const char *text);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 
 #define READ_SIZE 16384
-#define READS_PER_WAKEUP 16 /* so that one busy peer leaves the loop to others */
+#define READS_PER_WAKEUP 16 /* so that one busy peer does not starve the loop */
 
 int grpc_transport_flush(struct grpc_transport *t)
 {
@@ -73,7 +73,7 @@ static void transport_on_io(void *userdata, int fd, uint32_t events)
 	if (r == 0)
 		r = grpc_transport_flush(t);
 	else
-		grpc_transport_flush(t); /* a GOAWAY that says why, if it still goes out */
+		grpc_transport_flush(t); /* sends a GOAWAY with the reason, if still possible */
 	if (r < 0) {
 		t->dead(t->userdata, r);
 		return;
@@ -83,8 +83,8 @@ static void transport_on_io(void *userdata, int fd, uint32_t events)
 		t->dead(t->userdata, 0);
 		return;
 	}
-	/* A peer that does not read is not read from: otherwise its PINGs and SETTINGS would pile up answers.
-	 */
+	/* As long as a peer does not read, nothing is read from it; otherwise its PINGs and SETTINGS would
+	 * pile up answers. */
 	transport_set_events(t, t->out_len ? EPOLLOUT : EPOLLIN);
 }
 

@@ -18,16 +18,16 @@
 #include "net/loop.h"
 
 #define CONNECTIONS_MAX 1024
-/* Of a request that has begun, or never does; and between two requests, longer than callers keep a
+/* For a request that has begun or never begins. Between two requests the limit is longer than callers keep a
  * connection. */
 #define ARRIVAL_SILENCE_MAX_S 10
 #define SILENCE_MAX_S 120
-/* Beyond loopback anybody may connect: nobody alone may take all connections away from the kubelet's probes.
- */
+/* Beyond loopback any host may connect. A single host must not take all connections away from the kubelet's
+ * probes. */
 #define PEER_CONNECTIONS_MAX 32
 #define API_SERVER_CONNECTIONS_MAX 256
-/* Far below a receive window (tcp(7), tcp_rmem: 128 KiB by default, half of it window): with more unread, the
- * peer's end may be on its way behind what has no room. */
+/* Far below a receive window (tcp(7), tcp_rmem: 128 KiB by default, half of it window). If more is unread,
+ * the peer's end of stream may wait behind bytes that do not fit. */
 #define UNREAD_MAX 16384
 
 struct http_server {
@@ -39,7 +39,7 @@ struct http_server {
 	unsigned silence_max_s;
 	http_handler_fn handler;
 	void *userdata;
-	struct list marked; /* connections, the last one first */
+	struct list marked; /* connections, the most recent first */
 };
 
 struct connection {
@@ -58,7 +58,7 @@ struct http_call {
 	unsigned status;
 };
 
-/* libmicrohttpd has work left, or a time-out to keep, that its epoll fd does not announce. */
+/* libmicrohttpd has work or a time-out pending that its epoll fd does not announce. */
 static void http_server_arm(struct http_server *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -97,8 +97,9 @@ static struct MHD_Response *response_new(const char *content_type, char *body)
 	return response;
 }
 
-/* Seldom the peer's end comes together with its last bytes, and libmicrohttpd 0.9.75 does not hear of it
- * again (edge-triggered epoll): a request that stops half way is not waited for as long as the next one. */
+/* Rarely the peer's end of stream arrives together with its last bytes, and libmicrohttpd 0.9.75 does not
+ * learn of it (edge-triggered epoll). So the wait for the rest of a request is shorter than the wait for the
+ * next request. */
 static void limit_silence(struct MHD_Connection *connection, unsigned seconds)
 {
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
@@ -212,7 +213,7 @@ bool http_call_is_gone(const struct http_call *call)
 	return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* Out of memory: a connection that cannot be marked. */
+/* If out of memory, the connection cannot be marked. */
 static void on_connection(
 	void *userdata, struct MHD_Connection *of, void **context, enum MHD_ConnectionNotificationCode code)
 {
@@ -232,7 +233,7 @@ static void on_connection(
 	*context = connection;
 }
 
-/* Not recv(): behind unread bytes it does not see the end. */
+/* Not recv(): it does not see the end of stream behind unread bytes. */
 static bool connection_is_open(const struct connection *connection)
 {
 	struct tcp_info info;

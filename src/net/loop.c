@@ -17,7 +17,7 @@ struct loop_io {
 	struct list item;
 	struct loop *loop;
 	int fd;
-	loop_io_fn fn; /* NULL once removed: freed after the wake-up that may still name it */
+	loop_io_fn fn; /* NULL once removed: freed after the wake-up, which may still refer to it */
 	void *userdata;
 };
 
@@ -201,8 +201,9 @@ int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userd
 	return 0;
 }
 
-/* Timers are few (tens): a walk is cheaper than a heap is to read. Restarts after each call, because a
- * callback may remove any timer; each armed timer fires at most once per walk since it is disarmed first. */
+/* There are few timers (tens), so a linear search is simpler than a heap and fast enough. It restarts after
+ * each call, because a callback may remove any timer. A timer is disarmed before it fires, so it fires at
+ * most once per pass. */
 static void loop_fire_timers(struct loop *loop)
 {
 	int64_t now = monotonic_ns();

@@ -1,6 +1,5 @@
-/* loop.h - one epoll loop, one thread. Callbacks may add and remove anything, themselves included; a callback
- * of a removed source is never called again, not even for an event of the same wake-up.
- */
+/* loop.h - one epoll loop, one thread. Callbacks may add and remove any source, including their own. The
+ * callback of a removed source is never called again, not even for an event of the same wake-up. */
 #pragma once
 
 #include <stdint.h>
@@ -15,33 +14,34 @@ typedef void (*loop_timer_fn)(void *userdata);
 typedef void (*loop_signal_fn)(void *userdata, int signo);
 
 int loop_new(struct loop **ret_loop);
-/* loop_free() - frees remaining sources too; their fds stay the caller's. Accepts NULL. */
+/* loop_free() - also frees the remaining sources; their fds stay the caller's. Accepts NULL. */
 void loop_free(struct loop *loop);
 void loop_free_ptr(struct loop **loop);
 
-/* loop_run() - until loop_quit(). Returns the code given there, or a negative errno of epoll itself. */
+/* loop_run() - runs until loop_quit(). Returns the code given there, or a negative errno of epoll itself. */
 int loop_run(struct loop *loop);
 void loop_quit(struct loop *loop, int code);
 
-/* loop_run_once() - one wake-up of at most timeout_ms (-1: no limit); for tests and synchronous start-up. */
+/* loop_run_once() - waits for one wake-up, at most timeout_ms (-1: no limit); for tests and synchronous
+ * start-up. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
-/* loop_set_after() - fn is called at the end of each wake-up, when all callbacks have been called: for what
- * follows from any of them. At most one; NULL: none. */
+/* loop_set_after() - fn is called at the end of each wake-up, after all other callbacks, for actions that may
+ * follow from any of them. There is at most one; NULL: none. */
 void loop_set_after(struct loop *loop, loop_timer_fn fn, void *userdata);
 
-/* events: EPOLLIN | EPOLLOUT ... The fd is not owned and must be removed before it is closed. */
+/* events: EPOLLIN | EPOLLOUT ... The caller owns the fd and must remove it before closing it. */
 int loop_add_io(
 	struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *userdata, struct loop_io **ret_io);
 int loop_io_set_events(struct loop_io *io, uint32_t events);
 void loop_io_remove(struct loop_io *io); /* accepts NULL */
 
-/* One-shot timers; armed with loop_timer_set(), disarmed while they fire. */
+/* One-shot timers: armed with loop_timer_set(), and disarmed when they fire. */
 int loop_add_timer(struct loop *loop, loop_timer_fn fn, void *userdata, struct loop_timer **ret_timer);
 void loop_timer_set(struct loop_timer *timer, int64_t after_ns);
 void loop_timer_stop(struct loop_timer *timer);
 void loop_timer_remove(struct loop_timer *timer); /* accepts NULL */
 
-/* loop_add_signal() - blocks the signal for the process and reads it from a signalfd. Lives as long as the
- * loop. */
+/* loop_add_signal() - blocks the signal for the process and reads it from a signalfd. It stays until the loop
+ * is freed. */
 int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userdata);
