@@ -1,7 +1,9 @@
-/* abi.h - the functions of NVIDIA's management library that ration calls, as their binary interface is.
+/* abi.h - the functions of NVIDIA's management library that ration calls, as their binary interface defines
+ * them.
  *
- * Facts: NVML API reference (docs.nvidia.com/deploy/nvml-api). Only symbols that libraries since driver 450
- * export under these names; _v2 and _v3 are NVML's versions of a layout or meaning, not ours.
+ * Facts are from the NVML API reference (docs.nvidia.com/deploy/nvml-api). The symbols are those that
+ * libraries since driver 450 export under these names; _v2 and _v3 are NVML's versions of a layout or
+ * meaning, not ours.
  */
 #pragma once
 
@@ -52,7 +54,7 @@ struct nvml_memory {
 	unsigned long long total, free, used;
 };
 
-/* nvmlEventSetWait_v2 fills all of it, nvmlEventSetWait all but the instances. */
+/* nvmlEventSetWait_v2 fills all fields, nvmlEventSetWait all except the instances. */
 struct nvml_event {
 	nvml_device device;
 	unsigned long long type, data;
@@ -71,15 +73,15 @@ struct nvml_field_value {
 	} value;
 };
 
-/* Of the _v2 and _v3 functions; nvml_functions.process_info_size says how far one entry is from the next. */
+/* For the _v2 and _v3 functions; nvml_functions.process_info_size is the distance between two entries. */
 struct nvml_process_info {
 	unsigned pid;
-	unsigned long long bytes; /* NVML_VALUE_NOT_AVAILABLE: the driver cannot tell */
+	unsigned long long bytes; /* NVML_VALUE_NOT_AVAILABLE: the driver does not know */
 	unsigned gpu_instance, compute_instance;
 };
 #define NVML_VALUE_NOT_AVAILABLE (~0ull)
 
-/* Percent of the time of the sample period in which kernels ran, or memory was read or written. */
+/* Percent of the sample period during which kernels ran, or memory was read or written. */
 struct nvml_utilization_rates {
 	unsigned gpu, memory;
 };
@@ -96,7 +98,7 @@ _Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
 
-/* Pointers are never NULL after nvml_open() but where marked: those are missing from old drivers. */
+/* After nvml_open() no pointer is NULL except those marked "or NULL", which old drivers lack. */
 struct nvml_functions {
 	int (*init)(void);
 	int (*shutdown)(void);
@@ -120,7 +122,7 @@ struct nvml_functions {
 	int (*device_fields)(nvml_device device, int count, struct nvml_field_value *values);
 	int (*device_compute_processes)(nvml_device device, unsigned *count, void *infos);  /* or NULL */
 	int (*device_graphics_processes)(nvml_device device, unsigned *count, void *infos); /* or NULL */
-	size_t process_info_size; /* at least of a struct nvml_process_info, with which each entry begins */
+	size_t process_info_size; /* an entry begins with a struct nvml_process_info */
 	int (*device_utilization)(nvml_device device, struct nvml_utilization_rates *ret_rates); /* or NULL */
 	int (*device_process_utilization)(nvml_device device, struct nvml_process_sample *samples,
 		unsigned *count, unsigned long long since_us);				/* or NULL */

@@ -5,14 +5,14 @@
 
 #include "nvml/abi.h"
 
-/* What one GPU's links lead to. */
+/* The other ends of one GPU's links. */
 struct ends {
 	uint8_t to_gpu[NVML_MAX_GPUS];
 	uint8_t to_switch;
 };
 
-/* Data sheets: P100; V100, A100 and H100; B200. The driver counts generations (nvmlDeviceGetNvLinkVersion).
- */
+/* From data sheets: P100; V100, A100 and H100; B200. The driver counts generations
+ * (nvmlDeviceGetNvLinkVersion). */
 static unsigned gbps_of(unsigned version)
 {
 	return version <= 1 ? 20 : version <= 4 ? 25 : 50;
@@ -45,7 +45,8 @@ static bool is_at(const struct nvml_gpu *gpu, const struct nvml_pci_info *pci)
 	       bus == pci->bus && device == pci->device;
 }
 
-/* In a virtual machine a switch need not be on the bus, so its kind tells, not its place. */
+/* In a virtual machine a switch need not be on the bus, so it is recognised by its type, not by its
+ * address. */
 static void follow_link(const struct nvml_functions *f, const struct nvml_inventory *inventory,
 	nvml_device device, unsigned link, struct ends *ends)
 {
@@ -85,7 +86,7 @@ static uint8_t smaller(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-/* Should the two ends not agree, both have to. */
+/* If the two ends disagree, only links that both report count. */
 static uint8_t count_between(const struct ends *ends, size_t a, size_t b)
 {
 	return (uint8_t)(smaller(ends[a].to_gpu[b], ends[b].to_gpu[a]) +

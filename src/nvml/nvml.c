@@ -14,7 +14,7 @@ struct nvml {
 	struct nvml_functions table;
 };
 
-/* `fallback` is the older name of the same thing; `optional` may be missing altogether. */
+/* `fallback` is an older name of the same function; `optional` functions may be missing. */
 static const struct symbol {
 	size_t offset;
 	const char *name, *fallback;
@@ -59,9 +59,9 @@ static const struct symbol {
 	{offsetof(struct nvml_functions, event_wait), "nvmlEventSetWait_v2", "nvmlEventSetWait", false},
 };
 
-/* Drivers of nvml.h 12.2.81 and 12.2.128 (535 before 535.104) say for each process how much of its memory is
- * protected. They have the first of these functions and lack the second, which nvml.h 12.2.140 brought when
- * it took that back. */
+/* Drivers of nvml.h 12.2.81 and 12.2.128 (535 before 535.104) report for each process how much of its memory
+ * is protected. They have the first of these functions and lack the second, which nvml.h 12.2.140 added when
+ * it removed that field. */
 static size_t process_info_size(const struct nvml *nvml)
 {
 	bool longer = dlsym(nvml->library, "nvmlDeviceGetConfComputeMemSizeInfo") &&
@@ -79,7 +79,7 @@ static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 			function = dlsym(nvml->library, symbols[i].fallback);
 		if (!function && !symbols[i].optional)
 			return error_set(err, ELIBBAD,
-				"%s: has no %s: not NVIDIA's management library, or of a driver older than 418.87.01",
+				"%s: has no %s: it is not NVIDIA's management library, or belongs to a driver older than 418.87.01",
 				path, symbols[i].name);
 		memcpy((char *)&nvml->table + symbols[i].offset, &function, sizeof(function));
 	}
@@ -87,7 +87,7 @@ static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 	return 0;
 }
 
-/* The one place where NVML's results become errno and a sentence. */
+/* The only place that turns NVML's results into an errno and a sentence. */
 static int nvml_error(const struct nvml *nvml, int result, const char *what, struct error *err)
 {
 	switch (result) {
@@ -164,7 +164,7 @@ const struct nvml_functions *nvml_table(const struct nvml *nvml)
 	return &nvml->table;
 }
 
-/* The node, if the driver names exactly one. */
+/* Returns the node, if the driver names exactly one. */
 static int numa_node_of(const struct nvml *nvml, nvml_device device)
 {
 	const size_t bits = sizeof(unsigned long) * CHAR_BIT;
@@ -185,7 +185,7 @@ static int numa_node_of(const struct nvml *nvml, nvml_device device)
 	return found;
 }
 
-/* NVML_SUCCESS, or why this GPU cannot be described. */
+/* Returns NVML_SUCCESS, or the reason why this GPU cannot be described. */
 static int read_gpu(const struct nvml *nvml, unsigned index, struct nvml_gpu *ret_gpu)
 {
 	const struct nvml_functions *f = &nvml->table;
@@ -206,7 +206,8 @@ static int read_gpu(const struct nvml *nvml, unsigned index, struct nvml_gpu *re
 		result = f->device_pci(device, &pci);
 	if (result != NVML_SUCCESS)
 		return result;
-	/* Memory that is the host's (Tegra, GB10) is NOT_SUPPORTED: not a GPU one could share by memory. */
+	/* If the memory belongs to the host (Tegra, GB10), the answer is NOT_SUPPORTED: such a GPU cannot be
+	 * shared by memory. */
 	result = f->device_memory(device, &memory);
 	if (result != NVML_SUCCESS && result != NVML_ERROR_NOT_SUPPORTED)
 		return result;
@@ -241,10 +242,10 @@ int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, stru
 	}
 	result = nvml->table.device_count(&count);
 	if (result != NVML_SUCCESS)
-		return nvml_error(nvml, result, "number of cards", err);
+		return nvml_error(nvml, result, "number of GPUs", err);
 	if (count > NVML_MAX_GPUS)
 		return error_set(
-			err, E2BIG, "%u cards: more than the %d that are supported", count, NVML_MAX_GPUS);
+			err, E2BIG, "%u GPUs: more than the %d that are supported", count, NVML_MAX_GPUS);
 	for (unsigned i = 0; i < count; i++) {
 		if (read_gpu(nvml, i, &inventory->gpus[inventory->count]) == NVML_SUCCESS)
 			inventory->count++;

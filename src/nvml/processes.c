@@ -7,7 +7,7 @@
 
 typedef int (*list_function)(nvml_device device, unsigned *count, void *infos);
 
-/* A process that computes and draws is in two lists, with the same memory. */
+/* A process that both computes and draws is in two lists, with the same memory. */
 static void add(struct nvml_process *list, size_t *count, const struct nvml_process_info *info)
 {
 	for (size_t i = 0; i < *count; i++) {
@@ -58,7 +58,7 @@ int nvml_processes(struct nvml *nvml, const char *uuid, struct nvml_process *ret
 	if (f->device_by_uuid(uuid, &device) != NVML_SUCCESS)
 		return -ENODEV;
 	r = add_list(f->device_compute_processes, device, size, infos, ret_list, &count);
-	/* Computing GPUs may have no graphics. */
+	/* Compute GPUs may have no graphics. */
 	if (r == 0 && f->device_graphics_processes)
 		r = add_list(f->device_graphics_processes, device, size, infos, ret_list, &count);
 	if (r < 0 && r != -ENOTSUP)

@@ -9,8 +9,8 @@
 
 #define PERIOD_US UINT64_C(166667)
 
-/* The driver keeps several sample periods, and names in each those that used the GPU. A process counts with
- * its mean over as many periods as the process with most samples has. */
+/* The driver keeps several sample periods, and lists in each the processes that used the GPU. A process
+ * counts with its mean over as many periods as the process with the most samples has. */
 struct sample_sum {
 	pid_t pid;
 	uint32_t percent, samples;
@@ -43,9 +43,9 @@ static void give_means(
 	*ret_count = count;
 }
 
-/* Who has just begun to use the GPU is asked about from about now on, not about the mean since it last did,
- * or ever. (The periods of the driver's samples are a sixth of a second at least, nvml.h; its times are of
- * the day, which may be set back.) */
+/* For a process that has just begun to use the GPU, only recent samples count, and not the mean since its
+ * last use or since the beginning. (The driver's sample periods are at least a sixth of a second, nvml.h. Its
+ * times are times of day, which may be set back.) */
 static uint64_t since_of(uint64_t last_us)
 {
 	uint64_t now_us = (uint64_t)realtime_ns() / 1000;
@@ -67,7 +67,7 @@ static int read_processes(const struct nvml_functions *f, nvml_device device, ui
 	if (!samples || !sums)
 		return -ENOMEM;
 	result = f->device_process_utilization(device, samples, &found, *since_us);
-	/* Nobody used it since. */
+	/* No process has used the GPU since. */
 	if (result == NVML_ERROR_NOT_FOUND)
 		found = 0;
 	else if (result == NVML_ERROR_NOT_SUPPORTED)

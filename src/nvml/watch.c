@@ -6,13 +6,13 @@
 
 #include "nvml/abi.h"
 
-#define EVENTS_PER_POLL 256 /* a GPU that reports without end must not stop the caller's loop */
+#define EVENTS_PER_POLL 256 /* a GPU that reports endlessly must not block the caller's loop */
 
 struct watched_part {
-	nvml_device device; /* NULL: could not be looked up */
+	nvml_device device; /* NULL: lookup failed */
 	bool lost;	    /* does not answer */
-	bool fault;	    /* an event said so */
-	bool fault_is_new;  /* in this very poll: the driver gets until the next to make up its mind */
+	bool fault;	    /* reported by an event */
+	bool fault_is_new;  /* found in this poll; the next one asks whether recovery is needed */
 	bool reported_unhealthy;
 	char reason[120];
 };
@@ -20,7 +20,7 @@ struct watched_part {
 struct nvml_watch {
 	struct nvml *nvml;
 	const struct nvml_inventory *inventory;
-	nvml_event_set events;		     /* NULL: none to be had */
+	nvml_event_set events;		     /* NULL: could not be created */
 	int64_t retry_at_ns, retry_after_ns; /* 0: no GPU is lost */
 	struct watched_part gpus[NVML_MAX_GPUS];
 };
@@ -42,12 +42,13 @@ static void release_events(struct nvml_watch *watch)
 	watch->events = NULL;
 }
 
-/* Handles and events of all GPUs that can be found by their UUID; call after each start of the library. */
+/* Gets handles and events of all GPUs that can be found by their UUID. Call it after each start of the
+ * library. */
 static void attach(struct nvml_watch *watch)
 {
 	const struct nvml_functions *f = nvml_table(watch->nvml);
 
-	/* A set that holds a lost GPU fails every wait, so each attempt starts with a new one. */
+	/* Every wait on a set that contains a lost GPU fails, so each attempt starts with a new set. */
 	if (f->event_set_create(&watch->events) != NVML_SUCCESS)
 		watch->events = NULL;
 	for (size_t i = 0; i < watch->inventory->count; i++) {
@@ -71,7 +72,7 @@ int nvml_watch_open(struct nvml_watch **ret_watch, struct nvml *nvml, const stru
 	struct nvml_watch *watch;
 
 	if (inventory->count > NVML_MAX_GPUS)
-		return error_set(err, EINVAL, "inventory of %zu cards", inventory->count);
+		return error_set(err, EINVAL, "inventory of %zu GPUs", inventory->count);
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return error_set(err, ENOMEM, "out of memory");
@@ -100,7 +101,7 @@ static void note_event(struct nvml_watch *watch, const struct nvml_event *event)
 			continue;
 		if (event->type == NVML_EVENT_XID_CRITICAL && !nvml_xid_is_critical(event->data))
 			return;
-		/* The first reason is the one to look into: others follow from it. */
+		/* The first reason is the one to investigate, because others follow from it. */
 		if (!gpu->fault && event->type == NVML_EVENT_XID_CRITICAL)
 			snprintf(gpu->reason, sizeof(gpu->reason), "Xid %llu", event->data);
 		else if (!gpu->fault)
@@ -115,7 +116,7 @@ static void drain_events(struct nvml_watch *watch)
 	const struct nvml_functions *f = nvml_table(watch->nvml);
 	struct nvml_event event = {};
 
-	/* Anything but success ends it: a lost GPU shows when it is asked. */
+	/* Anything but success ends the loop. A lost GPU is found by the probe. */
 	for (int i = 0; i < EVENTS_PER_POLL && watch->events; i++) {
 		if (f->event_wait(watch->events, &event, 0) != NVML_SUCCESS)
 			break;
@@ -123,7 +124,7 @@ static void drain_events(struct nvml_watch *watch)
 	}
 }
 
-/* The memory info comes from the kernel driver each time, so it is an honest sign of life. */
+/* The kernel driver provides the memory info each time, so an answer proves that the GPU works. */
 static void probe(struct nvml_watch *watch, struct watched_part *gpu)
 {
 	const struct nvml_functions *f = nvml_table(watch->nvml);
@@ -149,7 +150,7 @@ static bool driver_wants_no_recovery(const struct nvml_watch *watch, const struc
 	       value.result == NVML_SUCCESS && value.value.u == NVML_RECOVERY_ACTION_NONE;
 }
 
-/* Lost GPUs are met again only by a fresh start of the library. */
+/* Only a new start of the library finds lost GPUs again. */
 static void retry_lost(struct nvml_watch *watch, int64_t now_ns)
 {
 	bool any = false;

@@ -1,18 +1,18 @@
 /* watch.h - the health of a set of GPUs: driver events, GPUs that no longer answer, and their recovery.
  *
- * Polled, about once a second, from the caller's loop: NVML has no file descriptor to wait on.
+ * The caller's loop polls about once a second, because NVML has no file descriptor to wait on.
  *
- * Unhealthy by an event: a critical Xid or an uncorrectable ECC error. Not by the Xids that a faulty program
- * causes (13, 31, 43, 45, 68, 109): NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors) says "restart
- * the application", and NVIDIA's own device plugin leaves out the same ones (k8s-device-plugin,
- * internal/rm/health.go). Healthy again when the driver says that no recovery action is needed. Drivers
- * before 550 cannot say: then by a new watch only, that is, by a restart of the program after somebody has
- * looked.
+ * Unhealthy by an event: a critical Xid or an uncorrectable ECC error. Xids that a faulty program causes (13,
+ * 31, 43, 45, 68, 109) do not count. For these NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors) says
+ * "restart the application", and NVIDIA's own device plugin ignores the same ones (k8s-device-plugin,
+ * internal/rm/health.go). The GPU is healthy again when the driver reports that no recovery action is needed.
+ * Drivers before 550 cannot report that; then only a new watch, that is, a restart of the program after a
+ * person has checked the GPU, clears the fault.
  *
- * Unhealthy because lost: it does not answer (fallen off the bus, reset required). Healthy again when it
- * answers. The library is restarted to find out, first after NVML_WATCH_RETRY_NS, then at doubling distances
- * up to NVML_WATCH_RETRY_MAX_NS: handles of a lost GPU stay dead, and a library that is never shut down
- * keeps others from resetting the GPU.
+ * Unhealthy because lost: the GPU does not answer (fallen off the bus, reset required). It is healthy again
+ * when it answers. To find out, the library is restarted: first after NVML_WATCH_RETRY_NS, then at doubling
+ * intervals up to NVML_WATCH_RETRY_MAX_NS. Handles of a lost GPU stay dead, and a library that is never shut
+ * down prevents a reset of the GPU.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ struct nvml_change {
 	char reason[120]; /* for a person; "" when healthy */
 };
 
-/* nvml_watch_open() - watch the GPUs of an inventory, all taken as healthy. Both arguments must outlive it.
- * While a watch is open, only it may call nvml_restart(). */
+/* nvml_watch_open() - watches the GPUs of an inventory, which are all considered healthy at first. Both
+ * arguments must outlive the watch. While a watch is open, only the watch may call nvml_restart(). */
 int nvml_watch_open(struct nvml_watch **ret_watch, struct nvml *nvml, const struct nvml_inventory *inventory,
 	struct error *err);
 struct nvml_watch *nvml_watch_close(struct nvml_watch *watch);
@@ -41,9 +41,9 @@ static inline void nvml_watch_close_ptr(struct nvml_watch **watch)
 }
 #define _cleanup_nvml_watch_ _cleanup_(nvml_watch_close_ptr)
 
-/* nvml_watch_poll() - what has changed since the last call. Never waits for events. Fills at most max changes
- * (NVML_MAX_GPUS is always enough), returns how many. now_ns is monotonic time. */
+/* nvml_watch_poll() - the changes since the last call. Never waits for events. Fills at most max changes
+ * (NVML_MAX_GPUS is always enough) and returns their number. now_ns is monotonic time. */
 size_t nvml_watch_poll(struct nvml_watch *watch, int64_t now_ns, struct nvml_change *ret_changes, size_t max);
 
-/* nvml_xid_is_critical() - see above. */
+/* nvml_xid_is_critical() - whether the Xid makes a GPU unhealthy, as explained above. */
 bool nvml_xid_is_critical(uint64_t xid);
