@@ -10,8 +10,8 @@
 
 static struct space {
 	uint64_t base, size;
-	uint64_t distance; /* to the backing */
-	uint64_t next; /* addresses are handed out onwards, so that a freed one is not soon somebody else's */
+	uint64_t distance; /* from the front to the backing */
+	uint64_t next;	   /* the next address: a freed one is not reused soon */
 	struct spans taken;
 } spaces[ARENAS];
 
@@ -23,7 +23,7 @@ static void *map(uint64_t at, uint64_t size, int protection)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Wherever a program that is not position-independent has left room. */
+/* Uses any free room that a program which is not position-independent has left. */
 static int open_low(struct space *space)
 {
 	void *backing = map(0, LOW_BYTES, PROT_READ | PROT_WRITE), *front = NULL;
@@ -42,7 +42,7 @@ static int open_low(struct space *space)
 	return 0;
 }
 
-/* One mapping for front and backing. A limit on the address space may allow less than we would like. */
+/* Front and backing are one mapping. A limit on the address space may allow less than requested. */
 static int open_space(struct space *space, enum arena arena)
 {
 	if (arena == ARENA_LOW)
@@ -105,7 +105,7 @@ void address_clear(uint64_t base, uint64_t size)
 {
 	struct space *space = space_of(base);
 
-	/* A fresh mapping, not MADV_DONTNEED: memory that is shared between mappings may be mapped there. */
+	/* A new mapping and not MADV_DONTNEED, because shared memory may be mapped there. */
 	if (space)
 		mmap((void *)(uintptr_t)(base + space->distance), size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

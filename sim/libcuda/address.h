@@ -1,6 +1,5 @@
-/* address.h - device addresses. Nothing can be read there by the processor, as on a GPU; what copies write
- * lies in host memory at a constant distance and costs only what is touched.
- */
+/* address.h - device addresses. As on a GPU, the processor cannot read memory at them. The bytes that copies
+ * write are in host memory at a constant distance, and only touched pages use memory. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,16 +15,17 @@ static inline uint64_t round_up(uint64_t value, uint64_t unit)
 
 enum arena {
 	ARENA_DEVICE,
-	ARENA_LOW,     /* below 4 GiB: for the functions from when a pointer had 32 bits */
-	ARENA_MANAGED, /* the processor's, too */
+	ARENA_LOW,     /* below 4 GiB: for functions from the time when a pointer had 32 bits */
+	ARENA_MANAGED, /* also addresses of the processor */
 };
 
-/* address_take() - reserve span->size bytes; sets span->base. `wanted` is tried first if it is not 0.
+/* address_take() - reserves span->size bytes and sets span->base. `wanted` is tried first if it is not 0.
  * -ENOMEM. */
 int address_take(enum arena arena, struct span *span, uint64_t align, uint64_t wanted);
-/* address_give() - what was written there is gone. */
+/* address_give() - releases the addresses; their content is lost. */
 void address_give(struct span *span);
-/* address_clear() - as if nothing had ever been written or mapped there; the addresses stay taken. */
+/* address_clear() - makes the range look as if nothing had ever been written or mapped there. The addresses
+ * stay reserved. */
 void address_clear(uint64_t base, uint64_t size);
-/* address_backing() - where the bytes of a device address are. */
+/* address_backing() - the host address of the bytes of a device address. */
 void *address_backing(uint64_t address);

@@ -230,7 +230,8 @@ CUresult mipmapped_new(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d
 	return r;
 }
 
-/* As often as the largest dimension can be halved, and one: more are cut (cuda.h of CUDA 13.5.37). */
+/* One more than the number of times that the largest dimension can be halved; further levels are ignored
+ * (cuda.h of CUDA 13.5.37). */
 static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
 {
 	size_t sizes = descriptor->Width | descriptor->Height | descriptor->Depth;

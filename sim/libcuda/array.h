@@ -5,11 +5,11 @@
 
 struct array {
 	struct object object;
-	size_t width, height, depth; /* elements; 0: fewer dimensions */
+	size_t width, height, depth; /* in elements; 0: the array does not have this dimension */
 	CUarray_format format;
 	unsigned channels, flags;
-	struct region *region;	     /* NULL: sparse, its memory is mapped by others */
-	struct mipmapped *mipmapped; /* it is a level of, and freed with */
+	struct region *region;	     /* NULL: sparse, other memory is mapped to it */
+	struct mipmapped *mipmapped; /* the mipmapped array that this level belongs to and is freed with */
 };
 
 struct mipmapped {
@@ -18,13 +18,13 @@ struct mipmapped {
 	struct array **levels;
 };
 
-/* mipmapped_new() - with memory for every level. */
+/* mipmapped_new() - allocates memory for every level. */
 CUresult mipmapped_new(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned levels,
 	struct mipmapped **ret_mipmapped);
 
-/* array_pitch() - bytes of a row; 0: unknown format. */
+/* array_pitch() - the bytes of a row; 0: unknown format. */
 size_t array_pitch(const struct array *array);
 
 struct copy;
-/* copy_of_descriptor() - in bytes and addresses. INVALID_VALUE, INVALID_HANDLE. */
+/* copy_of_descriptor() - converts the descriptor to bytes and addresses. INVALID_VALUE, INVALID_HANDLE. */
 CUresult copy_of_descriptor(const CUDA_MEMCPY3D *descriptor, struct copy *ret_copy);

@@ -5,10 +5,10 @@
 
 #include "base/cleanup.h"
 
-#define LAST_ATTRIBUTE 148 /* of 13.0 */
+#define LAST_ATTRIBUTE 148 /* of CUDA 13.0 */
 
-/* Numbers as in CUdevice_attribute; those that are not here are 0 (a texture's limit, a feature not there).
- */
+/* Numbers as in CUdevice_attribute. Attributes that are not listed are 0 (a limit of textures, a missing
+ * feature). */
 static const struct {
 	int attribute, value;
 } constants[] = {

@@ -1,4 +1,4 @@
-/* attributes.h - properties of a GPU that are the same for all, or follow from its model. */
+/* attributes.h - properties of a GPU that are the same for all GPUs or follow from the model. */
 #pragma once
 
 #include "cuda/abi.h"
@@ -8,7 +8,7 @@ struct pci_place {
 	unsigned domain, bus, device;
 };
 
-/* attribute_of_gpu() - -EINVAL: not one that a 13.0 driver knows. */
+/* attribute_of_gpu() - -EINVAL: a 13.0 driver does not know this attribute. */
 int attribute_of_gpu(const struct sim_gpu *gpu, CUdevice_attribute attribute, int *ret_value);
 CUdevprop properties_of_gpu(const struct sim_gpu *gpu);
 struct pci_place pci_of_gpu(const struct sim_gpu *gpu);

@@ -42,7 +42,7 @@ static void leave(struct stream *stream)
 	stream->capture_origin = false;
 }
 
-/* Every stream of the capture, and the events that stand for it. */
+/* Invalidates every stream of the capture and the events that belong to it. */
 static void invalidate(uint64_t id)
 {
 	struct stream *stream;
@@ -255,7 +255,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
 	return set_front(stream, NULL, 0);
 }
 
-/* The version from before modes. */
+/* The version from before capture modes. */
 CUresult cuStreamBeginCapture(CUstream handle)
 {
 	return cuStreamBeginCapture_v2(handle, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -270,7 +270,7 @@ static bool has_dependent(const struct graph *graph, const struct node *node)
 	return false;
 }
 
-/* Work of another stream that nothing of the origin waits for. */
+/* Whether another stream has captured work that nothing in the origin waits for. */
 static bool unjoined(const struct stream *origin)
 {
 	struct stream *stream;
@@ -334,7 +334,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 	return r;
 }
 
-/* The list of dependencies lives in the stream, until it captures something else. */
+/* The list of dependencies is stored in the stream, until the stream captures something else. */
 CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *ret_status, uint64_t *ret_id,
 	CUgraph *ret_graph, const CUgraphNode **ret_dependencies, const CUgraphEdgeData **ret_edges,
 	size_t *ret_count)

@@ -1,4 +1,4 @@
-/* context-create.c - cuCtxCreate in its versions, primary contexts, their ends. */
+/* context-create.c - the versions of cuCtxCreate, primary contexts, and how contexts end. */
 #include "sim/libcuda/context.h"
 
 #define FLAGS_KNOWN (CU_CTX_FLAGS_MASK)
@@ -35,7 +35,7 @@ CUresult cuCtxCreate_v2(CUcontext *ret_handle, unsigned flags, CUdevice ordinal)
 	return create(ret_handle, flags, ordinal, __func__);
 }
 
-/* Execution affinity needs MPS. */
+/* Execution affinity requires MPS. */
 CUresult cuCtxCreate_v3(
 	CUcontext *ret_handle, CUexecAffinityParam *params, int count, unsigned flags, CUdevice ordinal)
 {
@@ -84,7 +84,7 @@ CUresult cuCtxPushCurrent(CUcontext handle)
 	return cuCtxPushCurrent_v2(handle);
 }
 
-/* Primary contexts: one per GPU and process, counted. */
+/* Primary contexts: one per GPU and process, with a reference count. */
 
 static CUresult begin_device(struct call *call, CUdevice ordinal, const char *function)
 {
@@ -132,7 +132,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
 	return cuDevicePrimaryCtxRelease_v2(ordinal);
 }
 
-/* Whoever retained it keeps the right to release; the next retain makes it anew. */
+/* Threads that retained the context may still release it. The next retain creates it again. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,4 +1,4 @@
-/* context-properties.c - what can be asked of a context and set in it. */
+/* context-properties.c - properties of a context that can be queried and set. */
 #include "sim/libcuda/context.h"
 
 #define STREAM_PRIORITY_GREATEST (-5)
@@ -98,7 +98,7 @@ CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* What a limit reserves on the GPU: local memory of every thread that can run, or the heap. */
+/* The memory that a limit reserves on the GPU: local memory for every thread that can run, or the heap. */
 static int64_t reserved_by(const struct context *context, CUlimit limit, size_t value)
 {
 	if (limit == CU_LIMIT_STACK_SIZE)
@@ -137,7 +137,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 	return CUDA_SUCCESS;
 }
 
-/* A preference, which this GPU does not have. */
+/* The preference has no effect on this GPU. */
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	_cleanup_call_ struct call call = {};

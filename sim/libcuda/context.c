@@ -14,7 +14,8 @@
 #define DEFAULT_STACK_BYTES 1024
 #define DEFAULT_HEAP_BYTES (8u << 20)
 
-/* Handles, not pointers: a context can be destroyed while it is on another thread's stack. */
+/* The stack holds handles and not pointers, because a context can be destroyed while it is on another
+ * thread's stack. */
 static __thread uint64_t stack[STACK_MAX];
 static __thread int depth;
 
@@ -95,7 +96,8 @@ void context_free(struct context *context)
 	free(context);
 }
 
-/* Xids of a sick GPU, which ends every context on it. Those that one program causes are its own. */
+/* Returns the error for Xids of a faulty GPU, which end every context on it. An Xid that a program causes
+ * affects only that program. */
 static CUresult failure_of_xid(uint64_t xid)
 {
 	if (xid == 48 || xid == 94 || xid == 95)
@@ -120,7 +122,7 @@ static void look_at_events(struct context *context)
 	context->seen_event = last;
 }
 
-/* A kernel that fails does so when it is done. */
+/* A faulty kernel fails when it ends. */
 static void look_at_fault(struct context *context)
 {
 	const struct point point = {{[SIM_SM] = context->fault_position}};
@@ -260,7 +262,7 @@ CUresult cuCtxSetCurrent(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
-/* Also a context that fails: callers look here before they clean up. */
+/* Also returns a context that has failed, because callers check here before they clean up. */
 CUresult cuCtxGetCurrent(CUcontext *ret_handle)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,4 +1,4 @@
-/* copy-box.c - cuMemcpy2D and 3D: boxes between host, device and arrays. */
+/* copy-box.c - cuMemcpy2D and 3D: copies of boxes between host, device and arrays. */
 #include "sim/libcuda/array.h"
 #include "sim/libcuda/task.h"
 
@@ -7,7 +7,7 @@ struct corner {
 	CUmemorytype type;
 	uint64_t host, device;
 	CUarray array;
-	size_t pitch, height; /* 0: the box's own */
+	size_t pitch, height; /* 0: as large as the box */
 	size_t x, y, z;
 };
 

@@ -1,4 +1,5 @@
-/* copy.c - copies of a row of bytes, in all their names. What waits for the result waits for the stream. */
+/* copy.c - copies of a row of bytes, under all their names. A call that must return the result waits for the
+ * stream. */
 #include "sim/libcuda/regions.h"
 #include "sim/libcuda/task.h"
 
@@ -84,7 +85,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 	return copy(to, EITHER, from, EITHER, bytes, stream, false, __func__);
 }
 
-/* Peers: the process's addresses are unique, so the contexts say nothing more. */
+/* Peers: addresses are unique in the process, so the contexts add no information. */
 CUresult cuMemcpyPeer(
 	CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes)
 {
@@ -97,7 +98,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 	return copy(to, DEVICE, from, DEVICE, bytes, stream, false, __func__);
 }
 
-/* The functions from when pointers and sizes had 32 bits. */
+/* The functions from the time when pointers and sizes had 32 bits. */
 
 CUresult cuMemcpyHtoD(CUdeviceptr_v1 to, const void *from, unsigned bytes)
 {

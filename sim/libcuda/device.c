@@ -1,4 +1,4 @@
-/* device.c - GPUs as ordinals: names, sizes, identities. */
+/* device.c - GPUs by ordinal: names, sizes, identities. */
 #include <stdio.h>
 #include <string.h>
 
@@ -121,7 +121,7 @@ CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice ordinal)
 	return r;
 }
 
-/* The version from when sizes had 32 bits. */
+/* The version from the time when sizes had 32 bits. */
 CUresult cuDeviceTotalMem(unsigned *ret_bytes, CUdevice ordinal)
 {
 	size_t bytes = 0;
@@ -227,11 +227,11 @@ CUresult cuDeviceGetP2PAttribute(int *ret_value, CUdevice_P2PAttribute which, CU
 	if (r == CUDA_SUCCESS && (which < 1 || which > 4))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
-		*ret_value = which == 2; /* access, no atomics, no arrays, the first performance rank */
+		*ret_value = which == 2; /* access yes, atomics no, arrays no, performance rank 0 */
 	return r;
 }
 
-/* Needs MPS. */
+/* Execution affinity requires MPS. */
 CUresult cuDeviceGetExecAffinitySupport(int *ret_supported, CUexecAffinityType type, CUdevice ordinal)
 {
 	_cleanup_call_ struct call call = {};
@@ -242,7 +242,7 @@ CUresult cuDeviceGetExecAffinitySupport(int *ret_supported, CUexecAffinityType t
 	return r;
 }
 
-/* There is no profiler to start or stop, which is no error. */
+/* There is no profiler to start or stop. That is not an error. */
 CUresult cuProfilerStart(void)
 {
 	_cleanup_call_ struct call call = {};

@@ -29,8 +29,8 @@ static void in_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The GPU's memory and work stay the parent's. The real driver refuses a child of an initialised process,
- * too. */
+/* The GPU's memory and work stay the parent's. The real driver also refuses calls in a child of an
+ * initialised process. */
 static void in_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
@@ -40,7 +40,7 @@ static void in_child(void)
 	}
 }
 
-/* What this process sees of the tree. -ENODEV: nothing. */
+/* Finds the GPUs of the tree that this process can see. -ENODEV: none. */
 static int find_devices(void)
 {
 	driver.device_count = 0;
@@ -85,7 +85,8 @@ static bool is_uuid(const char *entry)
 	return strncmp(entry, "GPU-", 4) == 0;
 }
 
-/* A UUID or its beginning, if no other GPU's begins so; -1: none, or several. */
+/* Returns the GPU with this UUID, or the only one whose UUID begins like this; -1: there is none, or there
+ * are several. */
 static int device_by_uuid(const char *entry, size_t length)
 {
 	int found = -1;
@@ -108,9 +109,10 @@ static int device_by_index(const char *entry)
 	return end > entry && index >= 0 && index < driver.device_count ? (int)index : -1;
 }
 
-/* Indices or UUIDs, as the first entry is, in the order to be shown; the first that is neither ends the list,
- * one that occurs twice makes it empty (CUDA C++ Programming Guide 13.0, "CUDA Environment Variables"; what
- * that does not say, as PyTorch 2.4 imitates it, torch/cuda/__init__.py). */
+/* Entries are indices or UUIDs; the first one decides which. They give the order of the GPUs. The first
+ * invalid entry ends the list, and a repeated entry makes it empty. Source: CUDA C++ Programming Guide 13.0,
+ * "CUDA Environment Variables"; where that says nothing, as PyTorch 2.4 imitates the driver
+ * (torch/cuda/__init__.py). */
 static void apply_visible_devices(const char *list)
 {
 	struct device chosen[SIM_MAX_GPUS];
@@ -177,7 +179,7 @@ CUresult cuInit(unsigned int flags)
 	return r;
 }
 
-/* Answers without cuInit, and without any GPU. */
+/* Works without cuInit and without any GPU. */
 CUresult cuDriverGetVersion(int *ret_version)
 {
 	struct sim_state *state;

@@ -1,13 +1,13 @@
-/* errors.c - cuGetErrorName and cuGetErrorString: they answer without cuInit. */
+/* errors.c - cuGetErrorName and cuGetErrorString, which work without cuInit. */
 #include <stdbool.h>
 
 #include "base/cleanup.h"
 #include "cuda/functions.h"
 
 /* Names and texts are those of libcuda.so 550.163.01; 226 and 721 those of libcudart 13.5.37. `since` is the
- * first CUDA version that has the error, 0: it is older than 11.4. Of drivers 470.256.02 (11.4), 535.309.01
- * (12.2) and 550.163.01 (12.4) each knows exactly the errors up to its own; between them the headers
- * of 11.8, 12.0 and 12.9 say which. */
+ * first CUDA version that has the error; 0: older than 11.4. Of drivers 470.256.02 (11.4), 535.309.01 (12.2)
+ * and 550.163.01 (12.4) each knows exactly the errors up to its version. For versions between them the
+ * headers of 11.8, 12.0 and 12.9 are the source. */
 static const struct {
 	int code, since;
 	const char *name, *text;

@@ -9,7 +9,7 @@
 
 #define FLAGS_KNOWN (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)
 #define WAIT_MAX (50 * NS_PER_MS)
-#define RESOLUTION_NS 500 /* of cuEventElapsedTime, by its documentation */
+#define RESOLUTION_NS 500 /* of cuEventElapsedTime, as documented */
 
 void event_free_object(struct object *object)
 {
@@ -145,7 +145,7 @@ CUresult cuEventQuery(CUevent handle)
 	return mark_reached(event->mark, &at) == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/* Of the record that is the last one now. */
+/* Waits for the most recent record of the event. */
 static CUresult wait_for(struct event *event)
 {
 	struct mark *mark = event->mark ? mark_use(event->mark) : NULL;

@@ -1,4 +1,4 @@
-/* external.c - external memory: a file that another interface (or another process) shares, as cuMemExport
+/* external.c - external memory: a file that another interface or another process shares, as cuMemExport
  * does. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ struct external {
 	struct physical *physical;
 };
 
-/* The descriptor is the driver's from now on. */
+/* From now on the driver owns the descriptor. */
 CUresult cuImportExternalMemory(
 	CUexternalMemory *ret_handle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor)
 {
@@ -51,7 +51,7 @@ static CUresult begin(
 	return r == CUDA_SUCCESS ? object_find((uintptr_t)handle, OBJECT_EXTERNAL, ret_external) : r;
 }
 
-/* Freed by cuMemFree. */
+/* cuMemFree frees it. */
 CUresult cuExternalMemoryGetMappedBuffer(
 	CUdeviceptr *ret_address, CUexternalMemory handle, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor)
 {

@@ -1,10 +1,10 @@
-/* function.c - functions and kernels: attributes, and what fits on a GPU at a time. */
+/* function.c - attributes of functions and kernels, and how many blocks fit on a GPU at a time. */
 #include <string.h>
 
 #include "sim/libcuda/module.h"
 
 #define REGISTERS 32
-#define ATTRIBUTES 17 /* CUfunction_attribute of 13.0 */
+#define ATTRIBUTES 17 /* CUfunction_attribute of CUDA 13.0 */
 #define MAX_DYNAMIC_SHARED 8
 #define CARVEOUT 9
 #define SHARED_OPT_IN 98304
@@ -94,7 +94,7 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int v
 	return r == CUDA_SUCCESS ? set_attribute(function, which, value) : r;
 }
 
-/* A preference, which these GPUs do not have. */
+/* The preference has no effect on these GPUs. */
 CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
 	_cleanup_call_ struct call call = {};
@@ -213,7 +213,7 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice o
 				      : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* How many blocks run at a time: by threads only. */
+/* The number of blocks that run at a time; it depends on the threads only. */
 
 unsigned function_blocks_per_sm(unsigned threads, size_t shared)
 {

@@ -1,12 +1,16 @@
 #!/usr/bin/python3
-"""Turn the list of exported names and the prototypes into what libcuda exports besides what it simulates.
+"""Generates the exports of libcuda that are not simulated, from the list of exported names and the prototypes.
 
 usage: generate-exports.py SYMS BEFORE_INIT MAP UNSUPPORTED PER_THREAD CHECKED LABELS FUNCTIONS_H...
 
-MAP: a version script. UNSUPPORTED: a weak definition of every name, so that what is simulated elsewhere wins at link
-time, and the table for cuGetProcAddress. PER_THREAD: for names with _ptsz whose arguments say which is the stream, a weak
-definition that calls the name without, with the thread's own stream for stream 0. CHECKED: every other function, which answers as BEFORE_INIT says until the driver is
-initialised, and then calls what is simulated. LABELS: a header that gives the simulated ones another name for the linker.
+MAP: a version script.
+UNSUPPORTED: a weak definition of every name, which a simulated function replaces at link time; and the table for
+cuGetProcAddress.
+PER_THREAD: for names with _ptsz whose arguments show which one is the stream, a weak definition. It calls the function
+without the suffix, with the thread's own stream instead of stream 0.
+CHECKED: every other function. It answers as BEFORE_INIT says until the driver is initialised, and then calls the simulated
+function.
+LABELS: a header that gives the simulated functions another name for the linker.
 """
 import re
 import sys
@@ -49,7 +53,7 @@ def per_thread_definition(name, prototypes):
 
 
 def read_before_init(path):
-    """Per name its rows: since which version, whether cuInit must have failed, the checks and the answer at the end."""
+    """{name: rows}. A row: its first version, whether cuInit must have failed, the checks, and the final answer."""
     found = {}
     with open(path, encoding="ascii") as f:
         for line in f:
@@ -58,7 +62,7 @@ def read_before_init(path):
             if own:
                 found[own[1]] = "own"
             elif not row and not line.startswith("#"):
-                sys.exit(f"{path}: bad row {line!r}; the comment at its beginning says what a row is")
+                sys.exit(f"{path}: bad row {line!r}; the comment at the top of the file explains rows")
             elif row:
                 name, since, failed, checks, answer = row.groups()
                 found.setdefault(name, []).append((int(since or 0), bool(failed), checks.split(), int(answer or 3)))
@@ -66,7 +70,7 @@ def read_before_init(path):
 
 
 def answers(rows, arguments):
-    """C that returns what a function answers before cuInit: of the rows that hold, the last one's answer."""
+    """C code that returns a function's answer before cuInit: that of the last row that applies."""
     values = [f"a{i}.type" if a == "CUmemLocation" else f"(uintptr_t)a{i}" for i, a in enumerate(arguments)]
     text = ""
     for since, failed, checks, answer in sorted(rows, key=lambda row: (row[1], row[0]), reverse=True):
@@ -80,7 +84,7 @@ def answers(rows, arguments):
 
 
 def checked_definition(name, rows, prototypes):
-    # Of a function without a prototype all that is checked comes in a register.
+    # All checked arguments of a function without a prototype are passed in registers.
     arguments = prototypes.get(re.sub(r"_pt(sz|ds)$", "", name), ["uintptr_t"] * 6)
     declared, passed = declaration(arguments), ", ".join(f"a{i}" for i in range(len(arguments)))
     return (f"\nCUresult simulated_{name}({declared});\n"
@@ -90,7 +94,7 @@ def checked_definition(name, rows, prototypes):
 
 
 def write_checked(checked_path, labels_path, names, before_init, prototypes):
-    """Also the variants of a function for per-thread streams, where they do not call it."""
+    """Includes the variants for per-thread streams that do not call the function itself."""
     checked = {name: before_init.get(re.sub(r"_pt(sz|ds)$", "", name), []) for name in names
                if before_init.get(name) != "own" and not per_thread_definition(name, prototypes)}
     unknown = before_init.keys() - set(names)

@@ -1,4 +1,4 @@
-/* graph-exec.c - graphs made ready to be launched, and changed afterwards. */
+/* graph-exec.c - executable graphs, and changes to them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,7 +186,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_number)
 	return r == CUDA_SUCCESS ? graph_run(stream, exec->graph) : r;
 }
 
-/* Nothing else is to be prepared. */
+/* There is nothing else to prepare. */
 CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_number)
 {
 	_cleanup_call_ struct call call = {};
@@ -201,7 +201,7 @@ CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_number)
 	return r == CUDA_SUCCESS ? map_memory(exec->graph) : r;
 }
 
-/* The node of the executable that was made from this one of the graph. */
+/* Returns the executable's node that was made from this node of the graph. */
 static struct node *node_in(const struct exec *exec, CUgraphNode handle)
 {
 	for (size_t i = 0; i < exec->graph->node_count; i++)
@@ -304,7 +304,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node_number, unsi
 	return CUDA_SUCCESS;
 }
 
-/* What can be changed: parameters of nodes that are otherwise the same, in the same order of dependence. */
+/* Only parameters may differ, of nodes that are otherwise the same and have the same dependencies. */
 static CUgraphExecUpdateResult compare(const struct graph *old, const struct graph *fresh, size_t *ret_at)
 {
 	if (old->node_count != fresh->node_count)

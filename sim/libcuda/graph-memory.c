@@ -1,12 +1,13 @@
 /* graph-memory.c - memory of allocation nodes.
  *
- * An allocation's address is fixed when its node is made. Memory of the GPU is mapped there when the graph
- * is launched or uploaded. It stays mapped when it is freed, for the next launch, until another graph needs
- * it or cuDeviceGraphMemTrim gives it back. CUDA C++ Programming Guide 13.0, "Graph Memory Nodes": destroying
- * a graph neither frees what the application has not freed ("Graph destruction does not automatically free
- * any live graph-allocated memory") nor gives memory back ("will not immediately return physical memory"),
- * and memory that is free or of graphs that do not run serves other graphs ("Physical Memory Management and
- * Sharing").
+ * The address of an allocation is fixed when its node is created. When the graph is launched or uploaded, GPU
+ * memory is mapped there. After a free it stays mapped for the next launch, until another graph needs it or
+ * cuDeviceGraphMemTrim releases it.
+ *
+ * CUDA C++ Programming Guide 13.0, "Graph Memory Nodes": destroying a graph does not free what the
+ * application has not freed ("Graph destruction does not automatically free any live graph-allocated
+ * memory"), and releases no memory ("will not immediately return physical memory"). Memory that is free, or
+ * belongs to graphs that do not run, serves other graphs ("Physical Memory Management and Sharing").
  */
 #include <stdlib.h>
 
@@ -109,7 +110,8 @@ void graph_memory_drop(uint64_t address)
 	forget_unused(region);
 }
 
-/* The next of the GPU's regions that has memory and needs none: it is freed, or its graph has run. */
+/* Returns the GPU's next region that has memory and does not need it: the region is freed, or its graph has
+ * run. */
 static struct region *next_idle(const struct device *device, size_t *cursor)
 {
 	struct region *region;
@@ -121,7 +123,7 @@ static struct region *next_idle(const struct device *device, size_t *cursor)
 	return NULL;
 }
 
-/* Takes more memory of the GPU for graphs. False if the GPU is full. */
+/* Takes more GPU memory for graphs. False: the GPU is full. */
 static bool grow(struct device *device, uint64_t bytes)
 {
 	if (gpu_take(device, bytes) != CUDA_SUCCESS)
@@ -130,7 +132,7 @@ static bool grow(struct device *device, uint64_t bytes)
 	return true;
 }
 
-/* Takes new memory of the GPU first. If the GPU is full, takes memory from graphs that do not run. */
+/* Takes new GPU memory first. If the GPU is full, takes memory from graphs that do not run. */
 static CUresult reserve(struct device *device, uint64_t size)
 {
 	const struct totals *t = totals_of(device);
@@ -155,7 +157,7 @@ CUresult graph_memory_map(struct device *device, uint64_t address)
 	if (!region)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!device)
-		return CUDA_SUCCESS; /* memory of the machine */
+		return CUDA_SUCCESS; /* host memory */
 	if (!region->mapped) {
 		r = reserve(device, region->room.size);
 		region->mapped = r == CUDA_SUCCESS;
@@ -180,7 +182,7 @@ CUresult graph_memory_run_alloc(uint64_t address)
 {
 	struct region *region = find(address);
 
-	/* Launched again, and what the launch before allocated is not even going to be freed. */
+	/* The graph is launched again, but the previous launch's allocation has no pending free. */
 	if (!region || (region->in_use && !region->freed))
 		return CUDA_ERROR_INVALID_VALUE;
 	region->in_use = true;
@@ -189,7 +191,7 @@ CUresult graph_memory_run_alloc(uint64_t address)
 	return CUDA_SUCCESS;
 }
 
-/* A later launch has allocated again if the number is not the region's any more. */
+/* If the number differs from the region's, a later launch has allocated again. */
 static void run_free(struct op *op)
 {
 	struct region *region = find(op->arguments[0]);

@@ -1,4 +1,4 @@
-/* graph-nodes.c - cuGraphAdd*Node: parameters to tasks. */
+/* graph-nodes.c - cuGraphAdd*Node: converts parameters into tasks. */
 #include "sim/libcuda/array.h"
 #include "sim/libcuda/event.h"
 #include "sim/libcuda/graph.h"
@@ -6,7 +6,8 @@
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/started.h"
 
-/* A kernel's context is its module's; of a library's kernel what the caller says, or the current one. */
+/* A kernel uses its module's context. A library's kernel uses the context that the caller names, or the
+ * current one. */
 CUresult task_of_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct task *ret_task)
 {
 	struct task task = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
@@ -101,9 +102,9 @@ static CUresult task_of_child(CUgraph handle, struct task *ret_task)
 	return r;
 }
 
-/* cuda.h of CUDA 13.5.37, CUmemLocationType: the ids of HOST and HOST_NUMA_CURRENT are ignored. Whether a
- * driver takes memory of the machine for a node was tried on no GPU; the header excludes no location. NULL:
- * of the machine. */
+/* cuda.h of CUDA 13.5.37, CUmemLocationType: the ids of HOST and HOST_NUMA_CURRENT are ignored. It was not
+ * tried on a GPU whether a driver accepts host memory for a node; the header excludes no location. NULL: host
+ * memory. */
 static CUresult device_of_location(const CUmemLocation *location, struct device **ret_device)
 {
 	bool host = location->type == CU_MEM_LOCATION_TYPE_HOST ||
@@ -144,7 +145,7 @@ static CUresult task_of_free(CUdeviceptr address, struct task *ret_task)
 		       : misuse(SIM_BAD_POINTER, CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Adds what `r` says is right, and frees what the task owns otherwise. */
+/* Adds the node if `r` is success, and otherwise frees what the task owns. */
 static CUresult add(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies, size_t count,
 	const struct task *task, CUresult r)
 {
@@ -332,7 +333,7 @@ static bool contains(const struct graph *outer, const struct graph *inner)
 	return found;
 }
 
-/* The graph itself becomes the node's, with what it allocates: cuda.h of CUDA 13.5.37,
+/* The node takes over the graph itself with its allocations: cuda.h of CUDA 13.5.37,
  * CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE. */
 static CUresult move_child(
 	CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph handle)
@@ -374,7 +375,8 @@ CUresult cuGraphAddNode(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNod
 	return cuGraphAddNode_v2(ret_handle, graph, dependencies, NULL, count, params);
 }
 
-/* Beyond the one before it also checks the context of kernels, which here have none of their own. */
+/* In addition to the previous version it checks the context of kernels. Kernels here have no context of their
+ * own. */
 CUresult cuGraphAddNode_v3(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {

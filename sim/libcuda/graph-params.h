@@ -1,4 +1,4 @@
-/* graph-params.h - node parameters of the driver's interface as tasks, checked. */
+/* graph-params.h - checks node parameters of the driver's interface, and converts them into tasks. */
 #pragma once
 
 #include "sim/libcuda/task.h"

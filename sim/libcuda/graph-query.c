@@ -1,4 +1,4 @@
-/* graph-query.c - nodes and edges of a graph: asking, adding, removing; parameters of nodes. */
+/* graph-query.c - queries, adds and removes nodes and edges of a graph; parameters of nodes. */
 #include "sim/libcuda/graph.h"
 #include "sim/libcuda/graph-params.h"
 
@@ -10,8 +10,8 @@ static CUresult begin_node(
 	return r == CUDA_SUCCESS ? object_find((uintptr_t)handle, OBJECT_NODE, ret_node) : r;
 }
 
-/* The rule of all lists: without a buffer the number is told, else at most *count are written and the rest
- * zeroed. */
+/* The rule of all lists: without a buffer the number is returned. With a buffer at most *count entries are
+ * written, and the rest is zeroed. */
 struct out {
 	CUgraphNode *list;
 	size_t room, found;

@@ -157,7 +157,7 @@ int graph_sort(struct graph *graph)
 			next++;
 		if (next == graph->node_count)
 			return -ELOOP;
-		/* Move it, and keep the order of the others. */
+		/* Moves the node and keeps the order of the others. */
 		struct node *node = graph->nodes[next];
 
 		memmove(graph->nodes + done + 1, graph->nodes + done, (next - done) * sizeof(struct node *));

@@ -5,8 +5,8 @@
 
 #include "sim/libcuda/driver.h"
 
-/* A handle: bits 4..23 index, 24..35 generation, 36..46 the process. Aligned like a pointer, as callers
- * expect. */
+/* The layout of a handle: bits 4..23 index, 24..35 generation, 36..46 process. It is aligned like a pointer,
+ * as callers expect. */
 #define INDEX_BITS 20
 #define GENERATION_BITS 12
 #define PROCESS_BITS 11
@@ -22,7 +22,8 @@ struct entry {
 
 static struct entry *entries;
 static size_t entry_count, entry_capacity;
-static uint32_t first_free, last_free; /* index + 1; oldest first, so that a generation lasts */
+static uint32_t first_free,
+	last_free; /* index + 1; the oldest is reused first, so that generations repeat late */
 
 static uint64_t process_part(void)
 {
@@ -113,7 +114,7 @@ static CUresult refuse(uint64_t handle, enum object_kind kind)
 	if (process != process_part())
 		return misuse(SIM_FOREIGN_HANDLE, answer);
 	if (index >= entry_count || (entries[index].object && entries[index].object->handle == handle))
-		return misuse(SIM_NOT_A_HANDLE, answer); /* of another kind */
+		return misuse(SIM_NOT_A_HANDLE, answer); /* the handle is of another kind */
 	return misuse(SIM_USE_AFTER_FREE, kind == OBJECT_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : answer);
 }
 

@@ -1,5 +1,5 @@
-/* host.c - page-locked host memory, and managed memory's hints. None of it is the GPU's but the managed
- * itself. */
+/* host.c - page-locked host memory, and managed memory with its hints. Of these only managed memory is on the
+ * GPU. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -159,7 +159,7 @@ CUresult cuMemHostGetFlags(unsigned *ret_flags, void *p)
 	return CUDA_SUCCESS;
 }
 
-/* Managed memory: charged in full, as if all of it were on the GPU. */
+/* Managed memory is charged in full, as if all of it were on the GPU. */
 
 CUresult cuMemAllocManaged(CUdeviceptr *ret_address, size_t size, unsigned flags)
 {

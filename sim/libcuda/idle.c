@@ -2,14 +2,14 @@
 
 #include <stdatomic.h>
 
-/* Each power of two has addresses of its own, so that an address tells which size it was of. */
+/* Each power of two has its own address range, so that an address shows its size. */
 #define FIRST_ADDRESS UINT64_C(0x100000000000)
 #define SIZE_BITS_MIN 9
 #define SIZE_BITS_MAX 40
 
 static struct {
 	_Atomic uint64_t count;
-	_Atomic CUdeviceptr freed; /* 0: given out again */
+	_Atomic CUdeviceptr freed; /* the next allocation returns this address; 0: none */
 } sizes[SIZE_BITS_MAX];
 
 static unsigned bits_of(size_t size)

@@ -1,4 +1,4 @@
-/* image-json.c - the simulation's own module format. A reader of just as much JSON as it needs: objects,
+/* image-json.c - the simulation's own module format. It reads only the JSON that the format needs: objects,
  * strings without escapes, numbers. */
 #include <errno.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static bool is(struct text text, const char *word)
 	return text.length == strlen(word) && memcmp(text.start, word, text.length) == 0;
 }
 
-/* {"KEY": ..., ...}: calls member for each, which reads the value. */
+/* Reads {"KEY": ..., ...} and calls `member` for each key, which reads the value. */
 static void read_object(
 	struct reader *r, void (*member)(struct reader *r, struct text key, void *data), void *data)
 {

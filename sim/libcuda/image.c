@@ -7,7 +7,7 @@
 
 #define DEFAULT_US 5.0
 #define MACHINE_CUDA 190	   /* EM_CUDA */
-#define FATBIN_WRAPPER 0x466243b1u /* of the structure that nvcc puts around it */
+#define FATBIN_WRAPPER 0x466243b1u /* magic of the structure that nvcc puts around a fat binary */
 #define FATBIN 0xba55ed50u
 #define FATBIN_ELF 2 /* kind of an entry */
 
@@ -60,7 +60,7 @@ void image_release(struct image *image)
 	*image = (struct image){};
 }
 
-/* ".visible .entry NAME(" of each kernel. */
+/* Finds ".visible .entry NAME(" of each kernel. */
 static int read_ptx(const char *text, struct image *image)
 {
 	int r = 0;
@@ -77,7 +77,7 @@ static int read_ptx(const char *text, struct image *image)
 	return r;
 }
 
-/* A kernel's code is the section ".text.NAME"; a variable is a symbol of .nv.global. */
+/* The code of a kernel is the section ".text.NAME"; a variable is a symbol of .nv.global. */
 static int read_sections(
 	const char *data, const Elf64_Shdr *sections, size_t count, size_t names, struct image *image)
 {
@@ -121,7 +121,7 @@ static int read_symbols(
 	return r;
 }
 
-/* Trusted like any library that the application loads: its length is nowhere. */
+/* The data is trusted, like any library that the application loads: its length is not given anywhere. */
 static int read_elf(const char *data, struct image *image)
 {
 	const Elf64_Ehdr *header = (const void *)data;
@@ -135,8 +135,8 @@ static int read_elf(const char *data, struct image *image)
 	return r == 0 ? read_symbols(data, sections, header->e_shnum, header->e_shstrndx, image) : r;
 }
 
-/* A header of 16 bytes, then entries: kind, header size, payload size; the first uncompressed ELF or PTX is
- * taken. */
+/* A header of 16 bytes, then entries: kind, header size, payload size. The first uncompressed ELF or PTX is
+ * used. */
 static int read_fatbin(const char *data, struct image *image)
 {
 	uint64_t size, payload, at = 16;

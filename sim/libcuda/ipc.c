@@ -1,7 +1,8 @@
 /* ipc.c - memory of cuMemAlloc that other processes open by a handle of 64 bytes.
  *
- * The first handle moves the bytes into a file of the tree's state, DIR/state/ipc-ID, which others map. It
- * goes with the last holder; one that was killed leaves it to the next process that starts.
+ * The first handle moves the bytes into a file of the tree's state, DIR/state/ipc-ID, which other processes
+ * map. The last process that holds the memory removes the file. If that process was killed, the next process
+ * that starts removes it.
  */
 #include "sim/libcuda/ipc.h"
 
@@ -23,7 +24,7 @@
 
 struct ipc_handle {
 	uint64_t magic, id, offset, size;
-	uint64_t start_ticks; /* of the exporter */
+	uint64_t start_ticks; /* of the exporting process */
 	uint32_t pid, gpu;
 };
 
@@ -37,7 +38,7 @@ static int open_file(uint64_t id, int flags)
 	snprintf(path, sizeof(path), "%s/state/ipc-%llu", driver.tree.root, (unsigned long long)id);
 	fd = open(path, flags | O_CLOEXEC, 0666);
 	if (fd >= 0 && flags & O_CREAT)
-		fchmod(fd, 0666); /* whatever the umask: another container's user opens it */
+		fchmod(fd, 0666); /* whatever the umask, because users of other containers open it */
 	return fd;
 }
 
@@ -81,7 +82,7 @@ static int copy_into(int fd, const char *from, uint64_t size)
 	return 0;
 }
 
-/* The bytes of these addresses are the file's from now on. */
+/* From now on the bytes of these addresses are the file's. */
 static int publish(uint64_t id, const struct span *room)
 {
 	_cleanup_close_ int fd = open_file(id, O_RDWR | O_CREAT | O_EXCL);
@@ -125,7 +126,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr address)
 	return CUDA_SUCCESS;
 }
 
-/* Opened before: one more user of the same address. */
+/* The memory was opened before: the same address gets one more user. */
 static struct region *opened(const struct ipc_handle *handle)
 {
 	struct region *region;
@@ -161,7 +162,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret_address, CUipcMemHandle opaque, 
 			   : physical_open(handle.id, fd, &physical);
 		if (r == CUDA_SUCCESS) {
 			r = physical_region(physical, REGION_IPC, handle.offset, handle.size, &region);
-			physical_drop(physical); /* the region is its user */
+			physical_drop(physical); /* the region keeps its reference */
 		}
 		if (r != CUDA_SUCCESS)
 			return r;

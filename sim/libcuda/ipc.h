@@ -1,9 +1,9 @@
-/* ipc.h - what the rest has to do for memory that other processes have open. */
+/* ipc.h - calls that other files make for memory that other processes have open. */
 #pragma once
 
 #include <stdint.h>
 
-/* ipc_leave() - the process no longer holds it; the last removes its file. */
+/* ipc_leave() - the process no longer holds the memory; the last process removes its file. */
 void ipc_leave(uint64_t id);
-/* ipc_sweep() - remove the files of memory that nobody holds any more. */
+/* ipc_sweep() - removes files of memory that no process holds any more. */
 void ipc_sweep(void);

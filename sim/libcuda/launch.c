@@ -1,4 +1,4 @@
-/* launch.c - kernels, in all the ways to start one. */
+/* launch.c - all functions that start kernels. */
 #include "sim/libcuda/module.h"
 #include "sim/libcuda/task.h"
 
@@ -31,7 +31,7 @@ CUresult launch_prepare(struct context *context, struct launch *l)
 	if (r != CUDA_SUCCESS)
 		return r;
 	blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-	/* All blocks of a cooperative launch have to be on the GPU at a time. */
+	/* All blocks of a cooperative launch must be on the GPU at the same time. */
 	if (l->cooperative && blocks > (uint64_t)device_gpu(context->device)->sm_count *
 					       function_blocks_per_sm(l->block[0] * l->block[1] * l->block[2],
 						       l->shared_bytes))
@@ -115,7 +115,7 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function
 	return launch_config(config, config->hStream ? config->hStream : CU_STREAM_PER_THREAD, function);
 }
 
-/* Each GPU's part is a launch of its own context; that they start together is not simulated. */
+/* Each GPU's part is a launch in its own context. It is not simulated that the parts start together. */
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
 {
 	_cleanup_call_ struct call call = {};
@@ -133,7 +133,7 @@ CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned
 				.cooperative = true}};
 		struct stream *stream;
 
-		/* The default streams are not allowed here. */
+		/* Default streams are not allowed here. */
 		r = object_find((uintptr_t)p->hStream, OBJECT_STREAM, &stream);
 		if (r == CUDA_SUCCESS)
 			r = launch_prepare(stream->object.context, &task.launch);

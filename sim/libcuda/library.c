@@ -1,4 +1,5 @@
-/* library.c - cuLibrary*: images that belong to no context, and are loaded into each that uses them. */
+/* library.c - cuLibrary*: images that belong to no context, and are loaded into each context that uses
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void library_free(struct library *library)
 	free(library);
 }
 
-/* Takes over the image. */
+/* Takes ownership of the image. */
 static CUresult library_new(struct image *image, CUlibrary *ret_handle)
 {
 	struct library *library = calloc(1, sizeof(*library));

@@ -116,8 +116,7 @@ CUresult cuMemAllocPitch(
 	return r;
 }
 
-/* Memory that was allocated in a stream's order can be freed at once, too, when nothing works on it any more.
- */
+/* Stream-ordered memory can also be freed at once when no work uses it any more. */
 static CUresult free_ordered(struct context *context, struct region *region)
 {
 	uint64_t id = region->id, address = region->span.base;
@@ -132,8 +131,8 @@ static CUresult free_ordered(struct context *context, struct region *region)
 	return CUDA_SUCCESS;
 }
 
-/* The driver waits for the work of the memory's context before it frees; meanwhile another thread may have
- * freed. */
+/* Before it frees memory, the driver waits for the work of the memory's context. Meanwhile another thread may
+ * have freed it. */
 static CUresult free_when_idle(struct region *region)
 {
 	uint64_t id = region->id, address = region->span.base;
@@ -148,7 +147,7 @@ static CUresult free_when_idle(struct region *region)
 	return CUDA_SUCCESS;
 }
 
-/* A thread without a current context frees all the same: the memory says where it belongs. */
+/* A thread without a current context may free memory, because the memory names its context. */
 static CUresult context_to_free_in(const struct region *region, struct context **ret_context)
 {
 	CUresult r = context_current(ret_context);
@@ -159,7 +158,7 @@ static CUresult context_to_free_in(const struct region *region, struct context *
 	return *ret_context ? context_check(*ret_context) : CUDA_SUCCESS;
 }
 
-/* Of any context of the process, current or not. */
+/* Frees memory of any context of the process, current or not. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	_cleanup_call_ struct call call = {};

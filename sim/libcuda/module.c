@@ -42,7 +42,7 @@ static CUresult add_functions(struct module *module)
 
 		function->module = module;
 		function->image = &of->functions[module->function_count];
-		/* Without a context: it goes with its module. */
+		/* It has no context of its own, because it is freed with its module. */
 		if (object_register(&function->object, OBJECT_FUNCTION, NULL) < 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		module->function_count++;
@@ -112,7 +112,7 @@ CUresult cuModuleLoadData(CUmodule *ret_handle, const void *data)
 	return load(ret_handle, data, __func__);
 }
 
-/* There is nothing to compile, so no option has an effect. */
+/* Options have no effect, because nothing is compiled. */
 CUresult cuModuleLoadDataEx(
 	CUmodule *ret_handle, const void *data, unsigned count, CUjit_option *options, void **values)
 {
@@ -124,7 +124,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *ret_handle, const void *data)
 	return load(ret_handle, data, __func__);
 }
 
-/* NUL-terminated, as text formats want it. The caller frees. */
+/* Returns the file, NUL-terminated for text formats. The caller frees it. */
 static CUresult read_file(const char *path, char **ret_data)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
@@ -264,7 +264,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *ret_address, size_t *ret_size, CUmodu
 	return r == CUDA_SUCCESS ? module_global(module, name, ret_address, ret_size) : r;
 }
 
-/* Everything is loaded when it is asked for. */
+/* Modules are loaded completely when requested. */
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *ret_mode)
 {
 	if (!ret_mode)

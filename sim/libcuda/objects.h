@@ -1,4 +1,4 @@
-/* objects.h - how each kind of object that a context holds is freed with it. */
+/* objects.h - frees each kind of object that a context holds, together with the context. */
 #pragma once
 
 #include "sim/libcuda/handles.h"

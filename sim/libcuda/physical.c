@@ -17,7 +17,7 @@
 
 static struct physical *shared_ones;
 
-/* Memory that is not shared lies in one file of the process, each piece where none was before. */
+/* Memory that is not shared is in one file of the process, at offsets that were never used before. */
 static int private_file(uint64_t size, uint64_t *ret_offset)
 {
 	static int fd = -1;
@@ -40,7 +40,7 @@ static int open_file(struct physical *p)
 		p->fd = private_file(p->size, &p->offset);
 		return p->fd < 0 ? p->fd : 0;
 	}
-	/* The name is how an importer, who gets a descriptor only, knows what it is. */
+	/* The name tells an importing process, which gets only a descriptor, which memory it is. */
 	snprintf(name, sizeof(name), NAME "%llu", (unsigned long long)p->shared_id);
 	p->fd = memfd_create(name, MFD_CLOEXEC);
 	p->own_file = p->fd >= 0;
@@ -110,7 +110,7 @@ CUresult physical_new(struct device *device, const CUmemAllocationProp *properti
 	return CUDA_SUCCESS;
 }
 
-/* 0: not a file of ours. */
+/* Returns 0 if the file is not ours. */
 static uint64_t id_of_file(int fd)
 {
 	char path[64], target[128];
@@ -189,7 +189,7 @@ CUresult physical_region(struct physical *physical, enum region_kind kind, uint6
 	struct region **ret_region)
 {
 	struct region *region = calloc(1, sizeof(*region));
-	uint64_t skew = offset % FILE_PAGE; /* a file is mapped by pages */
+	uint64_t skew = offset % FILE_PAGE; /* files are mapped in whole pages */
 
 	if (!region)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,4 +1,4 @@
-/* pointer.c - what can be asked of an address. */
+/* pointer.c - queries about an address. */
 #include <string.h>
 
 #include "sim/libcuda/physical.h"
@@ -101,7 +101,7 @@ CUresult cuPointerGetAttribute(void *ret, CUpointer_attribute which, CUdeviceptr
 	return ret && region ? attribute(ret, which, address, region) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Of an address that is none of ours every answer is 0, and the call succeeds. */
+/* For an unknown address every answer is 0, and the call succeeds. */
 CUresult cuPointerGetAttributes(
 	unsigned count, CUpointer_attribute *attributes, void **ret_list, CUdeviceptr address)
 {
@@ -128,7 +128,7 @@ CUresult cuPointerGetAttributes(
 	return CUDA_SUCCESS;
 }
 
-/* Everything is synchronous enough. */
+/* Has no effect, because all memory operations are synchronous already. */
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute which, CUdeviceptr address)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,11 +1,11 @@
-/* pool-async.c - cuMemAllocAsync and cuMemFreeAsync: the address at once, the return in the stream's order.
- */
+/* pool-async.c - cuMemAllocAsync and cuMemFreeAsync: the address is returned at once, and memory is freed in
+ * the stream's order. */
 #include "sim/libcuda/capture.h"
 #include "sim/libcuda/idle.h"
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/task.h"
 
-/* In a stream that is being captured: a node, whose memory is the graph's. */
+/* In a capturing stream: adds a node, whose memory belongs to the graph. */
 static CUresult capture_allocation(
 	struct stream *stream, struct device *device, size_t size, CUdeviceptr *ret)
 {

@@ -1,4 +1,4 @@
-/* pool-properties.c - which pool a GPU uses, and what can be asked of a pool and set in it. */
+/* pool-properties.c - which pool a GPU uses, and the properties of a pool. */
 #include "sim/libcuda/pool.h"
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
@@ -25,7 +25,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 	return CUDA_SUCCESS;
 }
 
-/* The high marks can only be reset. */
+/* The high-water marks can only be reset. */
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
 	_cleanup_call_ struct call call = {};
@@ -58,7 +58,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 	}
 }
 
-/* Every GPU of the process can read every other's. */
+/* Every GPU of the process can access the memory of every other. */
 CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, size_t count)
 {
 	_cleanup_call_ struct call call = {};
@@ -141,7 +141,7 @@ CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 	return r;
 }
 
-/* The same by location, since 13.0. */
+/* The same functions by location, since 13.0. */
 
 static CUresult begin_location(struct call *call, const CUmemLocation *location, CUmemAllocationType type,
 	const void *output, struct device **ret_device, const char *function)
@@ -153,7 +153,7 @@ static CUresult begin_location(struct call *call, const CUmemLocation *location,
 	return r == CUDA_SUCCESS ? pool_device(*location, type, ret_device) : r;
 }
 
-/* pinned: the pool of memory that is not managed. */
+/* pinned: whether the pool of memory that is not managed is meant. */
 static CUresult get_by_location(CUmemoryPool *ret_handle, const CUmemLocation *location,
 	CUmemAllocationType type, CUresult (*pinned)(struct device *, struct pool **), const char *function)
 {

@@ -90,7 +90,7 @@ static CUresult chunk_new(struct pool *pool, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* A whole chunk where there is room for one, else what is needed. */
+/* Takes a whole chunk if there is room for one, otherwise only what is needed. */
 static CUresult grow(struct pool *pool, uint64_t size)
 {
 	uint64_t least = round_up(size, PAGE_BYTES);
@@ -197,7 +197,7 @@ void pools_trim(const struct device *device)
 			pool_trim(pool, pool->threshold);
 }
 
-/* Managed memory is taken from the GPU in full, as by cuMemAllocManaged, also if its place shall be
+/* Managed memory is taken from the GPU in full, as by cuMemAllocManaged, even if its preferred location is
  * elsewhere. */
 static CUresult managed_device(CUmemLocation location, struct device **ret_device)
 {
@@ -252,7 +252,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *ret_handle, const CUmemPoolProps *propert
 	return r;
 }
 
-/* What is allocated from it stays; the pool goes with the last. */
+/* Allocations from the pool stay valid; the pool is freed with the last of them. */
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,5 +1,5 @@
-/* prefetch.c - managed memory that is moved before it is touched: over the lines between machine and GPU, as
- * a copy. A region is in one place as a whole, and at first in the machine's memory. */
+/* prefetch.c - moves managed memory before it is used, like a copy, over the lines between host and GPU. A
+ * region is in one place as a whole, and initially in host memory. */
 #include "sim/libcuda/capture.h"
 #include "sim/libcuda/regions.h"
 #include "sim/libcuda/task.h"
@@ -69,7 +69,7 @@ CUresult cuMemPrefetchAsync_v2(
 	return flags ? CUDA_ERROR_INVALID_VALUE : prefetch_call(address, size, location, stream, __func__);
 }
 
-/* locations[k] is that of the ranges from first[k] on. */
+/* locations[k] is for the ranges from first[k] on. */
 static CUresult ranges_check(size_t count, const CUmemLocation *locations, const size_t *first, size_t n)
 {
 	CUresult r = CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-/* proc-address.c - cuGetProcAddress: names to functions, by CUDA version and kind of default stream. */
+/* proc-address.c - cuGetProcAddress: finds functions by name, CUDA version and kind of default stream. */
 #include "sim/libcuda/proc-table.h"
 
 #include <limits.h>
@@ -19,8 +19,8 @@ static bool has_per_thread(const char *name, int newest)
 	return false;
 }
 
-/* The newest function of this name that is not newer than `version`. A caller with per-thread streams is
- * given nothing but the per-thread variants of a name that has some, even where they are too new for it. */
+/* Returns the newest function of this name that is not newer than `version`. If a name has per-thread
+ * variants, a caller with per-thread streams gets only those, even if they are too new for it. */
 static const struct proc *find(const char *name, int version, int newest, bool per_thread, bool *ret_known)
 {
 	const struct proc *best = NULL;
@@ -39,8 +39,8 @@ static const struct proc *find(const char *name, int version, int newest, bool p
 	return best;
 }
 
-/* As drivers 470.256.02, 535.309.01 and 550.163.01 do it: negative and future versions are the newest, and of
- * the flags only the one for per-thread streams has a meaning. */
+/* Behaves like drivers 470.256.02, 535.309.01 and 550.163.01: negative and future versions mean the newest,
+ * and of the flags only the one for per-thread streams has an effect. */
 CUresult cuGetProcAddress_v2(const char *name, void **ret_function, int version, uint64_t flags,
 	CUdriverProcAddressQueryResult *ret_status)
 {

@@ -1,11 +1,12 @@
-/* proc-table.h - which symbol answers which name; generated from src/cuda/libcuda.syms, sorted by lookup. */
+/* proc-table.h - which symbol answers which name. The table is generated from src/cuda/libcuda.syms and
+ * sorted by lookup. */
 #pragma once
 
 #include <stddef.h>
 
 struct proc {
 	const char *lookup;
-	int version; /* the CUDA version that brought it: 11020 is 11.2 */
+	int version; /* the CUDA version that introduced it: 11020 is 11.2 */
 	int per_thread;
 	void *function;
 };

@@ -42,7 +42,7 @@ static bool blocking(const struct stream *stream)
 	return !(stream->flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* The legacy stream and the blocking ones wait for each other's earlier operations. */
+/* The legacy stream and the blocking streams wait for each other's earlier operations. */
 static bool others_are_before(const struct stream *stream, const struct op *op)
 {
 	struct context *context = stream->object.context;
@@ -77,7 +77,7 @@ static void set_tail(struct stream *stream, const struct point *tail)
 		context->legacy_tail = *tail;
 }
 
-/* Where there is no line left for copies, the multiprocessors do them. */
+/* If no line is left for copies, the multiprocessors do them. */
 static enum sim_engine engine_for(struct context *context, const struct op *op)
 {
 	if (context->lines[op->engine] ||
@@ -87,7 +87,7 @@ static enum sim_engine engine_for(struct context *context, const struct op *op)
 	return SIM_SM;
 }
 
-/* False: later. */
+/* Returns false if it must be tried later. */
 static bool submit(struct stream *stream, const struct op *op)
 {
 	struct context *context = stream->object.context;
@@ -116,9 +116,9 @@ static bool submit(struct stream *stream, const struct op *op)
 	return true;
 }
 
-/* The GPU, not the caller, says when it came to an event: a context that has nothing to do there waits for
- * its turn before, and what is launched behind it comes in the same turn. So then the event is a little work.
- */
+/* The GPU decides when it reaches an event, not the caller. A context without work on the GPU waits for its
+ * turn first, and work launched behind the event runs in the same turn. So in this case the event is a small
+ * piece of work. */
 static void reach_idle_gpu(struct stream *stream)
 {
 	struct context *context = stream->object.context;
@@ -142,7 +142,7 @@ static void place(struct stream *stream, struct mark *mark)
 	mark->placed = true;
 }
 
-/* What was recorded in the same context only moves the stream's tail. */
+/* If the event was recorded in the same context, only the stream's tail moves. */
 static bool wait_for(struct stream *stream, const struct mark *mark)
 {
 	struct sim_line *line = stream->object.context->lines[SIM_SM];
@@ -157,7 +157,7 @@ static bool wait_for(struct stream *stream, const struct mark *mark)
 	return true;
 }
 
-/* True if the operation is over. */
+/* Returns true if the operation is complete. */
 static bool perform(struct stream *stream, struct op *op)
 {
 	if (others_are_before(stream, op))
@@ -177,7 +177,7 @@ static bool perform(struct stream *stream, struct op *op)
 	case OP_POLL:
 		return tail_is_done(stream) && op->ready(op);
 	case OP_HOST:
-		return false; /* worker.c takes it out */
+		return false; /* worker.c removes it */
 	}
 	return true;
 }

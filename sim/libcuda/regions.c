@@ -8,7 +8,7 @@
 #define REMEMBERED 4096
 
 static struct spans regions;
-static uint64_t freed[REMEMBERED]; /* where regions began, the last ones */
+static uint64_t freed[REMEMBERED]; /* where the last freed regions began */
 static size_t freed_next;
 
 int region_add(struct region *region)
@@ -54,7 +54,7 @@ CUresult region_expect(uint64_t address, enum region_kind kind, struct region **
 	return misuse(SIM_BAD_POINTER, CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Mappings side by side are one range to who copies. */
+/* For a copy, adjacent mappings are one range. */
 void *region_bytes(uint64_t address, uint64_t size)
 {
 	struct region *region = region_at(address), *first = region;

@@ -12,51 +12,52 @@ enum region_kind {
 	REGION_IPC,	   /* cuIpcOpenMemHandle */
 	REGION_EXTERNAL,   /* cuExternalMemoryGetMappedBuffer */
 	REGION_GLOBAL,	   /* a module's variable */
-	REGION_GRAPH,	   /* of a graph's allocation node */
-	REGION_ARRAY,	   /* of an array; its address is nobody's */
+	REGION_GRAPH,	   /* of an allocation node in a graph */
+	REGION_ARRAY,	   /* of an array; no application knows its address */
 	REGION_HOST,	   /* cuMemHostAlloc */
 	REGION_REGISTERED, /* cuMemHostRegister */
 };
 
 struct region {
-	struct span span; /* what was asked for */
+	struct span span; /* the requested range */
 	enum region_kind kind;
 	struct context *context; /* NULL: pools and mappings belong to a GPU */
 	struct device *device;	 /* NULL: host memory */
 	uint64_t id;		 /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	unsigned host_flags;
-	bool on_gpu;	     /* REGION_MANAGED: where it was prefetched to last, as a whole */
-	struct block *block; /* of the sub-allocator */
-	struct span room; /* what is taken of the address space and of the GPU if it is not part of a block */
-	uint64_t shared_id;   /* sim_memory_share(): others can hold it */
-	void *owner;	      /* pool, or a mapping's handle */
-	bool accessible;      /* REGION_MAPPED: by cuMemSetAccess */
-	uint64_t ipc_offset;  /* REGION_IPC: in what is shared */
-	unsigned users;	      /* REGION_IPC: opened so often; REGION_GRAPH: nodes */
-	bool freed;	      /* REGION_POOL, REGION_GRAPH: its return is queued */
-	bool mapped, pinned;  /* REGION_GRAPH: it has memory of the GPU, which cannot be another's now */
+	bool on_gpu;	     /* REGION_MANAGED: the place of the last prefetch, for the whole region */
+	struct block *block; /* its block in the sub-allocator */
+	struct span
+		room; /* the room taken in the address space and on the GPU, if it is not part of a block */
+	uint64_t shared_id;   /* sim_memory_share(): other processes can hold it */
+	void *owner;	      /* the pool, or the handle of a mapping */
+	bool accessible;      /* REGION_MAPPED: access was granted by cuMemSetAccess */
+	uint64_t ipc_offset;  /* REGION_IPC: in the shared memory */
+	unsigned users;	      /* REGION_IPC: how often it is open; REGION_GRAPH: nodes */
+	bool freed;	      /* REGION_POOL, REGION_GRAPH: its free is queued */
+	bool mapped, pinned;  /* REGION_GRAPH: it has GPU memory, which no other region may take now */
 	bool in_use;	      /* REGION_GRAPH: allocated and not freed */
-	uint64_t allocations; /* REGION_GRAPH: ever */
+	uint64_t allocations; /* REGION_GRAPH: number of allocations so far */
 };
 
-/* region_add() - fills id. -ENOMEM. The region is the set's until region_remove(). */
+/* region_add() - sets id. -ENOMEM. The set owns the region until region_remove(). */
 int region_add(struct region *region);
-/* region_remove() - forget the address; the caller frees. */
+/* region_remove() - removes the region from the set; the caller frees it. */
 void region_remove(struct region *region);
-/* region_at() - the one that holds the address, or NULL. */
+/* region_at() - the region that contains the address, or NULL. */
 struct region *region_at(uint64_t address);
-/* region_overlapping() - the first in [base, base + size), or NULL. */
+/* region_overlapping() - the first region in [base, base + size), or NULL. */
 struct region *region_overlapping(uint64_t base, uint64_t size);
-/* region_next() - walk; *cursor starts at 0. */
+/* region_next() - iterates; *cursor starts at 0. */
 struct region *region_next(size_t *cursor);
 
-/* region_expect() - the region that begins at the address and is of the kind; else INVALID_VALUE, counted: a
- * double free if one was there not long ago. */
+/* region_expect() - the region of this kind that begins at the address. Otherwise INVALID_VALUE, which is
+ * counted: as a double free if a region was there recently. */
 CUresult region_expect(uint64_t address, enum region_kind kind, struct region **ret_region);
 
 /* region_bytes() - the host memory behind [address, address + size), or NULL if it is not all in one region.
  */
 void *region_bytes(uint64_t address, uint64_t size);
 
-/* regions_free_context() - whatever was allocated in it. */
+/* regions_free_context() - frees all regions of the context. */
 void regions_free_context(struct context *context);

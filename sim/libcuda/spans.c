@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the first whose end lies beyond the address. */
+/* The index of the first span that ends after the address. */
 static size_t lower(const struct spans *spans, uint64_t address)
 {
 	size_t low = 0, high = spans->count;

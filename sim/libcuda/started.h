@@ -6,5 +6,5 @@
 bool driver_has_started(void);
 bool driver_init_failed(void);
 
-/* driver_version() - of CUDA, as the tree's driver has it: 12040 is 12.4. INT_MAX without a tree. */
+/* driver_version() - the CUDA version of the tree's driver: 12040 is 12.4. INT_MAX without a tree. */
 int driver_version(void);

@@ -1,4 +1,4 @@
-/* stream-properties.c - what can be asked of a stream. */
+/* stream-properties.c - properties of a stream. */
 #include "sim/libcuda/stream.h"
 
 static CUresult begin(struct call *call, CUstream handle, const void *output, struct stream **ret_stream,

@@ -13,7 +13,7 @@
 #include "sim/libcuda/queue.h"
 
 #define SPIN_NS 10000		    /* a sleep ends some us late */
-#define SLEEP_MAX (100 * NS_PER_MS) /* the GPU may get better or worse meanwhile */
+#define SLEEP_MAX (100 * NS_PER_MS) /* the state of the GPU may change meanwhile */
 
 static uint64_t this_thread(void)
 {
@@ -129,8 +129,8 @@ bool stream_idle(struct stream *stream, int64_t *ret_wait)
 	return stream_idle_before_queue(stream, ret_wait);
 }
 
-/* Wakes in time: the last stretch is spent awake. By default the kernel lets a thread sleep 50 us longer than
- * it asked for (prctl(2), PR_SET_TIMERSLACK). */
+/* Wakes in time, because the last part is a busy wait. By default the kernel lets a thread sleep 50 us longer
+ * than requested (prctl(2), PR_SET_TIMERSLACK). */
 void stream_sleep(int64_t ns)
 {
 	struct timespec wait = {0, (ns > SLEEP_MAX ? SLEEP_MAX : ns) - SPIN_NS};
@@ -146,7 +146,8 @@ void stream_sleep(int64_t ns)
 	driver_resume();
 }
 
-/* The stream may be destroyed while we sleep; then what it still had to do was dropped with it. */
+/* Another thread may destroy the stream while this one sleeps. Then the stream's remaining operations are
+ * dropped. */
 CUresult stream_wait(struct stream *stream)
 {
 	struct context *context = stream->object.context;
@@ -198,7 +199,7 @@ CUresult context_wait(struct context *context)
 		if (!object_find_quietly(number, OBJECT_CONTEXT))
 			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
-	/* Work of streams that are gone runs on. */
+	/* Work of destroyed streams continues. */
 	if (r == CUDA_SUCCESS)
 		r = context_wait_submitted(context);
 	if (r == CUDA_SUCCESS)
@@ -241,7 +242,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 		return r;
 	if (stream->kind != STREAM_CREATED)
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* What is on the GPU is done all the same; what is held up is waited for. */
+	/* Work on the GPU is completed in any case; waiting operations are waited for. */
 	while (stream->first && stream_wait(stream) == CUDA_SUCCESS &&
 		object_find_quietly((uintptr_t)handle, OBJECT_STREAM))
 		;

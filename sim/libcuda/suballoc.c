@@ -19,7 +19,7 @@ struct block {
 	bool taken[UNITS];
 };
 
-/* The first run of free units, or UNITS. */
+/* Returns the first run of free units, or UNITS. */
 static size_t find_run(const struct block *block, size_t units)
 {
 	size_t run = 0;

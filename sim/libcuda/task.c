@@ -89,7 +89,7 @@ static void run_fill(struct op *op)
 	free(op->data);
 }
 
-/* With a copy of the parameters, which the action frees. */
+/* Copies the parameters; the action frees the copy. */
 static CUresult add_with_data(struct stream *stream, struct op op, const void *data, size_t size)
 {
 	CUresult r;
@@ -110,7 +110,7 @@ static uint64_t time_at(uint64_t bytes, uint32_t bytes_per_ns)
 	return bytes_per_ns ? bytes / bytes_per_ns : bytes;
 }
 
-/* Within the GPU each byte is read and written. */
+/* A copy within the GPU reads and writes each byte. */
 static CUresult add_copy(struct stream *stream, const struct copy *copy)
 {
 	const struct sim_gpu *gpu = device_gpu(stream->object.context->device);

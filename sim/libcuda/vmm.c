@@ -1,11 +1,11 @@
-/* vmm.c - virtual memory management: addresses and memory apart, and brought together. */
+/* vmm.c - virtual memory management: separate address ranges and memory, and their mapping. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "sim/libcuda/memory.h"
 #include "sim/libcuda/physical.h"
 
-/* What a CUmemGenericAllocationHandle is. */
+/* The target of a CUmemGenericAllocationHandle. */
 struct handle {
 	struct object object;
 	struct physical *physical;
@@ -85,7 +85,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_number, size_t size,
 	return r;
 }
 
-/* These functions answer INVALID_VALUE for what is not a handle. */
+/* These functions answer INVALID_VALUE for an invalid handle. */
 static CUresult find(CUmemGenericAllocationHandle number, struct handle **ret_handle)
 {
 	return object_find(number, OBJECT_MEMORY, ret_handle) == CUDA_SUCCESS ? CUDA_SUCCESS
@@ -276,7 +276,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
 	return CUDA_SUCCESS;
 }
 
-/* Whole mappings only, and nothing but mappings. */
+/* The range must consist of whole mappings and contain nothing else. */
 CUresult cuMemUnmap(CUdeviceptr address, size_t size)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,5 +1,5 @@
-/* worker.c - the driver's own thread: it calls functions of the host and moves on what was held up. It is
- * started by the first operation that needs it and sleeps when there is nothing. */
+/* worker.c - the driver's own thread. It calls host functions, and continues operations that had to wait. The
+ * first operation that needs the thread starts it; it sleeps when there is nothing to do. */
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -12,8 +12,8 @@
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static bool started;
 
-/* Calls the function of a stream's first operation if it is one and its turn has come. The lock is not held
- * during the call, in which the application may destroy the stream. */
+/* Calls the function of a stream's first operation if that is a host function and its turn has come. The lock
+ * is not held during the call, in which the application may destroy the stream. */
 static bool call_host(struct stream *stream)
 {
 	struct op *op = stream->first;
@@ -36,7 +36,7 @@ static bool call_host(struct stream *stream)
 	return true;
 }
 
-/* True if something is left that time alone will move. */
+/* Returns true if operations are left that need only time. */
 static bool look_after_all(void)
 {
 	bool left = false, called;
@@ -81,7 +81,7 @@ void worker_wake(void)
 		pthread_cond_signal(&wake);
 		return;
 	}
-	/* The application's signals are for its own threads. */
+	/* Only the application's own threads receive its signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);

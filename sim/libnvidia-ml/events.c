@@ -1,4 +1,5 @@
-/* events.c - event sets: who waits for what, and how far it has read the machine's ring of events. */
+/* events.c - event sets: which events each set waits for, and how far it has read the machine's ring of
+ * events. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,20 +9,20 @@
 #include "sim/libnvidia-ml/session.h"
 
 #define MAX_EVENT_SETS 256
-#define WAIT_SLICE_NS (100 * NS_PER_MS) /* a waiting call holds the session no longer than this */
+#define WAIT_SLICE_NS (100 * NS_PER_MS) /* a waiting call holds the session at most this long */
 
 struct sim_event_set {
 	struct list in_sets;
-	uint64_t seen;		      /* sequence of the last event looked at */
-	uint64_t mask[SIM_MAX_GPUS];  /* wanted types, by GPU of the state */
-	uint64_t since[SIM_MAX_GPUS]; /* only events after the registration */
+	uint64_t seen;		      /* sequence number of the last event that was examined */
+	uint64_t mask[SIM_MAX_GPUS];  /* requested types, by GPU of the state */
+	uint64_t since[SIM_MAX_GPUS]; /* only events after the registration count */
 };
 
 static pthread_mutex_t sets_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list sets = {&sets, &sets};
 static unsigned set_count;
 
-/* A handle is what nvmlEventSetCreate gave out and nvmlEventSetFree has not taken back. */
+/* A handle is valid from nvmlEventSetCreate until nvmlEventSetFree. */
 static bool is_set(nvmlEventSet_t set)
 {
 	list_for_each (item, &sets)
@@ -124,7 +125,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
 	return r;
 }
 
-/* The handle of a GPU of the state; NULL if the caller has no device node of it. */
+/* Returns the handle of a GPU of the state; NULL if the caller does not have its device node. */
 static nvmlDevice_t handle_of(struct session *session, uint32_t gpu)
 {
 	for (unsigned i = 0; i < session->device_count; i++)
@@ -142,7 +143,7 @@ static bool a_gpu_is_lost(const struct session *session, const struct sim_event_
 	return false;
 }
 
-/* One look without waiting. NVML_ERROR_TIMEOUT: nothing yet. */
+/* Checks once without waiting. NVML_ERROR_TIMEOUT: no event yet. */
 static nvmlReturn_t next_event(
 	struct session *session, struct sim_event_set *set, nvmlEventData_v2_t *ret_data)
 {
@@ -166,7 +167,7 @@ static nvmlReturn_t next_event(
 			device, event.type, event.data, NVML_NO_INSTANCE, NVML_NO_INSTANCE};
 		return NVML_SUCCESS;
 	}
-	/* As with the real library: a set with a GPU that fell off the bus can no longer be waited on. */
+	/* As with the real library, a set with a GPU that fell off the bus can no longer be waited on. */
 	return a_gpu_is_lost(session, set) ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_TIMEOUT;
 }
 

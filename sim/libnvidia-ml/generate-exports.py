@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Turn the list of exported names into a version script and a file of answers.
+"""Generates a version script and a file of answers from the list of exported names.
 
 usage: generate-exports.py NAMES MAP SOURCE
 
-Every name gets a weak definition that answers "not supported"; what is simulated is defined elsewhere and
-wins at link time. So a name that gains a real definition needs no entry anywhere else.
+Every name gets a weak definition that answers "not supported". A simulated function is defined elsewhere and
+replaces it at link time. So a new definition needs no entry anywhere else.
 """
 import re
 import sys

@@ -1,4 +1,4 @@
-/* identity.c - which GPUs there are, how they are found and what they are called. */
+/* identity.c - which GPUs there are, and their names and addresses. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct pci_address {
 	unsigned domain, bus, device;
 };
 
-/* "00000000:00:09.0", "0000:00:09.0" or "00:09.0", hexadecimal, in either case. */
+/* Parses "00000000:00:09.0", "0000:00:09.0" or "00:09.0": hexadecimal, in either case. */
 static int parse_pci_address(const char *text, struct pci_address *ret_address)
 {
 	struct pci_address a = {};
@@ -223,7 +223,7 @@ void gpu_pci_info(const struct sim_gpu *gpu, nvmlPciInfo_t *ret_info)
 	*ret_info = info;
 }
 
-/* Fill the first `size` bytes of what a caller of this version has room for. */
+/* Fills the first `size` bytes, which is the room that a caller of this version has. */
 static nvmlReturn_t pci_info(nvmlDevice_t device, void *ret_info, size_t size)
 {
 	_cleanup_call_ struct call call = {};
@@ -246,7 +246,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *ret_inf
 	return pci_info(device, ret_info, sizeof(*ret_info));
 }
 
-/* v2 had four reserved words behind pciSubSystemId, v1 ended before it. */
+/* v2 had four reserved words after pciSubSystemId, and v1 ended before that field. */
 nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, void *ret_info)
 {
 	return pci_info(device, ret_info, offsetof(nvmlPciInfo_t, busId) + 4 * sizeof(unsigned));

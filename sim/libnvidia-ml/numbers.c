@@ -1,4 +1,4 @@
-/* numbers.c - everything about a GPU that is one number. */
+/* numbers.c - properties of a GPU that are a single number. */
 #include <unistd.h>
 
 #include "sim/libnvidia-ml/session.h"
@@ -200,7 +200,7 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, unsigned mode)
 	return NVML_SUCCESS;
 }
 
-/* An idle GPU of the data centre stays at P0 while persistence mode is on. */
+/* An idle data-centre GPU stays at P0 while persistence mode is on. */
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, unsigned *ret_state)
 {
 	return number(device, zero, ret_state);

@@ -1,8 +1,8 @@
 /* nvml-abi.h - the part of NVML's binary interface that is simulated: NVIDIA's names, numbers and layouts.
  *
- * Source of the facts: NVML API reference (docs.nvidia.com/deploy/nvml-api) and the ctypes declarations of
- * nvidia-ml-py 13.615. The product has its own, smaller declarations (src/nvml/): a mistake here cannot hide
- * one there.
+ * The facts are from the NVML API reference (docs.nvidia.com/deploy/nvml-api) and the ctypes declarations of
+ * nvidia-ml-py 13.615. src/nvml/ has its own, smaller declarations, so that a mistake here cannot hide one
+ * there.
  */
 #pragma once
 
@@ -117,8 +117,8 @@ enum { NVML_BUS_TYPE_PCIE = 2 };
 typedef struct {
 	char busIdLegacy[16];
 	unsigned domain, bus, device, pciDeviceId;
-	unsigned pciSubSystemId; /* v1: NVML before 2.285 ended here, in front of this field */
-	char busId[32];		 /* v1 and v2: four reserved words stood here */
+	unsigned pciSubSystemId; /* v1: NVML before 2.285 ended before this field */
+	char busId[32];		 /* v1 and v2: four reserved words were here */
 } nvmlPciInfo_t;
 
 typedef struct {

@@ -1,11 +1,12 @@
-/* process-lists.c - who holds memory of a GPU, in the layouts of three NVML versions. */
+/* process-lists.c - the processes that hold memory of a GPU, in the layouts of three NVML versions. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "sim/libnvidia-ml/session.h"
 
-/* The processes of the GPU that the caller's pid namespace can see. The caller frees. */
+/* Returns the processes of the GPU that are visible in the caller's pid namespace. The caller frees the
+ * list. */
 static nvmlReturn_t visible_processes(
 	const struct call *call, struct sim_process_view **ret_views, size_t *ret_count)
 {
@@ -26,8 +27,8 @@ static nvmlReturn_t visible_processes(
 	return NVML_SUCCESS;
 }
 
-/* NVML's rule for lists: *count is the room on entry and the number on return; too little room answers
- * NVML_ERROR_INSUFFICIENT_SIZE with the number needed, and no room with nothing to say is success. */
+/* NVML's rule for lists: *count is the room on entry and the number on return. Too little room answers
+ * NVML_ERROR_INSUFFICIENT_SIZE with the needed number. If the list is empty, no room is a success. */
 static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, void *infos, size_t info_size, bool compute)
 {
 	_cleanup_call_ struct call call = {};

@@ -16,7 +16,8 @@ static struct memory gpu_memory(const struct call *call)
 	if (processes)
 		memory.used += sim_processes_used(
 			processes, (unsigned)(call->gpu - call->session->state->gpus));
-	/* The table is written by processes that may lie; a GPU never shows more than it has. */
+	/* Processes write the table and may write wrong numbers; a GPU never shows more memory than it
+	 * has. */
 	if (memory.used > memory.total)
 		memory.used = memory.total;
 	return memory;
@@ -194,7 +195,7 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned id,
 	return r == NVML_SUCCESS && id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : r;
 }
 
-/* A list of one: the simulated GPU knows a single clock. */
+/* A list with one entry: the simulated GPU has a single clock. */
 static nvmlReturn_t one_clock(unsigned mhz, unsigned *count, unsigned *ret_clocks)
 {
 	if (!count || (*count > 0 && !ret_clocks))
@@ -279,7 +280,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *ret_ma
 	return NVML_SUCCESS;
 }
 
-/* A pair (in force, after the next reset). */
+/* A pair: the present value, and the value after the next reset. */
 static nvmlReturn_t mode_pair(nvmlDevice_t device, bool ecc, unsigned *ret_current, unsigned *ret_pending)
 {
 	_cleanup_call_ struct call call = {};
@@ -318,8 +319,8 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *ret_c
 	return NVML_SUCCESS;
 }
 
-/* The simulated driver has no MIG instances. A GPU with MIG enabled exists so that tests can see programs
- * refuse it. */
+/* The simulated driver has no MIG instances. A GPU with MIG enabled exists so that tests can check that
+ * programs refuse it. */
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(
 	nvmlDevice_t device, unsigned index, nvmlDevice_t *ret_device)
 {

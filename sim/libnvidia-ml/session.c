@@ -151,7 +151,8 @@ nvmlReturn_t nvmlInit(void)
 	return nvmlInitWithFlags(0);
 }
 
-/* Also without nvmlInit: 470.256.02, 535.309.01 and 550.163.01 answer success, whatever nvml.h says. */
+/* Also succeeds without nvmlInit, as 470.256.02, 535.309.01 and 550.163.01 do, although nvml.h says
+ * otherwise. */
 nvmlReturn_t nvmlShutdown(void)
 {
 	pthread_rwlock_wrlock(&session_lock);

@@ -1,4 +1,4 @@
-/* system.c - questions about the driver as a whole. */
+/* system.c - properties of the driver as a whole. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 #define TELLS_VERSION_SINCE 12010
 
-/* The CUDA version of the driver, 0 where there is none. It is known before nvmlInit, too. */
+/* Returns the CUDA version of the driver, or 0 if there is none. It is also known before nvmlInit. */
 static uint32_t cuda_version(void)
 {
 	struct sim_state *state;
@@ -24,8 +24,8 @@ static uint32_t cuda_version(void)
 
 const char *nvmlErrorString(nvmlReturn_t result)
 {
-	/* The texts of NVIDIA's library, 550.163.01: programs print them, and people search for them. Those
-	 * with a version are not in 470.256.02 (11.4), those with 12.4 not in 535.309.01 (12.2). */
+	/* The texts of NVIDIA's library, 550.163.01, because programs print them and people search for them.
+	 * Texts with a version are not in 470.256.02 (11.4), those with 12.4 not in 535.309.01 (12.2). */
 	static const struct {
 		const char *text;
 		uint32_t since;
@@ -81,8 +81,8 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
 		version, length);
 }
 
-/* NVML's own version is the CUDA major version in front of the driver's: 11.515.105.01. Driver 535.309.01
- * tells it before nvmlInit, 470.256.02 does not; those between were not looked at. */
+/* NVML's own version is the CUDA major version followed by the driver's: 11.515.105.01. Driver 535.309.01
+ * reports it before nvmlInit, 470.256.02 does not; versions between them were not examined. */
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
 	_cleanup_call_ struct call call = {};
@@ -138,7 +138,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length)
 	if (!f)
 		return NVML_ERROR_NOT_FOUND;
 	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0'; /* the first argument: the name it was started by */
+	text[n] = '\0'; /* the first argument: the name under which the program was started */
 	if (n == 0)
 		return NVML_ERROR_NOT_FOUND;
 	return copy_text(text, sizeof(text), name, length);
@@ -167,14 +167,14 @@ nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned *ret_count)
 	return no_units(ret_count);
 }
 
-/* The name that it had before driver 455. */
+/* The name before driver 455. */
 nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned *ret_count)
 {
 	return no_units(ret_count);
 }
 
-/* nvidia-smi asks for tables of functions that have no public names, before nvmlInit too. The simulated
- * library has no such tables. */
+/* nvidia-smi requests tables of functions without public names, also before nvmlInit. The simulated library
+ * has no such tables. */
 nvmlReturn_t nvmlInternalGetExportTable(const void **ret_table, const void *id)
 {
 	if (!ret_table || !id)
@@ -183,8 +183,8 @@ nvmlReturn_t nvmlInternalGetExportTable(const void **ret_table, const void *id)
 	return NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* Internal to driver 470: a request to the kernel module, which answers NV_ERR_OPERATING_SYSTEM where there
- * is none. */
+/* Internal to driver 470: a request to the kernel module. Without the module it answers
+ * NV_ERR_OPERATING_SYSTEM. */
 unsigned nvmlRetry_NvRmControl(void)
 {
 	return 0x59;

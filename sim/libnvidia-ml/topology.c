@@ -1,4 +1,4 @@
-/* topology.c - where GPUs sit: processors, memory nodes, links between them. */
+/* topology.c - the location of GPUs: processors, memory nodes, links between GPUs. */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 #define BITS_PER_WORD (sizeof(unsigned long) * CHAR_BIT)
 
-/* All processors that are there: a simulated GPU has no bus that would prefer some. */
+/* All processors of the machine: a simulated GPU has no bus that is closer to some of them. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned words, unsigned long *ret_set)
 {
 	_cleanup_call_ struct call call = {};
@@ -51,7 +51,7 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(
 	return NVML_SUCCESS;
 }
 
-/* Both GPUs of a question about a pair. */
+/* Begins a call about a pair of GPUs. */
 static nvmlReturn_t begin_pair(
 	struct call *call, nvmlDevice_t first, nvmlDevice_t second, struct sim_gpu **ret_second)
 {
@@ -142,7 +142,7 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(
 	return NVML_SUCCESS;
 }
 
-/* The GPU at the other end of a link, NULL for a switch; a GPU without links has no NVLink at all. */
+/* Finds the GPU at the other end of a link; NULL: a switch. A GPU without links does not support NVLink. */
 static nvmlReturn_t begin_link(
 	struct call *call, nvmlDevice_t device, unsigned link, const struct sim_gpu **ret_remote)
 {
@@ -225,7 +225,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned l
 	return NVML_SUCCESS;
 }
 
-/* One switch stands for all of a machine's. */
+/* One switch represents all switches of a machine. */
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *ret_info)
 {
 	_cleanup_call_ struct call call = {};

@@ -1,11 +1,13 @@
-/* utilization.c - how busy a GPU was in the last sample periods, and who kept it busy.
+/* utilization.c - how busy a GPU was in the last sample periods, and which processes used it.
  *
  * NVML's header says of nvmlUtilization_t: percent of time over the past sample period during which one or
- * more kernels was executing, each period between 1 second and 1/6 second; of
+ * more kernels was executing, each period between 1 second and 1/6 second. It says of
  * nvmlDeviceGetProcessUtilization: one sample per process that had some utilisation since lastSeenTimeStamp
  * (0: in all that the driver keeps), with the CPU timestamp in microseconds at which it was recorded, and
- * NVML_ERROR_NOT_FOUND if there is none. Kernels of different processes never run at the same time here, so
- * the processes' percentages add up to the GPU's at most.
+ * NVML_ERROR_NOT_FOUND if there is none.
+ *
+ * Kernels of different processes never run at the same time here, so the percentages of the processes add up
+ * to at most the GPU's.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,9 +19,10 @@
 #include "sim/state/account.h"
 
 #define CLOCKS_APART_NS NS_PER_MS
-#define RATE_PERIODS 6 /* the GPU's rate is of a second: the longest that the header allows */
+#define RATE_PERIODS 6 /* the GPU's rate is over a second, the longest period that the header allows */
 
-/* The GPU's work. Mapped once per tree, for good: it has no end that anybody waits for. */
+/* Returns the GPU's work. It is mapped once per tree and never unmapped, because no caller waits for its
+ * end. */
 static struct sim_work *work_of(const struct session *session, bool *ret_writable)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +41,7 @@ static struct sim_work *work_of(const struct session *session, bool *ret_writabl
 	return work;
 }
 
-/* What the GPU did, up to date where we may write; NULL where there is nothing to look into. */
+/* Returns the GPU's work, up to date if we may write it; NULL if there is no such file. */
 static struct sim_work *look(const struct call *call, unsigned *ret_gpu)
 {
 	const struct sim_processes *processes = session_processes(call->session);
@@ -77,8 +80,8 @@ struct seen {
 	unsigned long long at_us; /* CLOCK_REALTIME */
 };
 
-/* The processes of the GPU that the caller's pid namespace can see and that ran kernels after `since_us`.
- * Fills at most max, returns how many there are. */
+/* Lists the processes of the GPU that are visible in the caller's pid namespace and ran kernels after
+ * `since_us`. Fills at most max entries and returns the total number. */
 static unsigned list(
 	const struct call *call, unsigned long long since_us, struct seen *ret_seen, unsigned max)
 {
@@ -108,7 +111,7 @@ static unsigned list(
 	return found;
 }
 
-/* NVML's rule for lists; *ret_seen is the caller's to free. */
+/* NVML's rule for lists; the caller frees *ret_seen. */
 static nvmlReturn_t list_into(const struct call *call, unsigned long long since_us, bool room,
 	unsigned *count, struct seen **ret_seen)
 {

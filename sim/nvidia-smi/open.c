@@ -44,7 +44,7 @@ static const struct {
 	FUNCTION(ecc_mode, "nvmlDeviceGetEccMode"),
 	FUNCTION(ecc_errors, "nvmlDeviceGetTotalEccErrors"),
 	FUNCTION(mig_mode, "nvmlDeviceGetMigMode"),
-	/* Its form is that of _v3, which drivers before 495 lack. */
+	/* It has the form of _v3, which drivers before 495 lack. */
 	FUNCTION(processes, "nvmlDeviceGetComputeRunningProcesses_v2"),
 };
 
@@ -143,7 +143,7 @@ unsigned smi_running(const struct smi *smi, nvmlDevice_t device, nvmlProcessInfo
 	unsigned count = 64;
 	nvmlReturn_t r;
 
-	/* More may have come between two calls: the answer says how many there are now. */
+	/* More processes may have come between the two calls; the answer has the present number. */
 	do {
 		free(infos);
 		infos = calloc(count + 16, sizeof(*infos));

@@ -9,7 +9,7 @@
 #define MAX_FIELDS 64
 #define VALUE_SIZE 128
 
-/* Writes the value without its unit; anything but success prints as not available. */
+/* Writes the value without its unit. Any result but success is printed as not available. */
 typedef nvmlReturn_t (*reader)(const struct smi *smi, nvmlDevice_t device, char *value);
 
 int smi_list(const struct smi *smi)
@@ -272,7 +272,7 @@ static nvmlReturn_t read_memory_clock(const struct smi *smi, nvmlDevice_t device
 	return unsigned_value(r, mhz, value);
 }
 
-/* `alias` is the older name that is accepted and printed as asked for. */
+/* `alias` is an older name that is accepted, and printed as the user wrote it. */
 static const struct field {
 	const char *name, *alias, *unit;
 	reader read;
@@ -309,7 +309,7 @@ static const struct field {
 
 struct query {
 	const struct field *fields[MAX_FIELDS];
-	const char *names[MAX_FIELDS]; /* as asked for */
+	const char *names[MAX_FIELDS]; /* as the user wrote them */
 	unsigned count;
 	bool header, units;
 };
@@ -329,7 +329,7 @@ static const struct field *find_field(const char *name)
 	return NULL;
 }
 
-/* Cuts `fields`, which the names then point into. */
+/* Splits `fields`; the names then point into it. */
 static int parse_fields(char *fields, struct query *query)
 {
 	char *name;

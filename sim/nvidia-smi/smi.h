@@ -1,5 +1,5 @@
-/* smi.h - a stand-in for nvidia-smi: the same table, list and CSV, from whatever libnvidia-ml.so.1 the
- * dynamic linker finds - the simulated one, or one that stands before it. Layout: driver 515.105.01. */
+/* smi.h - a substitute for nvidia-smi. It prints the same table, list and CSV from any libnvidia-ml.so.1 that
+ * the dynamic linker finds: the simulated one, or a library in front of it. Layout: driver 515.105.01. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 /* Exit codes of NVIDIA's program. */
 enum { SMI_BAD_ARGUMENT = 2, SMI_NO_DEVICE = 6, SMI_NO_DRIVER = 9, SMI_NO_LIBRARY = 12, SMI_LOST = 15 };
 
-/* The functions it uses, from the library that was opened. */
+/* The functions that this program uses, from the library that was opened. */
 struct smi_nvml {
 	nvmlReturn_t (*init)(void);
 	const char *(*error_string)(nvmlReturn_t);
@@ -49,20 +49,21 @@ struct smi_nvml {
 
 struct smi {
 	struct smi_nvml nvml;
-	nvmlDevice_t devices[SMI_MAX_DEVICES]; /* those chosen */
+	nvmlDevice_t devices[SMI_MAX_DEVICES]; /* the selected devices */
 	unsigned count;
 };
 
-/* smi_open() - open the library and start it. 0, or an exit code; the reason is printed as NVIDIA does. */
+/* smi_open() - opens the library and starts it. Returns 0, or an exit code after printing the reason as
+ * NVIDIA does. */
 int smi_open(struct smi *smi);
-/* smi_choose() - all devices, or those named in `ids` (index, UUID or bus id, comma separated). */
+/* smi_choose() - selects all devices, or those named in `ids` (index, UUID or bus id, comma separated). */
 int smi_choose(struct smi *smi, const char *ids);
 
-/* The outputs. Each returns an exit code. */
+/* These print the outputs. Each returns an exit code. */
 int smi_table(const struct smi *smi);
 int smi_list(const struct smi *smi);
 int smi_query(const struct smi *smi, const char *fields, const char *format);
 void smi_query_help(void);
 
-/* smi_running() - the device's processes that can be seen; the caller frees. */
+/* smi_running() - the visible processes of the device; the caller frees the list. */
 unsigned smi_running(const struct smi *smi, nvmlDevice_t device, nvmlProcessInfo_v2_t **ret_infos);

@@ -11,7 +11,7 @@
 #define NAME_WIDTH 18
 #define PROCESS_NAME_WIDTH 28
 
-/* A value that the GPU may not have: the text, or "N/A". */
+/* A value that the GPU may not have: its text, or "N/A". */
 struct cell {
 	char text[32];
 };

@@ -18,13 +18,13 @@ static int down(const char *dir, struct error *err)
 	if (asprintf(&marker, "%s/gpus.json", dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (access(dir, F_OK) < 0 && errno == ENOENT)
-		return 0; /* twice is once */
+		return 0; /* a second `down` succeeds as well */
 	if (access(marker, F_OK) < 0)
-		return error_set(err, errno, "%s: not a driver tree, nothing removed", dir);
+		return error_set(err, errno, "%s: not a driver tree; nothing was removed", dir);
 	lock = tree_lock(dir, err);
 	if (lock < 0)
 		return lock;
-	/* Who still uses the GPUs sees them as lost. */
+	/* Programs that still use the GPUs see them as lost. */
 	if (sim_state_map(dir, &state, &writable) == 0) {
 		if (writable)
 			atomic_store(&state->retired, 1);

@@ -53,9 +53,9 @@ int exports_hide(void *library, size_t length, uint32_t cuda_version)
 	for (size_t i = 0; i < table->sh_size / sizeof(*symbols); i++) {
 		Elf64_Sym *symbol = &symbols[i];
 
-		/* A weak undefined symbol that nothing in the library refers to: dynamic linkers pass over it
-		 * (glibc 2.36, elf/dl-lookup.c check_match; musl 1.2, ldso/dynlink.c find_sym2), and ld does
-		 * not miss it. */
+		/* It becomes a weak undefined symbol that nothing in the library refers to. Dynamic linkers
+		 * ignore such a symbol (glibc 2.36, elf/dl-lookup.c check_match; musl 1.2, ldso/dynlink.c
+		 * find_sym2), and ld does not report it as missing. */
 		if (symbol->st_name < strings->sh_size &&
 			!has_name(cuda_version, data + strings->sh_offset + symbol->st_name)) {
 			symbol->st_shndx = SHN_UNDEF;

@@ -1,4 +1,4 @@
-/* fault-calls.c - faults in calls of libcuda: in the next ones of whatever process. */
+/* fault-calls.c - faults in the next calls of libcuda, of any process. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define TIMES_MAX 1000000
 #define SLOW_MAX_MS 600000
 
-/* How each kind is written: KIND [POINT] [ARGUMENT] [TIMES or SKIP]. */
+/* The arguments of each kind: KIND [POINT] [ARGUMENT] [TIMES or SKIP]. */
 static const struct call_fault {
 	const char *name;
 	enum sim_fault_kind kind;
@@ -45,8 +45,8 @@ static int parse(const struct call_fault *of, uint32_t gpu, int count, char **ar
 	uint32_t number = of->kind == SIM_FAULT_KILL ? 0 : 1;
 
 	if (count < needed || count > needed + 1)
-		return error_set(err, EINVAL, "fault %s: needs %s%s, and may have a number", of->name,
-			of->has_point ? "a point" : "nothing more",
+		return error_set(err, EINVAL, "fault %s: needs %s%s, and may be followed by a number",
+			of->name, of->has_point ? "a point" : "nothing more",
 			of->has_argument ? " and its number" : "");
 	if (of->has_point) {
 		if (strlen(arguments[at]) >= sizeof(fault.point))
@@ -84,7 +84,7 @@ int fault_calls(
 	if (!of)
 		sim_trouble_clear(trouble);
 	else if (sim_trouble_add(trouble, &fault) < 0)
-		r = error_set(err, ENOSPC, "%d faults wait for a call already (remove them with: calm)",
+		r = error_set(err, ENOSPC, "%d faults are waiting for a call already; remove them with: calm",
 			SIM_MAX_FAULTS);
 	sim_trouble_unmap(trouble);
 	return r;

@@ -14,8 +14,8 @@
 #define XID_DOUBLE_BIT_ECC 48
 #define XID_OFF_THE_BUS 79
 
-/* Xids that a faulty program causes: the driver asks for no reset (NVIDIA Xid catalog, action RESTART_APP).
- */
+/* Xids that a faulty program causes. For these the driver requires no reset (NVIDIA Xid catalog, action
+ * RESTART_APP). */
 static bool xid_is_applications(uint32_t xid)
 {
 	return xid == 13 || xid == 31 || xid == 43 || xid == 45 || xid == 68 || xid == 109;
@@ -42,7 +42,8 @@ static void inject_ecc(struct sim_state *state, uint32_t gpu)
 	inject_xid(state, gpu, XID_DOUBLE_BIT_ECC);
 }
 
-/* What a reset of the GPU does: it answers again, volatile counters start anew, the others do not. */
+/* Does what a reset of the GPU does: the GPU answers again, volatile counters restart at 0, and other
+ * counters stay. */
 static void heal(struct sim_state *state, uint32_t gpu)
 {
 	atomic_store(&state->gpus[gpu].ecc_volatile, 0);
@@ -71,7 +72,7 @@ static int inject(
 		heal(state, gpu);
 	else
 		return error_set(err, EINVAL,
-			"fault: \"%.20s\" is none of xid, lost, ecc, heal, oom, slow, fail, kill, calm",
+			"fault: unknown kind \"%.20s\"; must be xid, lost, ecc, heal, oom, slow, fail, kill or calm",
 			kind);
 	return 0;
 }

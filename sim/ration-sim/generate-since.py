@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Which CUDA version's driver is the first that exports a name, and which no longer does, as a table for ration-sim.
+"""Generates a table for ration-sim: the CUDA version of the first driver that exports a name, and of the first that lacks it again.
 
 usage: generate-since.py LIBCUDA_SYMS SINCE SOURCE
 
-libcuda.syms has the version of each name in its third column; the other file has NAME VERSION for NVML and where that column
-has no version, and a third column for names that later drivers lack, without the names that are older than all drivers that were looked at.
+libcuda.syms has the version of each name in its third column. SINCE has rows NAME VERSION for NVML, and for names without a
+version in that column. Its third column is for names that later drivers lack. Names that are older than all examined drivers
+are not in SINCE.
 """
 import sys
 

@@ -12,8 +12,8 @@
 #define FIRST_PCI_DEVICE 9 /* GPU 0 is 00000000:00:09.0, as on the documented node */
 #define GPUS_PER_BUS 16
 
-/* CUDA version that came with a driver branch (CUDA toolkit release notes, table of driver versions;
- * 595.99.02 and 615.71.09 say theirs themselves). */
+/* Returns the CUDA version that came with a driver branch. Source: CUDA toolkit release notes, table of
+ * driver versions; 595.99.02 and 615.71.09 report it themselves. */
 static uint32_t cuda_of_branch(unsigned branch)
 {
 	static const struct {
@@ -33,7 +33,7 @@ int gpus_set_driver(struct sim_state *state, const char *version, struct error *
 {
 	size_t n = strspn(version, "0123456789.");
 
-	/* It becomes part of a file name. */
+	/* The version becomes part of a file name. */
 	if (version[n] || n < 3 || n > 20 || !isdigit((unsigned char)version[0]) ||
 		!isdigit((unsigned char)version[n - 1]) || !strchr(version, '.') || strstr(version, ".."))
 		return error_set(
@@ -60,7 +60,7 @@ void gpus_adopt(struct sim_state *state, const struct sim_state *old, bool every
 				memcpy(gpu->serial, before->serial, sizeof(gpu->serial));
 		}
 	}
-	/* Links name GPUs by index: those to a GPU that is gone are gone. */
+	/* Links name GPUs by index. Links to a GPU that no longer exists are removed. */
 	for (uint32_t i = 0; everything && i < state->gpu_count; i++) {
 		struct sim_gpu *gpu = &state->gpus[i];
 		uint32_t kept = 0;
@@ -113,7 +113,7 @@ static bool is_bus_id(const char *text)
 	return strcmp(again, text) == 0;
 }
 
-/* The generation decides more than its own number. */
+/* The GPU's generation decides more than its own number. */
 static void derive(struct sim_gpu *gpu)
 {
 	static const unsigned char generations[] = {
@@ -136,10 +136,10 @@ static void derive(struct sim_gpu *gpu)
 static int complete_gpu(struct sim_gpu *gpu, uint32_t index, uint32_t count, struct error *err)
 {
 	if (!gpu->uuid[0] && make_uuid(gpu->uuid, sizeof(gpu->uuid)) < 0)
-		return error_set(err, EIO, "card %u: no random numbers for a UUID", index);
+		return error_set(err, EIO, "GPU %u: no random numbers for a UUID", index);
 	if (!is_uuid(gpu->uuid))
 		return error_set(err, EINVAL,
-			"card %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in small hexadecimal digits",
+			"GPU %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in lower-case hexadecimal digits",
 			index, gpu->uuid);
 	if (!gpu->serial[0])
 		snprintf(gpu->serial, sizeof(gpu->serial), "%013llu",
@@ -149,11 +149,11 @@ static int complete_gpu(struct sim_gpu *gpu, uint32_t index, uint32_t count, str
 			FIRST_PCI_DEVICE + index % GPUS_PER_BUS);
 	if (!is_bus_id(gpu->bus_id))
 		return error_set(
-			err, EINVAL, "card %u: \"%s\" is not like 00000000:00:09.0", index, gpu->bus_id);
+			err, EINVAL, "GPU %u: \"%s\" is not like 00000000:00:09.0", index, gpu->bus_id);
 	for (uint32_t l = 0; l < gpu->link_count; l++)
 		if (gpu->links[l] != SIM_LINK_SWITCH && (gpu->links[l] >= count || gpu->links[l] == index))
-			return error_set(
-				err, EINVAL, "card %u: \"links\" names card %u", index, gpu->links[l]);
+			return error_set(err, EINVAL, "GPU %u: \"links\" names GPU %u, which does not exist",
+				index, gpu->links[l]);
 	gpu->minor = index;
 	gpu->board_id = 0x900 + index;
 	derive(gpu);
@@ -173,15 +173,15 @@ static int check_pair(const struct sim_state *state, uint32_t a, uint32_t b, str
 {
 	if (strcmp(state->gpus[a].uuid, state->gpus[b].uuid) == 0)
 		return error_set(
-			err, EINVAL, "cards %u and %u have the same \"uuid\" %s", a, b, state->gpus[a].uuid);
+			err, EINVAL, "GPUs %u and %u have the same \"uuid\" %s", a, b, state->gpus[a].uuid);
 	if (strcmp(state->gpus[a].bus_id, state->gpus[b].bus_id) == 0)
-		return error_set(err, EINVAL, "cards %u and %u have the same \"busId\" %s", a, b,
+		return error_set(err, EINVAL, "GPUs %u and %u have the same \"busId\" %s", a, b,
 			state->gpus[a].bus_id);
 	if (strcmp(state->gpus[a].serial, state->gpus[b].serial) == 0)
-		return error_set(err, EINVAL, "cards %u and %u have the same \"serial\" %s", a, b,
+		return error_set(err, EINVAL, "GPUs %u and %u have the same \"serial\" %s", a, b,
 			state->gpus[a].serial);
 	if (links_between(state, a, b) != links_between(state, b, a))
-		return error_set(err, EINVAL, "card %u has %u links to card %u, which has %u back", a,
+		return error_set(err, EINVAL, "GPU %u has %u links to GPU %u, which has %u back", a,
 			links_between(state, a, b), b, links_between(state, b, a));
 	return 0;
 }

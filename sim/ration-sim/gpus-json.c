@@ -1,4 +1,4 @@
-/* gpus-json.c - gpus.json: one table says which keys a GPU has, for reading and for writing. */
+/* gpus-json.c - gpus.json: one table defines the keys of a GPU, for reading and for writing. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static const struct key *find_key(const char *name)
 	return NULL;
 }
 
-/* Text becomes file names, table cells and C strings: printable ASCII that fits. */
+/* Texts become file names, table cells and C strings. So they must be printable ASCII of limited length. */
 static int copy_plain(char *target, size_t size, struct json_object *value)
 {
 	const char *text = json_object_get_string(value);
@@ -82,7 +82,7 @@ static int read_number(
 
 	if (!json_object_is_type(value, json_type_int))
 		return error_set(err, EINVAL, "\"%s\" must be a whole number", key->name);
-	number = json_object_get_int64(value); /* json-c clamps what does not fit */
+	number = json_object_get_int64(value); /* json-c clamps numbers that do not fit */
 	if (number < key->min || number > key->max)
 		return error_set(err, EINVAL, "\"%s\" must be %lld to %lld", key->name, (long long)key->min,
 			(long long)key->max);
@@ -139,7 +139,7 @@ static int read_links(struct json_object *value, struct sim_gpu *gpu, struct err
 	size_t count;
 
 	if (!json_object_is_type(value, json_type_array))
-		return error_set(err, EINVAL, "\"links\" must be a list of card indices and \"switch\"");
+		return error_set(err, EINVAL, "\"links\" must be a list of GPU indices and \"switch\"");
 	count = json_object_array_length(value);
 	if (count > SIM_MAX_LINKS)
 		return error_set(err, EINVAL, "\"links\" has more than %d entries", SIM_MAX_LINKS);
@@ -166,7 +166,7 @@ static int read_gpu(struct json_object *object, struct sim_gpu *gpu, struct erro
 		return error_set(err, EINVAL, "must be an object");
 	if (!json_object_object_get_ex(object, "memoryMiB", &memory))
 		return error_set(err, EINVAL, "\"memoryMiB\" is missing");
-	/* The size first: it chooses the model, whose properties the other keys then change. */
+	/* The size comes first: it selects the model, whose properties the other keys then change. */
 	r = read_key(find_key("memoryMiB"), memory, gpu, err);
 	if (r < 0)
 		return r;
@@ -197,12 +197,12 @@ static int read_gpus(struct json_object *list, struct sim_state *state, struct e
 	count = json_object_array_length(list);
 	if (count < 1 || count > SIM_MAX_GPUS)
 		return error_set(
-			err, EINVAL, "\"gpus\" has %zu cards, must have 1 to %d", count, SIM_MAX_GPUS);
+			err, EINVAL, "\"gpus\" has %zu GPUs, must have 1 to %d", count, SIM_MAX_GPUS);
 	for (size_t i = 0; i < count; i++) {
 		int r = read_gpu(json_object_array_get_idx(list, i), &state->gpus[i], err);
 
 		if (r < 0) {
-			error_prefix(err, "card %zu", i);
+			error_prefix(err, "GPU %zu", i);
 			return r;
 		}
 	}

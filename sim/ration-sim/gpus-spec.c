@@ -7,7 +7,7 @@
 #include "base/parse.h"
 #include "sim/ration-sim/gpus.h"
 
-/* One part, "4x16160MiB" or "16160MiB". */
+/* Parses one part, "4x16160MiB" or "16160MiB". */
 static int parse_part(const char *part, uint32_t *ret_count, uint32_t *ret_mib, struct error *err)
 {
 	_cleanup_free_ char *copy = strdup(part);
@@ -21,15 +21,15 @@ static int parse_part(const char *part, uint32_t *ret_count, uint32_t *ret_mib, 
 		*x = '\0';
 		size = x + 1;
 		if (parse_u32(copy, SIM_MAX_GPUS, &count) < 0 || count == 0)
-			return error_set(err, EINVAL, "\"%.60s\": the number of cards must be 1 to %d", part,
+			return error_set(err, EINVAL, "\"%.60s\": the number of GPUs must be 1 to %d", part,
 				SIM_MAX_GPUS);
 	}
 	suffix = strstr(size, "MiB");
 	if (!suffix || suffix[3] != '\0')
-		return error_set(err, EINVAL, "\"%.60s\": a size is written in MiB, as in 2x16160MiB", part);
+		return error_set(err, EINVAL, "\"%.60s\": a size must be in MiB, as in 2x16160MiB", part);
 	*suffix = '\0';
 	if (parse_u32(size, GPUS_MAX_MEMORY_MIB, &mib) < 0 || mib == 0)
-		return error_set(err, EINVAL, "\"%.60s\": the memory of a card must be 1 to %u MiB", part,
+		return error_set(err, EINVAL, "\"%.60s\": the memory of a GPU must be 1 to %u MiB", part,
 			GPUS_MAX_MEMORY_MIB);
 	*ret_count = count;
 	*ret_mib = mib;
@@ -52,7 +52,7 @@ int gpus_parse_spec(const char *spec, struct sim_state *ret_state, struct error 
 		if (r < 0)
 			return r;
 		if (state->gpu_count + count > SIM_MAX_GPUS)
-			return error_set(err, EINVAL, "more than %d cards", SIM_MAX_GPUS);
+			return error_set(err, EINVAL, "more than %d GPUs", SIM_MAX_GPUS);
 		for (; count > 0; count--) {
 			struct sim_gpu *gpu = &state->gpus[state->gpu_count++];
 

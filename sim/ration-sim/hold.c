@@ -28,7 +28,7 @@ static int take_memory(const char *dir, const char *gpu_name, const char *mib_te
 	if (r == 0 && (parse_u32(mib_text, GPUS_MAX_MEMORY_MIB, &mib) < 0 || mib == 0))
 		r = error_set(err, EINVAL, "\"%.40s\" is not a number of MiB", mib_text);
 	if (r == 0 && atomic_load(&state->gpus[gpu].health) == SIM_LOST)
-		r = error_set(err, EIO, "card %u is lost", gpu);
+		r = error_set(err, EIO, "GPU %u is lost", gpu);
 	if (r == 0) {
 		r = sim_processes_open(dir, ret_processes);
 		if (r < 0)
@@ -43,7 +43,7 @@ static int take_memory(const char *dir, const char *gpu_name, const char *mib_te
 		capacity = state->gpus[gpu].memory_bytes - state->gpus[gpu].idle_used_bytes;
 		r = sim_memory_take(ret_processes, *ret_slot, gpu, (uint64_t)mib << 20, capacity);
 		if (r < 0)
-			error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", gpu,
+			error_set(err, ENOMEM, "GPU %u: out of memory, %llu MiB are free", gpu,
 				(unsigned long long)((capacity - sim_processes_used(ret_processes, gpu)) >>
 						     20));
 	}
@@ -69,7 +69,7 @@ int command_hold(int argc, char **argv)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	printf("pid %d holds %s MiB of card %s\n", getpid(), options.mib, options.gpu);
+	printf("pid %d holds %s MiB of GPU %s\n", getpid(), options.mib, options.gpu);
 	fflush(stdout);
 	sigwait(&signals, &signal_number);
 	sim_processes_release(&processes, slot);

@@ -1,5 +1,5 @@
-/* links.c - how the GPUs of published machines are connected (NVIDIA's own descriptions of DGX-1 and DGX
- * A100, and what nvidia-smi topo -m shows on them). */
+/* links.c - how the GPUs of published machines are connected (NVIDIA's descriptions of DGX-1 and DGX A100,
+ * and the output of nvidia-smi topo -m on them). */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static const struct machine {
 	int32_t numa[GPUS];
 	uint32_t pcie_switch[GPUS], pcie_tree[GPUS];
 	uint8_t links[GPUS][GPUS]; /* NVLinks between two GPUs */
-	uint32_t to_switch;	   /* of each GPU to NVSwitches */
+	uint32_t to_switch;	   /* links of each GPU to NVSwitches */
 } machines[] = {
 	{
 		.name = "dgx1-v100",
@@ -65,11 +65,12 @@ int gpus_set_links(struct sim_state *state, const char *machine, struct error *e
 		if (strcmp(machines[i].name, machine) != 0)
 			continue;
 		if (state->gpu_count != GPUS)
-			return error_set(err, EINVAL, "--links %s: the machine has %d cards, not %u", machine,
+			return error_set(err, EINVAL, "--links %s: the machine has %d GPUs, not %u", machine,
 				GPUS, state->gpu_count);
 		for (uint32_t gpu = 0; gpu < GPUS; gpu++)
 			connect(&state->gpus[gpu], &machines[i], gpu);
 		return 0;
 	}
-	return error_set(err, EINVAL, "--links %.40s: known are dgx1-v100, dgx-a100 and pcie-8", machine);
+	return error_set(err, EINVAL, "--links: unknown machine %.40s; must be dgx1-v100, dgx-a100 or pcie-8",
+		machine);
 }

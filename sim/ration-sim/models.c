@@ -1,5 +1,5 @@
-/* models.c - what a GPU of a given size is called and can do. Sizes are those that NVML reports for the
- * model (some depend on the ECC mode, hence two for one model); figures are from NVIDIA's data sheets. */
+/* models.c - name and abilities of a GPU by its size. Sizes are those that NVML reports for the model (some
+ * depend on the ECC mode, hence two for one model). Figures are from NVIDIA's data sheets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/ration-sim/gpus.h"
 
-/* What a copy to or from the host really gets of a link of 16 lanes: three quarters of what PCIe 3, 4 and 5
- * can do in one direction (15.75, 31.5 and 63 GB/s). */
+/* The bandwidth that a copy to or from the host achieves on a link of 16 lanes: three quarters of the maximum
+ * of PCIe 3, 4 and 5 in one direction (15.75, 31.5 and 63 GB/s). */
 #define PCIE_3 12
 #define PCIE_4 24
 #define PCIE_5 47
 
-/* An empty context grows with what can run at a time; the two make some 310 MiB of a V100 and 490 of an H100.
- */
+/* The size of an empty context grows with the number of threads that can run at a time. The two values give
+ * some 310 MiB on a V100 and 490 on an H100. */
 #define CONTEXT_BASE_MIB 32
 #define CONTEXT_MIB_PER_4_SM 14
 

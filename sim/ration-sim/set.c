@@ -9,7 +9,7 @@
 #include "sim/ration-sim/options.h"
 #include "sim/state/work.h"
 
-/* Into gpus.json too, or the next `up` would undo it. */
+/* Also written into gpus.json, otherwise the next `up` would undo it. */
 static int set(const char *dir, const char *const *values, struct error *err)
 {
 	_cleanup_free_ struct sim_state *state = calloc(1, sizeof(*state));

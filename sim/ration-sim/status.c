@@ -54,7 +54,7 @@ static void print_processes(const struct sim_state *state, const struct sim_proc
 		printf("\nNo process holds memory.\n");
 }
 
-/* What programs did wrong; nothing where nobody did. */
+/* Prints how often programs misused the driver; nothing if no program did. */
 static void print_misuse(const char *dir)
 {
 	struct sim_trouble *trouble = NULL;

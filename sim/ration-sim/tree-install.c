@@ -1,4 +1,4 @@
-/* tree-install.c - the files of a driver tree that look like a driver's: libraries, nvidia-smi, device nodes.
+/* tree-install.c - the files of a driver tree that represent a driver: libraries, nvidia-smi, device nodes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,14 +21,15 @@
 #define PROGRAM_MAX (64 * 1024 * 1024)
 #define NVIDIA_MAJOR 195 /* Linux, Documentation/admin-guide/devices.txt */
 #define NVIDIA_CTL_MINOR 255
-#define UVM_MAJOR 510 /* dynamic on a real node; nothing answers behind it here */
+#define UVM_MAJOR 510 /* dynamic on a real node; no driver is behind it here */
 
 static const char mounts[] =
 	"{\"mounts\":["
 	"{\"source\":\"gpus.json\",\"target\":\"/run/ration-sim/gpus.json\",\"readOnly\":true},"
 	"{\"source\":\"state\",\"target\":\"/run/ration-sim/state\",\"readOnly\":false}]}\n";
 
-/* Beside this program in the build folder, else in ../lib/ration/sim of an installation. The caller frees. */
+/* Searches beside this program in the build folder, then in ../lib/ration/sim of an installation. The caller
+ * frees. */
 static int find_part(const char *name, char **ret_path, struct error *err)
 {
 	static const char *const places[] = {"", "../lib/ration/sim/"};
@@ -54,7 +55,7 @@ static int find_part(const char *name, char **ret_path, struct error *err)
 	return error_set(err, ENOENT, "%s is neither in %s nor in %s../lib/ration/sim", name, self, self);
 }
 
-/* Behind the content of a library of this tree. */
+/* Appends the trailer to a library of this tree. */
 static int append_trailer(const char *dir, char **data, size_t *length)
 {
 	struct sim_trailer trailer = {.magic = SIM_TRAILER_MAGIC};
@@ -71,7 +72,7 @@ static int append_trailer(const char *dir, char **data, size_t *length)
 	return 0;
 }
 
-/* What makes a library that of this tree: the names of its driver version, and where the tree is. */
+/* Turns a library into one of this tree: the names of its driver version, and the location of the tree. */
 static int adapt_library(const char *dir, const struct sim_state *state, char **data, size_t *length)
 {
 	int r = exports_hide(*data, *length, state->cuda_version);
@@ -79,8 +80,8 @@ static int adapt_library(const char *dir, const struct sim_state *state, char **
 	return r < 0 ? r : append_trailer(dir, data, length);
 }
 
-/* Copy a part of the simulated driver. The same content is left alone: a container may have it mounted.
- * state: of the tree dir, for a library; else NULL. */
+/* Copies a part of the simulated driver. A file with the same content is left alone, because a container may
+ * have it mounted. state: of the tree dir, for a library; else NULL. */
 static int install_part(const char *name, const char *dir, const struct sim_state *state, const char *target,
 	mode_t mode, struct error *err)
 {
@@ -118,7 +119,7 @@ static int replace_link(const char *path, const char *destination, struct error 
 	return 0;
 }
 
-/* Remove from DIR/SUB what starts with prefix, unless keep() says otherwise. */
+/* Removes files from DIR/SUB whose name starts with prefix, unless keep() returns true. */
 static void sweep(const char *dir, const char *sub, const char *prefix,
 	bool (*keep)(const char *name, const struct sim_state *state), const struct sim_state *state)
 {
@@ -179,8 +180,9 @@ static int install_library(
 	return r;
 }
 
-/* A device node, or where that is not allowed a plain file in its place: enough for a simulated driver, which
- * looks only whether the name is there, but no container can be given it as a device. */
+/* Creates a device node or, if that is not permitted, a plain file in its place. The plain file suffices for
+ * a simulated driver, which checks only whether the name exists. But it cannot be given to a container as a
+ * device. */
 static int install_device(const char *dir, const char *name, unsigned major_number, unsigned minor_number,
 	bool *ret_stand_in, struct error *err)
 {
@@ -260,8 +262,7 @@ static int remove_folder(const char *dir, const char *sub, struct error *err)
 	if (rmdir(path) == 0 || errno == ENOENT)
 		return 0;
 	if (errno == ENOTEMPTY)
-		return error_set(
-			err, ENOTEMPTY, "%s: holds files that are not ours; they are left alone", path);
+		return error_set(err, ENOTEMPTY, "%s: contains other files, which were not removed", path);
 	return error_set(err, errno, "%s: %s", path, strerror(errno));
 }
 
@@ -285,7 +286,7 @@ int tree_remove(const char *dir, struct error *err)
 			return r;
 	}
 	sweep(dir, "", "mounts.json", keep_nothing, NULL);
-	/* Last: it is what makes the folder a tree, so that an interrupted `down` can be run again. */
+	/* Removed last: this file makes the folder a tree, so an interrupted `down` can be repeated. */
 	sweep(dir, "", "gpus.json", keep_nothing, NULL);
 	return remove_folder(dir, "", err);
 }

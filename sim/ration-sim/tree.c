@@ -1,4 +1,4 @@
-/* tree.c - lock, find and map; the state files. */
+/* tree.c - locks, finds and maps a tree; its state files. */
 #include "sim/state/tree.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ int tree_map(const char *dir, struct sim_state **ret_state, struct error *err)
 
 	if (r == -ENOENT)
 		return error_set(
-			err, ENOENT, "%s: no driver tree (make one with: ration-sim up %s)", dir, dir);
+			err, ENOENT, "%s: not a driver tree (make one with: ration-sim up %s)", dir, dir);
 	if (r == -EBADMSG)
 		return error_set(err, EBADMSG,
 			"%s/state/cards: damaged or of another version (repair with: ration-sim up %s)", dir,
@@ -59,13 +59,13 @@ int tree_find_gpu(const struct sim_state *state, const char *name, uint32_t *ret
 			if (strncmp(state->gpus[index].uuid, name, sizeof(state->gpus[index].uuid)) == 0)
 				break;
 	if (index >= state->gpu_count)
-		return error_set(err, ENOENT, "no card \"%.60s\": the tree has cards 0 to %u", name,
+		return error_set(err, ENOENT, "no GPU \"%.60s\": the tree has GPUs 0 to %u", name,
 			state->gpu_count - 1);
 	*ret_gpu = index;
 	return 0;
 }
 
-/* Everything but what changes while mapped. */
+/* Compares everything except what changes while mapped. */
 static bool same_gpus(const struct sim_state *a, const struct sim_state *b)
 {
 	if (a->gpu_count != b->gpu_count || a->cuda_version != b->cuda_version ||
@@ -109,7 +109,7 @@ static int write_work(const char *dir, struct error *err)
 	sim_work_prepare(work);
 	if (asprintf(&path, "%s/state/work", dir) < 0 || asprintf(&part, "%s/state/work.new", dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	/* Most of it is zero, and stays a hole until a line is used. */
+	/* The rest of the file is zero, and stays a hole until a line is used. */
 	r = fs_write_atomic(part, 0666, work, offsetof(struct sim_work, lines));
 	if (r == 0 && (truncate(part, sizeof(*work)) < 0 || rename(part, path) < 0))
 		r = -errno;
@@ -144,7 +144,7 @@ static int write_trouble(const char *dir, struct error *err)
 	return write_part(dir, "trouble", &trouble, sizeof(trouble), err);
 }
 
-/* A GPU of the same UUID keeps what happened to it. */
+/* A GPU with the same UUID keeps its health and counters. */
 static void carry_over(struct sim_state *fresh, const struct sim_state *old)
 {
 	for (uint32_t i = 0; i < fresh->gpu_count; i++)
@@ -206,7 +206,7 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 	bool changed, writable;
 	int r = 0;
 
-	/* A damaged file is replaced like one that is not there. */
+	/* A damaged file is replaced, like a missing one. */
 	if (sim_state_map(dir, &old, &writable) == 0 && !writable) {
 		sim_state_unmap(old);
 		return error_set(err, EACCES, "%s/state/cards: not writable", dir);

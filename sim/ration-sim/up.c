@@ -10,7 +10,7 @@
 #include "sim/ration-sim/gpus.h"
 #include "sim/ration-sim/options.h"
 
-/* As the options say, or those that are there. */
+/* Takes the GPUs that the options name, or the existing ones. */
 static int named_gpus(
 	const struct up_options *o, const struct sim_state *old, struct sim_state *state, struct error *err)
 {
@@ -28,7 +28,7 @@ static int named_gpus(
 	return r;
 }
 
-/* What the tree shall have: from the options, with the identity of the GPUs that it has already. */
+/* Computes the GPUs that the tree should have: from the options, with the identities of the existing GPUs. */
 static int wanted_gpus(
 	const struct up_options *o, const char *gpus_path, struct sim_state *ret_state, struct error *err)
 {
@@ -43,7 +43,7 @@ static int wanted_gpus(
 		return have_old;
 	if (have_old < 0 && !o->spec && !o->file)
 		return error_set(
-			err, EINVAL, "%s: no tree yet; say which cards, as in --gpus 4x16160MiB", o->dir);
+			err, EINVAL, "%s: no tree yet; name the GPUs, as in --gpus 4x16160MiB", o->dir);
 	r = named_gpus(o, old, state, err);
 	if (r < 0)
 		return r;
@@ -78,7 +78,8 @@ static int make_folders(const char *dir, struct error *err)
 		if (asprintf(&path, "%s/%s", dir, folders[i]) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		r = fs_mkdir_parents(path, 0755);
-		/* Whatever the umask: users of every kind look in, and share memory by files in state. */
+		/* Whatever the umask: users of every kind read the tree, and share memory by files in
+		 * state. */
 		if (r == 0 && chmod(path, strcmp(folders[i], "state") == 0 ? 01777 : 0755) < 0)
 			r = -errno;
 		if (r < 0)
@@ -89,14 +90,14 @@ static int make_folders(const char *dir, struct error *err)
 
 static void report(const struct up_options *o, const struct sim_state *state, bool changed, bool stand_ins)
 {
-	printf("%s: %u simulated card%s, driver %s, CUDA %u.%u (%s)\n", o->dir, state->gpu_count,
+	printf("%s: %u simulated GPU%s, driver %s, CUDA %u.%u (%s)\n", o->dir, state->gpu_count,
 		state->gpu_count == 1 ? "" : "s", state->driver_version, state->cuda_version / 1000,
 		state->cuda_version % 1000 / 10, changed ? "new state" : "state kept");
 	for (uint32_t i = 0; i < state->gpu_count; i++)
 		printf("  %2u  %s  %-24s %7lluMiB\n", i, state->gpus[i].uuid, state->gpus[i].name,
 			(unsigned long long)(state->gpus[i].memory_bytes >> 20));
 	if (stand_ins)
-		printf("Device nodes are stand-in files: mknod is not permitted here. Programs on this machine see the cards, but no container can be given them as devices.\n");
+		printf("Device nodes are plain files because mknod is not permitted here. Programs on this machine see the GPUs, but containers cannot get them as devices.\n");
 }
 
 static int up(const struct up_options *o, struct error *err)
@@ -109,7 +110,7 @@ static int up(const struct up_options *o, struct error *err)
 
 	if (!state || asprintf(&gpus_path, "%s/gpus.json", o->dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	/* A first look without the lock, so that a wrong option leaves no empty folders behind. */
+	/* This is checked first without the lock, so that a wrong option leaves no empty folders behind. */
 	r = wanted_gpus(o, gpus_path, state, err);
 	if (r == 0)
 		r = make_folders(o->dir, err);

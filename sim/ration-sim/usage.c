@@ -1,4 +1,4 @@
-/* usage.c - what each process did on each GPU: the truth that no interface of a driver tells. */
+/* usage.c - what each process did on each GPU: exact numbers that no interface of a driver shows. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void add_engines(struct json_object *object, const struct sim_account *ac
 			json_object_new_int64((int64_t)atomic_load(&account->done[e])));
 }
 
-/* What was submitted and is not done: of which kernels some may have begun. */
+/* Work that was submitted and is not done; some of its kernels may have begun. */
 static uint64_t pending(const struct sim_work *work, size_t row, enum sim_engine engine)
 {
 	uint64_t sum = 0;
@@ -36,7 +36,7 @@ static uint64_t pending(const struct sim_work *work, size_t row, enum sim_engine
 	return sum;
 }
 
-/* 0: it is gone, and was of a pid namespace that is not ours. */
+/* Returns 0 if the process has ended and belonged to another pid namespace. */
 static pid_t pid_of(const struct sim_processes *processes, const struct sim_account *account, bool *ret_alive)
 {
 	struct stat st;
@@ -131,7 +131,7 @@ static void look_at_all(
 		sim_work_look(work, processes, i);
 }
 
-/* By the clock, so that it does not drift; until nobody reads it any more. */
+/* Repeats by the clock, so that the interval does not drift, until the reader closes the pipe. */
 static void print_again_and_again(struct sim_work *work, const struct sim_processes *processes,
 	uint32_t gpu_count, bool writable, uint32_t every_ms)
 {

@@ -26,7 +26,7 @@ struct sim_process *sim_account_slot(
 												 : NULL;
 }
 
-/* A free row, or that of the process which is gone for longest. */
+/* Returns a free row, or the row of the process that ended longest ago. */
 static uint32_t row_for_another(struct sim_work *work, const struct sim_processes *processes)
 {
 	size_t count = sim_accounts(work), oldest = SIM_MAX_ACCOUNTS;
@@ -73,7 +73,7 @@ uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *pro
 	return row;
 }
 
-/* Only who holds the GPU's lock writes these, so no exchange is needed. */
+/* Only the holder of the GPU's lock writes these, so no atomic addition is needed. */
 static void add(_Atomic uint64_t *sum, uint64_t more)
 {
 	atomic_store_explicit(
@@ -109,7 +109,7 @@ unsigned sim_account_permille(const struct sim_account *account, int64_t since, 
 	int64_t last = now / SIM_SAMPLE_NS - 1, first;
 	uint64_t sum = 0;
 
-	/* The first whole period after `since`, and no more than are kept. */
+	/* The first complete period after `since`, but no more periods than are kept. */
 	since = since > account->taken_at ? since : account->taken_at;
 	first = since / SIM_SAMPLE_NS;
 	if (since > last * SIM_SAMPLE_NS || last < 0)

@@ -9,8 +9,8 @@ static uint64_t next_version(uint64_t claim)
 	return (claim | OWNER) + 1;
 }
 
-/* What before and after say is of this claim if it stands after they were read: the owner changes them only
- * while it has none. */
+/* If the claim still stands after `before` and `after` were read, they belong to this claim: the owner
+ * changes them only while it has no claim. */
 static void finish(struct sim_process_table *table, unsigned gpu, uint64_t claim)
 {
 	struct sim_process *slot = &table->slots[((claim & OWNER) - 1) % SIM_MAX_PROCESSES];

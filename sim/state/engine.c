@@ -5,12 +5,12 @@
 
 #define LOOK_FOR_OWNER_NS (10 * NS_PER_MS)
 #define LOOK_BACK_MAX_NS (60 * NS_PER_S)
-#define LOOKS_MAX 10000000 /* at lines; 30,000 slices of 2 ms are a minute */
+#define LOOKS_MAX 10000000 /* steps over lines; 30,000 slices of 2 ms are a minute */
 
-/* What an engine does until the next thing happens. */
+/* The work of an engine until the next event. */
 struct turn {
-	struct sim_line *line; /* NULL: nothing */
-	uint64_t limit;	       /* up to where the line can go */
+	struct sim_line *line; /* NULL: no work */
+	uint64_t limit;	       /* the position up to which the line may go */
 };
 
 size_t line_count(const struct sim_work *work)
@@ -32,7 +32,7 @@ bool line_owner_lives(const struct sim_processes *processes, struct sim_line *li
 	return false;
 }
 
-/* Looking costs a system call, and a GPU that is asked often would do little else. */
+/* The check costs a system call, which a frequently queried GPU could not afford each time. */
 static bool still_alive(const struct sim_processes *processes, struct sim_line *line, int64_t now)
 {
 	if (now >= line->seen_alive && now - line->seen_alive < LOOK_FOR_OWNER_NS)
@@ -46,7 +46,7 @@ static const struct sim_line *line_behind(const struct sim_work *work, const str
 	return &work->lines[gate->line % SIM_MAX_LINES];
 }
 
-/* Only a line of the same process can hold one up: nobody else's fault is waited for. */
+/* Only a line of the same process can delay a line, so no process waits for the fault of another. */
 static uint64_t left_before_open(
 	const struct sim_work *work, const struct sim_line *line, const struct sim_gate *gate)
 {
@@ -76,7 +76,7 @@ uint64_t line_gate_left(const struct sim_work *work, const struct sim_line *line
 	return gate && gate->position <= atomic_load(&line->done) ? left_before_open(work, line, gate) : 0;
 }
 
-/* Up to where it can go now: what is done already when a gate is closed. */
+/* Returns the position up to which the line can go now: the present one if a gate is closed. */
 static uint64_t limit_of(const struct sim_work *work, struct sim_line *line)
 {
 	uint64_t done = atomic_load_explicit(&line->done, memory_order_relaxed);
@@ -107,8 +107,7 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 	uint64_t done = atomic_load_explicit(&line->done, memory_order_relaxed), expected = done;
 	enum sim_engine engine = line->engine % SIM_ENGINES;
 
-	/* Another process goes on with the GPU if this one was stopped: then the line is no longer where it
-	 * was. */
+	/* If this process was stopped, another one has continued the GPU's work. Then the line has moved. */
 	if (!atomic_compare_exchange_strong(&line->done, &expected, done + (uint64_t)run))
 		return;
 	if (line->stretch_count == 0 || last->at + (int64_t)(done - last->work) != at)
@@ -118,8 +117,8 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 	sim_account_add(&work->gpus[line->gpu % SIM_MAX_GPUS].total, engine, at, run);
 }
 
-/* The line whose turn it is. Where there is none, *ret_wake is when there could be one, and *ret_gated says
- * that one waits for another engine. */
+/* Returns the line whose turn it is. If there is none, *ret_wake is when there could be one, and *ret_gated
+ * says that a line waits for another engine. */
 static struct turn next_turn(struct sim_work *work, const struct sim_processes *processes, unsigned gpu,
 	enum sim_engine engine, int64_t now, int64_t *ret_wake, bool *ret_gated)
 {
@@ -147,7 +146,7 @@ static struct turn next_turn(struct sim_work *work, const struct sim_processes *
 	return (struct turn){};
 }
 
-/* It goes on with the line that has its slice, or gives the next one a slice. */
+/* Continues with the line that has its time slice, or gives the next line one. */
 static struct turn choose(struct sim_work *work, const struct sim_processes *processes, unsigned gpu,
 	enum sim_engine engine, int64_t now, int64_t *ret_wake, bool *ret_gated)
 {
@@ -170,8 +169,8 @@ static struct turn choose(struct sim_work *work, const struct sim_processes *pro
 	return turn;
 }
 
-/* When the first of the gates opens that an engine does its part for; without one, and with nobody at work,
- * they can only be nonsense in the file, and are opened. */
+/* Returns when the first gate opens that an engine is working towards. If there is none and no engine is
+ * busy, the gates in the file are invalid and are opened. */
 static int64_t gates_open(
 	struct sim_work *work, unsigned gpu, const struct turn *turns, int64_t clock, bool idle)
 {
@@ -192,7 +191,7 @@ static int64_t gates_open(
 	return wake;
 }
 
-/* One step: until the first of the engines has to choose again. */
+/* One step: until the first engine has to choose again. */
 static void step(struct sim_work *work, const struct sim_processes *processes, unsigned gpu, int64_t now)
 {
 	struct sim_gpu_work *own = &work->gpus[gpu];
@@ -226,14 +225,14 @@ void gpu_catch_up(struct sim_work *work, const struct sim_processes *processes, 
 	_Atomic int64_t *clock = &work->gpus[gpu].clock;
 	size_t steps = LOOKS_MAX / (line_count(work) + 64);
 
-	/* The first time, or the machine was started anew, or somebody else wrote it; not if this process was
-	 * stopped since it read the time. */
+	/* This is the first time, or the machine was rebooted, or another program wrote the clock. It is not
+	 * the case that this process was stopped since it read the time. */
 	if (atomic_load(clock) < now - LOOK_BACK_MAX_NS ||
 		(atomic_load(clock) > now + NS_PER_S && atomic_load(clock) > monotonic_ns() + NS_PER_S))
 		atomic_store(clock, now);
 	for (; atomic_load_explicit(clock, memory_order_relaxed) < now && steps > 0; steps--)
 		step(work, processes, gpu, now);
-	/* Only nonsense in the file takes that many. */
+	/* Only invalid data in the file takes that many steps. */
 	if (atomic_load(clock) < now)
 		atomic_store(clock, now);
 }

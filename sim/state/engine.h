@@ -1,18 +1,18 @@
-/* engine.h - the engines of a GPU, played up to a moment. */
+/* engine.h - simulates the engines of a GPU up to a given time. */
 #pragma once
 
 #include "sim/state/work.h"
 
-/* gpu_catch_up() - let the GPU do what it had time for until `now`. Under the GPU's lock. */
+/* gpu_catch_up() - does the work for which the GPU had time until `now`. Under the GPU's lock. */
 void gpu_catch_up(struct sim_work *work, const struct sim_processes *processes, unsigned gpu, int64_t now);
 
-/* line_owner_lives() - and if not, its line is nobody's any more. */
+/* line_owner_lives() - if the owner is dead, its line is freed. */
 bool line_owner_lives(const struct sim_processes *processes, struct sim_line *line);
 
-/* line_gate_left() - what has to be done elsewhere before the line can go on; 0: nothing. */
+/* line_gate_left() - the work that another line must do before this line can go on; 0: none. */
 uint64_t line_gate_left(const struct sim_work *work, const struct sim_line *line);
 
-/* line_count() - how many to look at, bounded: containers can write the file. */
+/* line_count() - the number of lines to read, bounded, because containers can write the file. */
 size_t line_count(const struct sim_work *work);
 static inline bool line_has_work(const struct sim_line *line, unsigned gpu, enum sim_engine engine)
 {

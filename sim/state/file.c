@@ -38,7 +38,7 @@ int sim_file_map(const char *root, const char *name, struct sim_file_head expect
 		return fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	/* A shorter file would turn a read into SIGBUS. */
+	/* Reading a shorter file through a mapping would cause SIGBUS. */
 	if (!S_ISREG(st.st_mode) || st.st_size != expected.size)
 		return -EBADMSG;
 	map = mmap(NULL, expected.size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);

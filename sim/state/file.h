@@ -1,10 +1,10 @@
-/* file.h - the files of a driver tree's state, DIR/state/NAME, mapped. Libc only. */
+/* file.h - maps the files of a driver tree's state, DIR/state/NAME. Libc only. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How each of them begins. */
+/* The beginning of each of these files. */
 struct sim_file_head {
 	uint64_t magic;
 	uint32_t version;
@@ -13,14 +13,15 @@ struct sim_file_head {
 
 struct sim_file {
 	void *map;
-	int fd; /* the caller's */
+	int fd; /* owned by the caller */
 	bool writable;
 };
 
-/* sim_file_open() - to write, else to read only. Returns the descriptor, or -ENOENT: no tree; or what open()
- * says. */
+/* sim_file_open() - opens for writing if possible, else for reading. Returns the descriptor; -ENOENT: no
+ * tree; or the error of open(). */
 int sim_file_open(const char *root, const char *name, bool *ret_writable);
 
-/* sim_file_map() - the whole file; opened so. -EBADMSG: not our file, or another version's. */
+/* sim_file_map() - maps the whole file, in the mode in which it was opened. -EBADMSG: not our file, or of
+ * another version. */
 int sim_file_map(
 	const char *root, const char *name, struct sim_file_head expected, struct sim_file *ret_file);

@@ -1,17 +1,18 @@
-/* layout.h - what all processes of a machine share about the simulated GPUs: one mapped file, fixed layout.
+/* layout.h - what all processes of a machine share about the simulated GPUs: one mapped file with a fixed
+ * layout.
  *
- * sim/state/ holds this file, how it is found and mapped (tree.h) and the table of processes (processes.h).
- * It uses libc only: it becomes part of libraries that programs of any kind load.
+ * sim/state/ contains this file, the code that finds and maps it (tree.h), and the table of processes
+ * (processes.h). It uses libc only, because it becomes part of libraries that any program may load.
  *
  * Rules
- * - `ration-sim up` writes the file complete under another name and renames it into place. Everything above
- *   the line "changes while mapped" is constant as long as the file lives.
- * - When `ration-sim up` changes the GPUs, it makes a new file and marks the old one as retired before. A
- *   process that still has the old file mapped sees its GPUs as lost until it initialises the library again.
- * - What changes is a single aligned word, or follows the ring's rule below, so a process that is killed at
- *   any instruction leaves nothing half-written that a reader could take for whole.
- * - Containers can write the file. A reader therefore bounds every index it takes from it, and copies a
- *   string with a limit.
+ * - `ration-sim up` writes the file under another name and renames it into place when it is complete. The
+ * fields above the line "changes while mapped" are constant while the file lives.
+ * - When `ration-sim up` changes the GPUs, it first marks the old file as retired and then makes a new file.
+ * A process that still maps the old file sees its GPUs as lost until it initialises the library again.
+ * - Each change is a single aligned word, or follows the ring's rule below. So a process that is killed at
+ * any instruction leaves nothing half-written that a reader could take for complete.
+ * - Containers can write the file. A reader bounds every index that it takes from it, and copies a string
+ * with a limit.
  */
 #pragma once
 
@@ -23,19 +24,19 @@
 #define SIM_STATE_VERSION 2
 #define SIM_MAX_GPUS 64
 #define SIM_MAX_LINKS 18
-#define SIM_LINK_SWITCH 0xff /* in sim_gpu.links: an NVSwitch is at the other end */
+#define SIM_LINK_SWITCH 0xff /* in sim_gpu.links: the other end is an NVSwitch */
 #define SIM_EVENT_RING 256
 
 enum sim_mig { SIM_MIG_UNSUPPORTED, SIM_MIG_DISABLED, SIM_MIG_ENABLED };
 enum sim_health { SIM_HEALTHY, SIM_LOST };
 
-/* How the GPUs of a tree pace work. In the file of GPUs it is only what `up` was told; in force is the one
- * in state/work, which may change at any time. */
+/* How the GPUs of a tree pace work. In this file it is the value given to `up`. The value in force is in
+ * state/work, and may change at any time. */
 struct sim_pace {
-	_Atomic uint32_t slice_us;	 /* of a context while others have work, too */
-	_Atomic uint32_t latency_ns;	 /* until a launch has come to an idle GPU */
-	_Atomic uint32_t jitter_percent; /* by how much the duration of a kernel varies, either way */
-	_Atomic uint32_t seed;		 /* of that */
+	_Atomic uint32_t slice_us;	 /* time slice of a context while other contexts have work */
+	_Atomic uint32_t latency_ns;	 /* delay until a launch reaches an idle GPU */
+	_Atomic uint32_t jitter_percent; /* variation of a kernel's duration, in both directions */
+	_Atomic uint32_t seed;		 /* of the variation */
 };
 
 #define SIM_PACE_DEFAULT                                                                                     \
@@ -49,7 +50,7 @@ struct sim_gpu {
 	char serial[32];
 	char bus_id[32]; /* domain:bus:device.function with 8 digits of domain, as NVML writes it */
 	uint64_t memory_bytes;
-	uint64_t idle_used_bytes; /* in use without any process that the table knows */
+	uint64_t idle_used_bytes; /* in use without a process in the table */
 	uint32_t minor;
 	uint32_t board_id;
 	int32_t numa_node; /* -1: unknown */
@@ -67,10 +68,9 @@ struct sim_gpu {
 	uint32_t link_count;
 	uint8_t links[SIM_MAX_LINKS]; /* index of the GPU at the other end, or SIM_LINK_SWITCH */
 	uint8_t reserved0[2];
-	uint32_t context_mib;		 /* what an empty context takes */
-	uint32_t pcie_gbps, memory_gbps; /* bytes per ns, to and from the host and of its own memory */
-	/* GPUs with the same number share this part of the PCIe topology. 0: the GPU shares it with no other.
-	 */
+	uint32_t context_mib;		 /* size of an empty context */
+	uint32_t pcie_gbps, memory_gbps; /* bytes per ns: to and from the host, and of its own memory */
+	/* GPUs with the same number share this part of the PCIe topology. 0: shared with no other GPU. */
 	uint32_t pcie_switch, pcie_tree, host_bridge;
 	uint8_t reserved2[4];
 
@@ -83,9 +83,9 @@ struct sim_gpu {
 	uint32_t reserved1[17];
 };
 
-/* An event is valid while its own sequence is the one looked for: the writer (one at a time, under flock on
- * the file) clears `sequence`, fills the rest, stores `sequence` and then `last_event`; a reader copies and
- * looks at `sequence` again. Sequence 0 is never used. */
+/* An event is valid while its `sequence` is the requested one. The writer (one at a time, under flock on the
+ * file) clears `sequence`, fills the other fields, then stores `sequence` and `last_event`. A reader copies
+ * the event and checks `sequence` again. Sequence 0 is never used. */
 struct sim_event {
 	_Atomic uint64_t sequence;
 	_Atomic uint64_t type; /* NVML_EVENT_TYPE_* */
@@ -113,7 +113,7 @@ struct sim_state {
 	struct sim_event events[SIM_EVENT_RING];
 };
 
-_Static_assert(sizeof(struct sim_gpu) == 448, "size of a card is part of the layout");
+_Static_assert(sizeof(struct sim_gpu) == 448, "size of a GPU is part of the layout");
 _Static_assert(offsetof(struct sim_gpu, memory_bytes) == 208, "layout");
 _Static_assert(offsetof(struct sim_gpu, minor) == 224, "layout");
 _Static_assert(offsetof(struct sim_gpu, links) == 304, "layout");

@@ -63,7 +63,7 @@ bool sim_relay_try(struct sim_relay *relay, uint32_t *ret_turn)
 	*ret_turn = turn;
 	if (atomic_load(&relay->turn) == turn)
 		return true;
-	sim_relay_unlock(relay, turn); /* the others have gone on meanwhile */
+	sim_relay_unlock(relay, turn); /* other processes have gone on meanwhile */
 	return false;
 }
 

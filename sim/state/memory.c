@@ -7,8 +7,8 @@
 
 #define TRIES_MAX 1000000
 
-/* The lock's last holder died: nothing to repair, each step it could have been in is right for its survivors.
- */
+/* If the lock's last holder died, nothing needs repair: after each of its steps the data is right for the
+ * other processes. */
 static struct sim_lock *lock_gpu(const struct sim_processes *processes, unsigned gpu)
 {
 	struct sim_lock *lock = &processes->table->locks[gpu];
@@ -20,7 +20,8 @@ static struct sim_lock *lock_gpu(const struct sim_processes *processes, unsigned
 int sim_memory_take(const struct sim_processes *processes, struct sim_process *slot, unsigned gpu,
 	uint64_t bytes, uint64_t capacity)
 {
-	/* Each time another process has got memory meanwhile; only nonsense in the file takes that many. */
+	/* Each failed try means that another process got memory meanwhile. Only invalid data in the file
+	 * takes that many. */
 	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
 		uint64_t version = sim_claim_read(processes->table, gpu);
 		uint64_t used = sim_processes_used(processes, gpu);
@@ -34,7 +35,7 @@ int sim_memory_take(const struct sim_processes *processes, struct sim_process *s
 	return -ENOMEM;
 }
 
-/* While the owner claims nothing, no other process changes the word. */
+/* While the owner has no claim, no other process changes the word. */
 void sim_memory_give(
 	const struct sim_processes *processes, struct sim_process *slot, unsigned gpu, uint64_t bytes)
 {
@@ -42,7 +43,8 @@ void sim_memory_give(
 		sim_bytes_word(atomic_load(&slot->bytes[gpu]), sim_process_bytes(slot, gpu) - bytes));
 }
 
-/* Entries change hands between GPUs under the first GPU's lock only: the claim is by compare and swap. */
+/* An entry can pass to another GPU only under the first GPU's lock, because the claim is made by compare and
+ * swap. */
 static struct sim_shared_memory *take_entry(const struct sim_processes *processes, unsigned gpu, uint64_t id)
 {
 	for (size_t i = 0; i < SIM_MAX_SHARED; i++) {
@@ -79,8 +81,8 @@ int sim_memory_share(const struct sim_processes *processes, struct sim_process *
 	struct sim_shared_memory *shared = take_entry(processes, gpu, id);
 
 	if (shared) {
-		/* Until our bit is there the entry weighs nothing. Then it weighs twice for a moment, never
-		 * less than once: others must not take it for free memory. */
+		/* Until our bit is set the entry does not count. Then it counts twice for a moment, but never
+		 * less than once, because other processes must not take it for free memory. */
 		atomic_store(&shared->gpu, gpu);
 		atomic_store(&shared->bytes, bytes);
 		for (size_t i = 0; i < SIM_MAX_PROCESSES / 64; i++)
@@ -113,7 +115,7 @@ int sim_memory_join(const struct sim_processes *processes, struct sim_process *s
 	if (!shared || gpu >= SIM_MAX_GPUS)
 		return -ENOENT;
 	lock = lock_gpu(processes, gpu);
-	/* If another one holds it after we do, it has never been free in between. */
+	/* If another process holds it after we do, it has never been free in between. */
 	if (atomic_load(&shared->id) == id) {
 		set_bit(shared, index);
 		r = sim_shared_held(processes, shared, index) ? 0 : -ENOENT;

@@ -14,7 +14,7 @@
 #include "sim/state/file.h"
 
 #define NAME "processes"
-#define MAPPED 4096 /* any page of the file: what counts is that it is mapped */
+#define MAPPED 4096 /* any page of the file; it only has to be mapped */
 
 struct claim;
 
@@ -23,12 +23,13 @@ struct process_locks {
 	char *root;
 	dev_t device;
 	ino_t inode;
-	_Atomic int fd;	      /* has our POSIX locks */
-	_Atomic int probe_fd; /* asks for locks: to a second descriptor our own process's are visible, too */
+	_Atomic int fd; /* holds our POSIX locks */
+	_Atomic int
+		probe_fd; /* queries locks: on a second descriptor even our own process's locks are visible */
 	struct claim *claims;
 };
 
-/* Usually a process has one. */
+/* Usually a process has one claim. */
 struct claim {
 	struct claim *next;
 	off_t offset;
@@ -64,7 +65,7 @@ static void lock_claims(const struct process_locks *locks)
 			(void)set_lock(atomic_load(&locks->fd), F_SETLK, claim->offset, F_WRLCK);
 }
 
-/* The descriptor, opened again if the program has closed it, or uses its number for something else. */
+/* Returns the descriptor. Opens it again if the program has closed it or uses its number for another file. */
 static int descriptor(struct process_locks *locks, _Atomic int *which)
 {
 	int fd = atomic_load(which);
@@ -83,7 +84,7 @@ static int descriptor(struct process_locks *locks, _Atomic int *which)
 	return fd;
 }
 
-/* They stay open for good. */
+/* They are never closed. */
 static _Atomic(struct process_locks *) opened;
 
 int process_locks_open(const char *root, struct process_locks **ret_locks)

@@ -20,7 +20,7 @@ struct identity {
 	uint64_t start_ticks;
 };
 
-/* Field 22 counts from the last ')': the command name in field 2 may hold anything. */
+/* Field 22 counts from the last ')', because the command name in field 2 may contain anything. */
 static uint64_t start_ticks_of_self(void)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/stat", "re");
@@ -66,8 +66,7 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 		return r;
 	r = process_locks_open(root, &locks);
 	if (r < 0)
-		return r; /* what is open of the file stays open: closing it would drop the process's other
-			     locks */
+		return r; /* the file stays open: closing it would drop the process's other locks */
 	*ret_processes = (struct sim_processes){.table = file.map, .locks = locks, .writable = file.writable};
 	return 0;
 }
@@ -77,7 +76,7 @@ static off_t offset_of(const struct sim_processes *processes, const struct sim_p
 	return (const char *)slot - (const char *)processes->table;
 }
 
-/* The owner's pid as this process sees it; -ESRCH when it has ended. */
+/* Returns the owner's pid as this process sees it; -ESRCH: the owner has ended. */
 static int slot_owner(const struct sim_processes *processes, const struct sim_process *slot, pid_t *ret_pid)
 {
 	pid_t pid;
@@ -102,7 +101,7 @@ uint64_t sim_bytes_word(uint64_t before, uint64_t bytes)
 	return ((before >> SIM_BYTES_BITS) + 1) << SIM_BYTES_BITS | bytes;
 }
 
-/* Each word gets a new value, so that no process finishes a change which the dead one had begun. */
+/* Each word gets a new value, so that no process finishes a change that the dead one had begun. */
 static void clear_slot(struct sim_process *slot)
 {
 	atomic_store(&slot->pid, 0);
@@ -114,7 +113,7 @@ static void clear_slot(struct sim_process *slot)
 	}
 }
 
-/* A predecessor that was killed may have left its bits, and a claim. */
+/* A previous owner that was killed may have left its bits and a claim. */
 static void forget_predecessor(struct sim_process_table *table, const struct sim_process *slot)
 {
 	size_t index = (size_t)(slot - table->slots);
@@ -136,8 +135,8 @@ int sim_processes_claim(const struct sim_processes *processes, struct sim_proces
 	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
 		struct sim_process *slot = &processes->table->slots[i];
 
-		/* Our own locks never stand in our way, but the probe sees what another copy of this code
-		 * holds in this process. */
+		/* Our own locks never conflict with us, but the probe sees the locks of another copy of this
+		 * code in this process. */
 		if (sim_process_alive(processes, slot, &owner) ||
 			process_locks_claim(processes->locks, offset_of(processes, slot)) < 0)
 			continue;
@@ -165,7 +164,8 @@ bool sim_process_alive(const struct sim_processes *processes, struct sim_process
 {
 	if (slot_owner(processes, slot, ret_pid) == 0)
 		return true;
-	/* Only under the lock, and if it is the dead one's still: a new owner may have come in between. */
+	/* Only under the lock, and only if the slot still belongs to the dead process: a new owner may have
+	 * come in between. */
 	if (processes->writable && atomic_load(&slot->pid) != 0 &&
 		process_locks_hold(processes->locks, offset_of(processes, slot)) == 0) {
 		clear_slot(slot);
@@ -217,7 +217,7 @@ static const struct sim_shared_memory *shared_on(
 	return atomic_load(&shared->id) != 0 && atomic_load(&shared->gpu) == gpu ? shared : NULL;
 }
 
-/* What of the GPU's shared memory each slot holds. */
+/* Adds up how much of the GPU's shared memory each slot holds. */
 static void add_shared(const struct sim_process_table *table, unsigned gpu, uint64_t *sums)
 {
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {

@@ -29,7 +29,7 @@ int sim_tree_at(const char *root, struct sim_tree *ret_tree)
 	n = snprintf(ret_tree->devices, sizeof(ret_tree->devices), "%s/dev", root);
 	if (n < 0 || (size_t)n >= sizeof(ret_tree->devices))
 		return -ENAMETOOLONG;
-	/* A container is given gpus.json and state, but its device nodes are in /dev. */
+	/* A container gets gpus.json and state, but its device nodes are in /dev. */
 	if (stat(ret_tree->devices, &st) < 0 || !S_ISDIR(st.st_mode))
 		strcpy(ret_tree->devices, "/dev");
 	return 0;
@@ -43,7 +43,7 @@ static int tree_with_gpus(const char *root, struct sim_tree *ret_tree)
 	return access(probe, F_OK) < 0 ? -errno : sim_tree_at(root, ret_tree);
 }
 
-/* The tree around the library itself: X/lib/NAME with X/gpus.json. */
+/* Finds the tree around the library itself: X/lib/NAME with X/gpus.json. */
 static int tree_of_object(const char *object, struct sim_tree *ret_tree)
 {
 	_cleanup_free_ char *path = realpath(object, NULL);

@@ -18,7 +18,7 @@ int sim_trouble_map(const char *root, struct sim_trouble **ret_trouble)
 	if (r < 0)
 		return r;
 	close(file.fd);
-	/* Every hit is counted. */
+	/* A writable mapping is required, because every hit is counted. */
 	if (!file.writable) {
 		sim_trouble_unmap(file.map);
 		return -EACCES;
@@ -67,7 +67,7 @@ void sim_trouble_clear(struct sim_trouble *trouble)
 	atomic_store(&trouble->fault_count, 0);
 }
 
-/* One less, but never below zero: several processes may come by at once. */
+/* Decrements the counter, but never below zero: several processes may do it at the same time. */
 static bool count_down(_Atomic uint32_t *counter)
 {
 	uint32_t old = atomic_load(counter);

@@ -9,14 +9,14 @@
 
 #define CONTENDED_SLEEP_MAX (20 * NS_PER_MS)
 
-/* A time at which this process has the GPU's lock. */
+/* The time at which this process got the GPU's lock. */
 struct moment {
 	int64_t now;
 	uint32_t turn;
 };
 
-/* Returns with the GPU's lock held. What a killed holder left half done is some work more or less. The
- * number may come from the file, which containers can write. */
+/* Returns with the GPU's lock held. If a holder was killed in the middle, some work may be lost or done
+ * twice. The number of the GPU may come from the file, which containers can write. */
 static struct moment begin(struct sim_work *work, const struct sim_processes *processes, unsigned gpu)
 {
 	uint32_t turn = sim_relay_lock(&work->gpus[gpu % SIM_MAX_GPUS].lock);
@@ -44,7 +44,7 @@ static void prepare_line(struct sim_work *work, const struct sim_processes *proc
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 	const struct sim_process *slot, unsigned gpu, enum sim_engine engine, struct sim_line **ret_line)
 {
-	/* One at a time, on whatever GPU. */
+	/* One process at a time, for all GPUs. */
 	uint32_t turn = sim_relay_lock(&work->gpus[0].lock);
 	int r = -EBUSY;
 
@@ -79,8 +79,8 @@ bool sim_line_passed(const struct sim_line *line, uint64_t position)
 	return atomic_load_explicit(&line->done, memory_order_acquire) >= position;
 }
 
-/* Even alone on its engine it could not have done all of it since the GPU's clock. The clock is read first:
- * what is done can only be of later. */
+/* Even alone on its engine the line could not have finished all its work since the GPU's clock. The clock is
+ * read first, so `done` can only be newer. */
 static bool cannot_be_dry(const struct sim_work *work, const struct sim_line *line)
 {
 	int64_t clock = atomic_load_explicit(
@@ -92,7 +92,7 @@ static bool cannot_be_dry(const struct sim_work *work, const struct sim_line *li
 	return since >= 0 && left > (uint64_t)since && left < (uint64_t)INT64_MAX;
 }
 
-/* A number between -1 and 1 for each kernel of each line, the same in every run (splitmix64). */
+/* Returns a number between -1 and 1 for each kernel of each line, the same in every run (splitmix64). */
 static double jitter(uint32_t seed, uint64_t line, uint64_t kernel)
 {
 	uint64_t x = seed + line * UINT64_C(0xd1342543de82ef95) + kernel * UINT64_C(0x9e3779b97f4a7c15);
@@ -184,8 +184,8 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Alone it is exact. With others, more than half of what it takes if all of them go on: whoever sleeps that
- * long asks again. */
+/* Exact if the line is alone. With other lines it is more than half of the time needed if all of them
+ * continue; a caller that sleeps that long then asks again. */
 static int64_t estimate(const struct sim_work *work, const struct sim_line *line, uint64_t left, int64_t now)
 {
 	int64_t slice = (int64_t)atomic_load(&work->pace.slice_us) * 1000;
@@ -213,7 +213,7 @@ int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *proc
 	int64_t wait = 0;
 	uint64_t done = atomic_load(&line->done);
 
-	/* Of a context that is gone: nobody will do more of it. */
+	/* The context no longer exists, so no more of its work will be done. */
 	if (done >= position || !atomic_load(&line->taken))
 		*ret_at = time_of(work, line, position);
 	else

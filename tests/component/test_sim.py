@@ -270,8 +270,8 @@ def test_a_broken_gpus_json_stops_up_and_harms_nothing(tree):
 
 
 @pytest.mark.parametrize("document, text", [
-    ({"gpus": []}, "0 cards"),
-    ({"gpus": [{"memoryMiB": 1}] * 65}, "65 cards"),
+    ({"gpus": []}, "0 GPUs"),
+    ({"gpus": [{"memoryMiB": 1}] * 65}, "65 GPUs"),
     ({"gpus": [{"memoryMiB": 0}]}, "memoryMiB"),
     ({"gpus": [{"memoryMiB": 2**63}]}, "memoryMiB"),
     ({"gpus": [{"memoryMiB": "16384"}]}, "memoryMiB"),
@@ -364,7 +364,7 @@ def test_without_the_right_to_mknod_files_stand_in_and_it_says_so(tmp_path):
 
     for _ in range(2):
         out = as_nobody(tmp_path / "sim" / "ration-sim", "up", home / "tree", "--gpus", "1x16160MiB").stdout
-        assert "stand-in files: mknod is not permitted" in out
+        assert "plain files because mknod is not permitted" in out
     assert stat.S_ISREG((home / "tree" / "dev" / "nvidia0").stat().st_mode)
     assert as_nobody(home / "tree" / "bin" / "nvidia-smi", "-L").stdout.startswith("GPU 0: ")
 
@@ -447,7 +447,7 @@ def test_down_touches_nothing_that_it_did_not_make(tree, tmp_path):
     tree.up("--gpus", "1x16160MiB")
     (tree.path / "lib" / "mine").write_text("x")
     done = run(RATION_SIM, "down", tree.path, check=False)
-    assert done.returncode == 1 and "not ours" in done.stderr
+    assert done.returncode == 1 and "contains other files" in done.stderr
     assert (tree.path / "lib" / "mine").read_text() == "x" and (tmp_path / "precious").exists()
     (tree.path / "lib" / "mine").unlink()
     run(RATION_SIM, "down", tree.path)

@@ -103,10 +103,10 @@ static void spec_refuses_what_is_not_a_list_of_gpus(void **state)
 	assert_spec_refused("4x16160MiB+", "MiB");
 	assert_spec_refused("+4x16160MiB", "MiB");
 	assert_spec_refused("4x", "MiB");
-	assert_spec_refused("x16160MiB", "number of cards");
-	assert_spec_refused("0x16160MiB", "number of cards");
-	assert_spec_refused("-1x16160MiB", "number of cards");
-	assert_spec_refused("99999999999999999999x1MiB", "number of cards");
+	assert_spec_refused("x16160MiB", "number of GPUs");
+	assert_spec_refused("0x16160MiB", "number of GPUs");
+	assert_spec_refused("-1x16160MiB", "number of GPUs");
+	assert_spec_refused("99999999999999999999x1MiB", "number of GPUs");
 	assert_spec_refused("1x0MiB", "memory");
 	assert_spec_refused("1x-5MiB", "memory");
 	assert_spec_refused("1x99999999MiB", "memory");
@@ -118,7 +118,7 @@ static void spec_allows_64_gpus_and_no_more(void **state)
 	_cleanup_free_ struct sim_state *gpus = parse_spec("32x16160MiB+32x40960MiB");
 
 	assert_int_equal(gpus->gpu_count, 64);
-	assert_spec_refused("65x16160MiB", "number of cards");
+	assert_spec_refused("65x16160MiB", "number of GPUs");
 	assert_spec_refused("64x16160MiB+1x16160MiB", "64");
 }
 
@@ -218,14 +218,14 @@ static void file_values_win_over_the_models(void **state)
 
 static void file_errors_name_the_gpu_and_the_key(void **state)
 {
-	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1},{\"memoryMiB\":\"1\"}]}", "card 1: \"memoryMiB\"");
+	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1},{\"memoryMiB\":\"1\"}]}", "GPU 1: \"memoryMiB\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":0}]}", "\"memoryMiB\" must be 1 to");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":-1}]}", "\"memoryMiB\" must be 1 to");
 	assert_file_refused(
 		"{\"gpus\":[{\"memoryMiB\":99999999999999999999999}]}", "\"memoryMiB\" must be 1 to");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1.5}]}", "whole number");
 	assert_file_refused("{\"gpus\":[{}]}", "\"memoryMiB\" is missing");
-	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"memory\":2}]}", "card 0: unknown key \"memory\"");
+	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"memory\":2}]}", "GPU 0: unknown key \"memory\"");
 	assert_file_refused("{\"gpu\":[]}", "unknown key \"gpu\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"uuid\":5}]}", "\"uuid\" must be a string");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"uuid\":\"GPU-1\"}]}", "GPU-xxxxxxxx");
@@ -234,7 +234,7 @@ static void file_errors_name_the_gpu_and_the_key(void **state)
 	assert_file_refused(
 		"{\"gpus\":[{\"memoryMiB\":1,\"mig\":\"maybe\"}]}", "\"mig\" cannot be \"maybe\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":5,\"idleUsedMiB\":6}]}", "more than \"memoryMiB\"");
-	assert_file_refused("{\"gpus\":[{\"memoryMiB\":5,\"links\":[1]}]}", "\"links\" names card 1");
+	assert_file_refused("{\"gpus\":[{\"memoryMiB\":5,\"links\":[1]}]}", "\"links\" names GPU 1");
 	assert_file_refused("{\"driverVersion\":515,\"gpus\":[{\"memoryMiB\":5}]}", "driverVersion");
 }
 
@@ -247,8 +247,8 @@ static void file_that_is_not_a_list_of_gpus_is_refused(void **state)
 	assert_file_refused("null", "must be an object");
 	assert_file_refused("{}", "\"gpus\" is missing");
 	assert_file_refused("{\"gpus\":{}}", "\"gpus\" must be a list");
-	assert_file_refused("{\"gpus\":[]}", "0 cards");
-	assert_file_refused("{\"gpus\":[7]}", "card 0: must be an object");
+	assert_file_refused("{\"gpus\":[]}", "0 GPUs");
+	assert_file_refused("{\"gpus\":[7]}", "GPU 0: must be an object");
 }
 
 static void file_of_65_gpus_is_refused(void **state)
@@ -258,7 +258,7 @@ static void file_of_65_gpus_is_refused(void **state)
 	for (int i = 1; i < 65; i++)
 		strcat(text, ",{\"memoryMiB\":1}");
 	strcat(text, "]}");
-	assert_file_refused(text, "65 cards");
+	assert_file_refused(text, "65 GPUs");
 }
 
 static void file_larger_than_the_limit_is_refused(void **state)
@@ -274,14 +274,14 @@ static void gpus_cannot_share_an_identity(void **state)
 {
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"uuid\":\"" UUID_A
 			    "\"},{\"memoryMiB\":2,\"uuid\":\"" UUID_A "\"}]}",
-		"cards 0 and 1 have the same \"uuid\"");
+		"GPUs 0 and 1 have the same \"uuid\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"busId\":\"00000000:00:0A.0\"},{\"memoryMiB\":2}]}",
 		"the same \"busId\"");
 	assert_file_refused(
 		"{\"gpus\":[{\"memoryMiB\":1,\"serial\":\"1\"},{\"memoryMiB\":2,\"serial\":\"1\"}]}",
 		"the same \"serial\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"links\":[1]},{\"memoryMiB\":2}]}",
-		"card 0 has 1 links to card 1, which has 0 back");
+		"GPU 0 has 1 links to GPU 1, which has 0 back");
 }
 
 static void written_file_reads_back_as_the_same_gpus(void **state)
