@@ -59,7 +59,7 @@ struct usage_gpu {
 	_Atomic uint64_t refused_bytes; /* size of the last refused allocation */
 	/* Computing power. core_credit, copy_credit: the container's token buckets, of kernels and of copies
 	 * to and from the GPU. Each is one word with a credit and the time of the last refill
-	 * (grant/credit.h).
+	 * (grant/token-bucket.h).
 	 *
 	 * Keepers and displays read the counters: exclusive nanoseconds started so far, as estimated;
 	 * nanoseconds that threads were delayed; how often credit was asked for, including in vain (a waiting

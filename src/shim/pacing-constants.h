@@ -3,7 +3,7 @@
  * They were found on the simulated GPU (tests/shares) and may have to be different on a real one. Change them
  * here, and check build/tests/shares/share-loop and `bench/bench shares`. docs/internals/computing-power.md
  * explains pacing; its section "Numbers" says what each constant protects. The most that an idle container
- * saves up is CREDIT_BURST_STEPS in grant/credit.h, which the keeper uses as well.
+ * saves up is TOKEN_BUCKET_BURST_STEPS in grant/token-bucket.h, which the keeper uses as well.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "grant/credit.h"
+#include "grant/token-bucket.h"
 #include "grant/private.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
@@ -114,13 +114,13 @@ static void wait_for(const struct shim_session *session, unsigned gpu, enum pace
 		add(&usage->core_asked, 1);
 		if (share == 0 || share >= GRANT_CORE_WHOLE)
 			break;
-		wait = credit_draw_saving(bucket, now, rate, want, saved_of(want));
+		wait = token_bucket_draw_saving(bucket, now, rate, want, saved_of(want));
 		if (wait == 0)
 			break;
 		owes = may_owe(usage, kind, cost, now);
-		if ((owes > 0 && credit_left_ns(*bucket, now, rate) > -owes) ||
+		if ((owes > 0 && token_bucket_left_ns(*bucket, now, rate) > -owes) ||
 			(cost_is_unsure(cost) && now - before > UNSURE_WAIT_NS)) {
-			credit_change(bucket, now, rate, -(int64_t)want, saved_of(want));
+			token_bucket_change(bucket, now, rate, -(int64_t)want, saved_of(want));
 			break;
 		}
 		sample_ask();
@@ -180,7 +180,7 @@ void pacing_charge(uint32_t gpu, uint32_t kind, int64_t ns)
 		return;
 	count_started(gpu, kind, ns);
 	if (share < GRANT_CORE_WHOLE)
-		credit_change(bucket_of(&session->usage->gpus[gpu], kind), now_ns(),
+		token_bucket_change(bucket_of(&session->usage->gpus[gpu], kind), now_ns(),
 			rate_of(session->grant, gpu), -ns, SAVED_MAX_NS);
 }
 

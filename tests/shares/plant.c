@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "fiber.h"
-#include "grant/credit.h"
+#include "grant/token-bucket.h"
 #include "libcuda-symbols.h"
 #include "model/correction.h"
 #include "model/shares.h"
@@ -215,12 +215,12 @@ static void launch_told(uint32_t ns)
 	_Atomic uint64_t *bucket = &tenant->usage->gpus[0].core_credit;
 	uint64_t rate = tenant->percent * (SHARE_WHOLE / 100), before, cost, wait;
 
-	while ((wait = credit_draw_saving(bucket, (uint64_t)fiber_now(), rate, 1, SAVED_NS)) > 0)
+	while ((wait = token_bucket_draw_saving(bucket, (uint64_t)fiber_now(), rate, 1, SAVED_NS)) > 0)
 		fiber_sleep((int64_t)wait);
 	before = atomic_load(&plant.current->line->submitted);
 	submit_launch(ns);
 	cost = atomic_load(&plant.current->line->submitted) - before;
-	credit_change(bucket, (uint64_t)fiber_now(), rate, -(int64_t)cost, SAVED_NS);
+	token_bucket_change(bucket, (uint64_t)fiber_now(), rate, -(int64_t)cost, SAVED_NS);
 }
 
 static void launch(uint64_t number)

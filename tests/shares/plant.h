@@ -1,6 +1,6 @@
 /* plant.h - programs that share a simulated GPU in virtual time: the GPU is sim/state/engine.c, what paces
- * them is src/shim/pacing*.c and src/grant/credit.c, what corrects them src/model/correction.c. Played here
- * are the driver's few functions that the shim calls, bench/tenant.c, and the keeper's part of
+ * them is src/shim/pacing*.c and src/grant/token-bucket.c, what corrects them src/model/correction.c. Played
+ * here are the driver's few functions that the shim calls, bench/tenant.c, and the keeper's part of
  * src/run/power.c. */
 #pragma once
 

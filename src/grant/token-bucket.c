@@ -1,10 +1,10 @@
-#include "grant/credit.h"
+#include "grant/token-bucket.h"
 
 /* 36 signed bits of credit are 34 seconds. 28 bits of steps wrap around after 3.7 hours. */
 #define CREDIT_BITS 36
 #define CREDIT_MASK ((UINT64_C(1) << CREDIT_BITS) - 1)
 #define STEPS_MASK ((UINT64_C(1) << (64 - CREDIT_BITS)) - 1)
-#define STEPS_PER_MS (1000000 / CREDIT_STEP_NS)
+#define STEPS_PER_MS (1000000 / TOKEN_BUCKET_STEP_NS)
 /* A thread reads its clock before it changes the word, so its time may be older than the time in the word. A
  * larger difference means that the step counter wrapped during a long rest, or that the word is damaged. */
 #define AHEAD_MAX (UINT64_C(1000) * STEPS_PER_MS)
@@ -21,7 +21,7 @@ static int64_t credit_of(uint64_t word)
 
 static int64_t per_step(uint64_t rate)
 {
-	uint64_t bounded = rate < CREDIT_RATE_MAX ? rate : CREDIT_RATE_MAX;
+	uint64_t bounded = rate < TOKEN_BUCKET_RATE_MAX ? rate : TOKEN_BUCKET_RATE_MAX;
 
 	return bounded < STEPS_PER_MS ? 1 : (int64_t)(bounded / STEPS_PER_MS);
 }
@@ -30,27 +30,27 @@ static int64_t bounded(int64_t credit, int64_t most)
 {
 	if (credit > most)
 		return most;
-	return credit < -CREDIT_DEBT_MAX_NS ? -CREDIT_DEBT_MAX_NS : credit;
+	return credit < -TOKEN_BUCKET_DEBT_MAX_NS ? -TOKEN_BUCKET_DEBT_MAX_NS : credit;
 }
 
-uint64_t credit_burst_ns(uint64_t rate)
+uint64_t token_bucket_burst_ns(uint64_t rate)
 {
-	return (uint64_t)per_step(rate) * CREDIT_BURST_STEPS;
+	return (uint64_t)per_step(rate) * TOKEN_BUCKET_BURST_STEPS;
 }
 
 static int64_t most_of(uint64_t rate, uint64_t save_ns)
 {
-	uint64_t burst = credit_burst_ns(rate);
+	uint64_t burst = token_bucket_burst_ns(rate);
 
-	if (save_ns > (uint64_t)CREDIT_DEBT_MAX_NS)
-		save_ns = CREDIT_DEBT_MAX_NS;
+	if (save_ns > (uint64_t)TOKEN_BUCKET_DEBT_MAX_NS)
+		save_ns = TOKEN_BUCKET_DEBT_MAX_NS;
 	return (int64_t)(save_ns > burst ? save_ns : burst);
 }
 
 /* Returns the word as it is at now_ns. */
 static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate, uint64_t save_ns)
 {
-	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK, then = word >> CREDIT_BITS;
+	uint64_t now = (now_ns / TOKEN_BUCKET_STEP_NS) & STEPS_MASK, then = word >> CREDIT_BITS;
 	uint64_t passed = (now - then) & STEPS_MASK;
 	int64_t most = most_of(rate, save_ns);
 	int64_t credit = bounded(credit_of(word), most);
@@ -63,18 +63,19 @@ static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate, uint64_t s
 /* The time from now_ns until the step whose refill makes the credit positive. */
 static uint64_t wait_of(uint64_t word, uint64_t now_ns, uint64_t rate)
 {
-	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK;
+	uint64_t now = (now_ns / TOKEN_BUCKET_STEP_NS) & STEPS_MASK;
 	uint64_t ahead = ((word >> CREDIT_BITS) - now) & STEPS_MASK;
 	uint64_t steps = ahead + (uint64_t)(-credit_of(word) / per_step(rate)) + 1;
 
-	return steps * CREDIT_STEP_NS - now_ns % CREDIT_STEP_NS;
+	return steps * TOKEN_BUCKET_STEP_NS - now_ns % TOKEN_BUCKET_STEP_NS;
 }
 
-uint64_t credit_draw_saving(
+uint64_t token_bucket_draw_saving(
 	_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns, uint64_t save_ns)
 {
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed), full, left;
-	int64_t want = want_ns < (uint64_t)CREDIT_DEBT_MAX_NS ? (int64_t)want_ns : CREDIT_DEBT_MAX_NS;
+	int64_t want = want_ns < (uint64_t)TOKEN_BUCKET_DEBT_MAX_NS ? (int64_t)want_ns
+								    : TOKEN_BUCKET_DEBT_MAX_NS;
 
 	do {
 		full = refill(old, now_ns, rate, save_ns);
@@ -88,15 +89,15 @@ uint64_t credit_draw_saving(
 	return credit_of(full) > 0 ? 0 : wait_of(full, now_ns, rate);
 }
 
-uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns)
+uint64_t token_bucket_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns)
 {
-	return credit_draw_saving(word, now_ns, rate, want_ns, 0);
+	return token_bucket_draw_saving(word, now_ns, rate, want_ns, 0);
 }
 
-void credit_change(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, int64_t ns, uint64_t save_ns)
+void token_bucket_change(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, int64_t ns, uint64_t save_ns)
 {
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed), full, changed;
-	int64_t change = bounded(ns, CREDIT_DEBT_MAX_NS);
+	int64_t change = bounded(ns, TOKEN_BUCKET_DEBT_MAX_NS);
 
 	do {
 		full = refill(old, now_ns, rate, save_ns);
@@ -106,7 +107,7 @@ void credit_change(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, int64
 		word, &old, changed, memory_order_relaxed, memory_order_relaxed));
 }
 
-int64_t credit_left_ns(uint64_t word, uint64_t now_ns, uint64_t rate)
+int64_t token_bucket_left_ns(uint64_t word, uint64_t now_ns, uint64_t rate)
 {
 	return credit_of(refill(word, now_ns, rate, 0));
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "grant/credit.h"
+#include "grant/token-bucket.h"
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
@@ -27,7 +27,7 @@ static uint64_t draw_all(
 	uint64_t sum = 0, wait;
 
 	for (uint64_t now = from; now < to; now += wait ? wait + late : 0) {
-		wait = credit_draw(word, now, rate, want);
+		wait = token_bucket_draw(word, now, rate, want);
 		sum += wait ? 0 : want;
 	}
 	return sum;
@@ -44,7 +44,7 @@ static void five_percent_of_a_gpu_loses_nothing_to_rounding(void **state)
 		uint64_t due = rates[i] * 100000;
 
 		assert_in_range(
-			first, rates[i] * 1000 - MS, rates[i] * 1000 + credit_burst_ns(rates[i]) + MS);
+			first, rates[i] * 1000 - MS, rates[i] * 1000 + token_bucket_burst_ns(rates[i]) + MS);
 		assert_in_range(sum, due - due / 500 - MS, due + MS);
 	}
 }
@@ -56,7 +56,7 @@ static void who_comes_often_gets_no_less_and_no_more(void **state)
 
 	draw_all(&word, HOUR, HOUR + SECOND, 5 * PERCENT, MS, 0);
 	for (uint64_t now = HOUR + SECOND; now < HOUR + 11 * SECOND; now += 7 * US)
-		sum += credit_draw(&word, now, 5 * PERCENT, 20 * US) ? 0 : 20 * US;
+		sum += token_bucket_draw(&word, now, 5 * PERCENT, 20 * US) ? 0 : 20 * US;
 	assert_in_range(sum, 500 * MS - MS, 500 * MS + MS);
 }
 
@@ -79,7 +79,7 @@ static void any_rest_refills_at_most_one_burst(void **state)
 
 		draw_all(&word, start, start + SECOND, 30 * PERCENT, MS, 0);
 		now = start + SECOND + rests[i];
-		while (credit_draw(&word, now, 30 * PERCENT, MS) == 0)
+		while (token_bucket_draw(&word, now, 30 * PERCENT, MS) == 0)
 			sum += MS;
 		/* 20 ms at 30 %: 6 ms. */
 		assert_int_equal(sum, 6 * MS);
@@ -93,12 +93,12 @@ static void a_rest_before_a_long_kernel_saves_up_that_kernel_and_no_more(void **
 
 	draw_all(&word, now, now + SECOND, 10 * PERCENT, MS, 0);
 	now += HOUR;
-	while (credit_draw_saving(&word, now, 10 * PERCENT, MS, 50 * MS) == 0)
+	while (token_bucket_draw_saving(&word, now, 10 * PERCENT, MS, 50 * MS) == 0)
 		sum += MS;
 	assert_int_equal(sum, 50 * MS);
 	/* Who draws for a short one finds a burst: 20 ms at 10 %. */
 	now += HOUR;
-	for (sum = 0; credit_draw(&word, now, 10 * PERCENT, MS) == 0;)
+	for (sum = 0; token_bucket_draw(&word, now, 10 * PERCENT, MS) == 0;)
 		sum += MS;
 	assert_int_equal(sum, 2 * MS);
 }
@@ -108,16 +108,17 @@ static void what_is_given_back_pays_debt_and_is_no_more_than_may_be_saved(void *
 	_Atomic uint64_t word = 0;
 	uint64_t now = HOUR;
 
-	while (credit_draw(&word, now, 10 * PERCENT, MS) == 0)
+	while (token_bucket_draw(&word, now, 10 * PERCENT, MS) == 0)
 		continue;
-	credit_change(&word, now, 10 * PERCENT, -(int64_t)SECOND, 0);
-	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -(int64_t)SECOND);
-	credit_change(&word, now, 10 * PERCENT, 900 * (int64_t)MS, 0);
-	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -100 * (int64_t)MS);
-	credit_change(&word, now, 10 * PERCENT, INT64_MAX, 0);
-	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), 2 * MS);
-	credit_change(&word, now, 10 * PERCENT, INT64_MIN, 0);
-	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -CREDIT_DEBT_MAX_NS + 2 * (int64_t)MS);
+	token_bucket_change(&word, now, 10 * PERCENT, -(int64_t)SECOND, 0);
+	assert_int_equal(token_bucket_left_ns(word, now, 10 * PERCENT), -(int64_t)SECOND);
+	token_bucket_change(&word, now, 10 * PERCENT, 900 * (int64_t)MS, 0);
+	assert_int_equal(token_bucket_left_ns(word, now, 10 * PERCENT), -100 * (int64_t)MS);
+	token_bucket_change(&word, now, 10 * PERCENT, INT64_MAX, 0);
+	assert_int_equal(token_bucket_left_ns(word, now, 10 * PERCENT), 2 * MS);
+	token_bucket_change(&word, now, 10 * PERCENT, INT64_MIN, 0);
+	assert_int_equal(
+		token_bucket_left_ns(word, now, 10 * PERCENT), -TOKEN_BUCKET_DEBT_MAX_NS + 2 * (int64_t)MS);
 }
 
 static void the_clock_may_come_round_at_any_moment(void **state)
@@ -136,15 +137,15 @@ static void a_kernel_longer_than_the_credit_is_paid_afterwards(void **state)
 	_Atomic uint64_t word = 0;
 	uint64_t now = HOUR, wait;
 
-	while (credit_draw(&word, now, 30 * PERCENT, MS) == 0)
+	while (token_bucket_draw(&word, now, 30 * PERCENT, MS) == 0)
 		continue;
 	now += 10 * MS;
-	assert_int_equal(credit_draw(&word, now, 30 * PERCENT, 50 * MS), 0);
-	wait = credit_draw(&word, now, 30 * PERCENT, MS);
+	assert_int_equal(token_bucket_draw(&word, now, 30 * PERCENT, 50 * MS), 0);
+	wait = token_bucket_draw(&word, now, 30 * PERCENT, MS);
 	/* It had 3 ms: 47 are left to pay, at 0.3 ms in a millisecond. */
 	assert_in_range(wait, 156 * MS, 157 * MS);
-	assert_int_not_equal(credit_draw(&word, now + wait - 50 * US, 30 * PERCENT, MS), 0);
-	assert_int_equal(credit_draw(&word, now + wait, 30 * PERCENT, MS), 0);
+	assert_int_not_equal(token_bucket_draw(&word, now + wait - 50 * US, 30 * PERCENT, MS), 0);
+	assert_int_equal(token_bucket_draw(&word, now + wait, 30 * PERCENT, MS), 0);
 }
 
 static void a_higher_rate_pays_a_debt_faster_from_the_next_call_on(void **state)
@@ -152,25 +153,25 @@ static void a_higher_rate_pays_a_debt_faster_from_the_next_call_on(void **state)
 	_Atomic uint64_t word = 0;
 	uint64_t now = HOUR;
 
-	while (credit_draw(&word, now, 10 * PERCENT, MS) == 0)
+	while (token_bucket_draw(&word, now, 10 * PERCENT, MS) == 0)
 		continue;
-	credit_draw(&word, now + MS, 10 * PERCENT, 100 * MS);
+	token_bucket_draw(&word, now + MS, 10 * PERCENT, 100 * MS);
 	now += MS;
-	assert_in_range(credit_draw(&word, now, 10 * PERCENT, MS), 990 * MS, SECOND);
-	assert_in_range(credit_draw(&word, now, 50 * PERCENT, MS), 198 * MS, 200 * MS);
+	assert_in_range(token_bucket_draw(&word, now, 10 * PERCENT, MS), 990 * MS, SECOND);
+	assert_in_range(token_bucket_draw(&word, now, 50 * PERCENT, MS), 198 * MS, 200 * MS);
 	/* What passed at 10 % was worth 10 %. */
 	now += 100 * MS;
-	assert_in_range(credit_draw(&word, now, 10 * PERCENT, MS), 890 * MS, 900 * MS);
-	assert_in_range(credit_draw(&word, now, 50 * PERCENT, MS), 178 * MS, 180 * MS);
+	assert_in_range(token_bucket_draw(&word, now, 10 * PERCENT, MS), 890 * MS, 900 * MS);
+	assert_in_range(token_bucket_draw(&word, now, 50 * PERCENT, MS), 178 * MS, 180 * MS);
 }
 
 static void a_lower_rate_leaves_no_old_burst(void **state)
 {
 	_Atomic uint64_t word = 0;
 
-	credit_draw(&word, HOUR, 90 * PERCENT, 1);
-	credit_draw(&word, HOUR + SECOND, 90 * PERCENT, 1);
-	assert_int_equal(credit_left_ns(word, HOUR + SECOND, 5 * PERCENT), 20 * 50 * US);
+	token_bucket_draw(&word, HOUR, 90 * PERCENT, 1);
+	token_bucket_draw(&word, HOUR + SECOND, 90 * PERCENT, 1);
+	assert_int_equal(token_bucket_left_ns(word, HOUR + SECOND, 5 * PERCENT), 20 * 50 * US);
 }
 
 static void an_older_time_takes_nothing_away_and_gives_nothing(void **state)
@@ -178,11 +179,12 @@ static void an_older_time_takes_nothing_away_and_gives_nothing(void **state)
 	_Atomic uint64_t word = 0;
 	uint64_t now = HOUR;
 
-	while (credit_draw(&word, now, 30 * PERCENT, MS) == 0)
+	while (token_bucket_draw(&word, now, 30 * PERCENT, MS) == 0)
 		continue;
 	for (int i = 0; i < 1000; i++)
-		assert_int_not_equal(credit_draw(&word, now - (uint64_t)i * 100 * US, 30 * PERCENT, MS), 0);
-	assert_int_equal(credit_draw(&word, now + 10 * MS, 30 * PERCENT, MS), 0);
+		assert_int_not_equal(
+			token_bucket_draw(&word, now - (uint64_t)i * 100 * US, 30 * PERCENT, MS), 0);
+	assert_int_equal(token_bucket_draw(&word, now + 10 * MS, 30 * PERCENT, MS), 0);
 }
 
 static void damage_neither_stops_nor_frees_a_container(void **state)
@@ -194,7 +196,7 @@ static void damage_neither_stops_nor_frees_a_container(void **state)
 					(uint64_t)rand_r(&seed);
 		uint64_t now = (uint64_t)rand_r(&seed) * SECOND / 7, sum = 0, wait;
 
-		while ((wait = credit_draw(&word, now, 30 * PERCENT, MS)) == 0)
+		while ((wait = token_bucket_draw(&word, now, 30 * PERCENT, MS)) == 0)
 			sum += MS;
 		assert_in_range(sum, 0, 7 * MS);
 		/* 10 s of debt at 30 %, and a second that the word may be ahead. */
@@ -206,10 +208,10 @@ static void no_rate_is_the_least_rate_and_stops_nobody(void **state)
 {
 	_Atomic uint64_t word = 0;
 
-	while (credit_draw(&word, HOUR, 0, 1) == 0)
+	while (token_bucket_draw(&word, HOUR, 0, 1) == 0)
 		continue;
-	assert_in_range(credit_draw(&word, HOUR, 0, 1), 1, MS);
-	assert_in_range(credit_draw(&word, HOUR, UINT64_MAX, 1), 0, MS);
+	assert_in_range(token_bucket_draw(&word, HOUR, 0, 1), 1, MS);
+	assert_in_range(token_bucket_draw(&word, HOUR, UINT64_MAX, 1), 0, MS);
 }
 
 /* ---- several at a time ----------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ static void *draw_until(void *unused)
 	uint64_t now;
 
 	while ((now = atomic_fetch_add(&shared->now, LOOK)) < UNTIL)
-		if (credit_draw(&shared->word, now, 30 * PERCENT, 50 * US) == 0)
+		if (token_bucket_draw(&shared->word, now, 30 * PERCENT, 50 * US) == 0)
 			atomic_fetch_add(&shared->drawn, 50 * US);
 	return NULL;
 }
@@ -237,7 +239,7 @@ static void *draw_until(void *unused)
 static void assert_drawn(uint64_t least)
 {
 	assert_in_range(atomic_load(&shared->drawn), least,
-		SECOND / 2 * 30 / 100 + credit_burst_ns(30 * PERCENT) + MS);
+		SECOND / 2 * 30 / 100 + token_bucket_burst_ns(30 * PERCENT) + MS);
 }
 
 static void sixty_four_threads_draw_what_one_would(void **state)
@@ -268,7 +270,7 @@ static void sixty_four_processes_draw_what_one_would_though_some_are_killed(void
 		waitpid(pids[i], NULL, 0);
 	/* What they had drawn is not in the sum: a slice each at most. */
 	assert_drawn(SECOND / 2 * 30 / 100 - 2 * MS - 4 * 50 * US);
-	assert_true(credit_left_ns(shared->word, UNTIL, 30 * PERCENT) > -(int64_t)MS);
+	assert_true(token_bucket_left_ns(shared->word, UNTIL, 30 * PERCENT) > -(int64_t)MS);
 }
 
 static int share(void **state)
