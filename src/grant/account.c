@@ -130,7 +130,7 @@ static int open_usage(const struct account *account)
 	return open(account->usage_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-uint32_t account_want_look(struct account *account)
+uint32_t account_request_sample(struct account *account)
 {
 	uint32_t wanted = atomic_fetch_add(&account->usage->look_wanted, 1) + 1;
 	int saved = errno, fd;
@@ -262,7 +262,7 @@ static int take_after_sample(struct account *account, struct process *process, u
 
 	if (moves)
 		end_move(account, process); /* before the keeper is woken, because it may run at once */
-	first = wanted = account_want_look(account);
+	first = wanted = account_request_sample(account);
 	for (;;) {
 		bool looked = await_sample(account, gpu, wanted, for_ns);
 		bool known = grant_was_known(account->grant, gpu, first);
@@ -277,7 +277,7 @@ static int take_after_sample(struct account *account, struct process *process, u
 		end_move(account, process);
 		if (looked) {
 			nanosleep(&(struct timespec){.tv_nsec = OVERHEAD_WAIT_NS}, NULL);
-			wanted = account_want_look(account);
+			wanted = account_request_sample(account);
 		}
 	}
 }

@@ -19,9 +19,9 @@ struct account *account_open(const struct grant_file *grant, struct usage_file *
  * second. */
 void account_set_path(struct account *account, const char *usage_path);
 
-/* account_want_look() - wakes the keeper: the driver now holds memory of this process, or has released some,
- * that no call shows. Returns the number to pass to grant_was_looked(). */
-uint32_t account_want_look(struct account *account);
+/* account_request_sample() - wakes the keeper: the driver now holds memory of this process, or has released
+ * some, that no call shows. Returns the number to pass to grant_was_looked(). */
+uint32_t account_request_sample(struct account *account);
 
 /* account_is_kept() - whether a living keeper takes samples. False also if that cannot be determined: no path
  * was set, or the path leads nowhere for this process. */

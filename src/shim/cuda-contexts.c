@@ -10,7 +10,7 @@
 static CUresult look(CUresult r)
 {
 	if (r == CUDA_SUCCESS)
-		session_want_look();
+		session_request_sample();
 	return r;
 }
 

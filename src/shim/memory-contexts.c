@@ -274,9 +274,9 @@ CUresult context_made(struct making *making, CUresult r, const CUcontext *contex
 	if (first)
 		account_note_fresh(session->account, gpu, making->paid, true);
 	memory_leave();
-	session_await_look(gpu);
+	session_await_sample(gpu);
 	for (int i = 1; i < SAMPLES && first && making->turn && context_cost(session, gpu) == 0; i++)
-		session_await_look(gpu);
+		session_await_sample(gpu);
 	if (first)
 		account_note_fresh(session->account, gpu, 0, false);
 	end_turn(making);
@@ -334,7 +334,7 @@ static void end_finish(struct ending *ending, bool ended)
 		objects_put(&ending->object);
 	memory_leave();
 	if (ended && ending->gpu >= 0)
-		session_await_look((unsigned)ending->gpu);
+		session_await_sample((unsigned)ending->gpu);
 	else if (ended)
 		session_want_room();
 }

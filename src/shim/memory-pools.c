@@ -190,7 +190,7 @@ static CUresult begin_unpaid(struct growth *growth)
 	if (!memory_has_room(gpu, 0))
 		pools_settle();
 	if (!memory_has_room(gpu, 0))
-		session_await_look(gpu);
+		session_await_sample(gpu);
 	if (memory_has_room(gpu, 0))
 		r = memory_enter(gpu, 0);
 	if (r != CUDA_SUCCESS)

@@ -37,7 +37,7 @@ static CUresult leave(CUresult r)
 {
 	memory_leave();
 	if (r == CUDA_SUCCESS)
-		session_want_look();
+		session_request_sample();
 	return r;
 }
 
@@ -49,7 +49,7 @@ void shared_exported(uint32_t gpu, int64_t bytes)
 		return;
 	account_share(session->account, gpu, bytes, 0);
 	if (bytes < 0 && account_has_importers(session->account, gpu))
-		session_await_look(gpu);
+		session_await_sample(gpu);
 }
 
 void shared_imported(uint32_t gpu, int64_t bytes)
@@ -114,7 +114,7 @@ static uint64_t exports_end(uint64_t address, uint64_t stamp)
 		imported |= account_is_imported(session->account, word);
 	}
 	if (imported)
-		session_await_look(gpu);
+		session_await_sample(gpu);
 	return ended;
 }
 

@@ -229,7 +229,7 @@ HOOK CUresult cuMemImportFromShareableHandle(
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	session_want_look();
+	session_request_sample();
 	if (DRIVER(cuMemGetAllocationPropertiesFromHandle)(&prop, *handle) != CUDA_SUCCESS ||
 		!cuda_location_device(prop.location, &device) || cuda_device_gpu(device) < 0)
 		return r;
@@ -269,7 +269,7 @@ static void see_mapping(uint64_t id, uint64_t end)
 		memory_enter_uncharged();
 		shared_imported(seen.gpu, (int64_t)seen.more);
 		memory_leave();
-		session_want_look();
+		session_request_sample();
 	}
 }
 

@@ -96,13 +96,13 @@ const char *session_path(size_t offset)
 }
 
 /* Returns the number to pass to grant_was_looked(). */
-static uint32_t want_look(const struct shim_session *found)
+static uint32_t request_sample(const struct shim_session *found)
 {
 	int saved = errno;
 	uint32_t wanted;
 
 	account_join(found->account);
-	wanted = account_want_look(found->account);
+	wanted = account_request_sample(found->account);
 	errno = saved;
 	return wanted;
 }
@@ -110,12 +110,12 @@ static uint32_t want_look(const struct shim_session *found)
 /* 1 << 32 and the number of the last requested sample that no thread has waited for; 0: there is none. */
 static _Atomic uint64_t unawaited;
 
-void session_want_look(void)
+void session_request_sample(void)
 {
 	const struct shim_session *found = session_get();
 
 	if (found)
-		want_look(found);
+		request_sample(found);
 }
 
 void session_want_room(void)
@@ -123,11 +123,11 @@ void session_want_room(void)
 	const struct shim_session *found = session_get();
 
 	if (found)
-		atomic_store(&unawaited, UINT64_C(1) << 32 | want_look(found));
+		atomic_store(&unawaited, UINT64_C(1) << 32 | request_sample(found));
 }
 
 /* Returns false if the time after begin_ns passed without a sample. */
-static bool await_look(
+static bool await_sample(
 	const struct shim_session *found, unsigned gpu, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
 {
 	for (;;) {
@@ -151,7 +151,7 @@ static void await_unawaited(const struct shim_session *found, unsigned gpu)
 
 	if (wanted == 0)
 		return;
-	await_look(found, gpu, (uint32_t)wanted, wait_now_ns(), QUERY_LOOK_NS);
+	await_sample(found, gpu, (uint32_t)wanted, wait_now_ns(), QUERY_LOOK_NS);
 	atomic_compare_exchange_strong(&unawaited, &wanted, 0);
 	errno = saved;
 }
@@ -166,7 +166,7 @@ struct session_memory session_memory(const struct shim_session *found, unsigned 
 	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
 }
 
-void session_await_look(unsigned gpu)
+void session_await_sample(unsigned gpu)
 {
 	const struct shim_session *found = session_get();
 	int saved = errno;
@@ -176,9 +176,9 @@ void session_await_look(unsigned gpu)
 	if (!found)
 		return;
 	begin = wait_now_ns();
-	wanted = want_look(found);
-	if (!await_look(found, gpu, wanted, begin, LOOK_NS) && account_is_kept(found->account))
-		await_look(found, gpu, wanted, begin, KEPT_LOOK_NS);
+	wanted = request_sample(found);
+	if (!await_sample(found, gpu, wanted, begin, LOOK_NS) && account_is_kept(found->account))
+		await_sample(found, gpu, wanted, begin, KEPT_LOOK_NS);
 	errno = saved;
 }
 
@@ -194,7 +194,7 @@ bool session_await_known(unsigned gpu)
 		return true;
 	wanted = atomic_load(&found->usage->look_wanted) + 1;
 	for (;;) {
-		session_await_look(gpu);
+		session_await_sample(gpu);
 		known = grant_was_known(found->grant, gpu, wanted);
 		if (known || !(kept = account_is_kept(found->account)) || wait_now_ns() > stop_at)
 			break;

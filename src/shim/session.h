@@ -42,21 +42,21 @@ struct session_memory {
 /* session_memory() - the present numbers, both for the same limit, which may change at any time. */
 struct session_memory session_memory(const struct shim_session *session, unsigned gpu);
 
-/* session_want_look() - the driver has taken memory that no call shows. The keeper must sample this process,
- * and now instead of at its next round. */
-void session_want_look(void);
+/* session_request_sample() - the driver has taken memory that no call shows. The keeper must sample this
+ * process, and now instead of at its next round. */
+void session_request_sample(void);
 
 /* session_want_room() - the driver has taken or given back memory that no call shows. Like
- * session_want_look(); in addition the next session_memory() waits for that sample, 50 ms at most. */
+ * session_request_sample(); in addition the next session_memory() waits for that sample, 50 ms at most. */
 void session_want_room(void);
 
 /* session_has_process() - whether this pid runs under the grant and has used a GPU. */
 bool session_has_process(unsigned pid);
 
-/* session_await_look() - session_want_look(), then waits until the keeper has sampled the GPU: at most a
- * second, or 250 ms if no keeper lives. A context is large, and the next allocation must not get its memory a
- * second time. */
-void session_await_look(unsigned gpu);
+/* session_await_sample() - session_request_sample(), then waits until the keeper has sampled the GPU: at most
+ * a second, or 250 ms if no keeper lives. A context is large, and the next allocation must not get its memory
+ * a second time. */
+void session_await_sample(unsigned gpu);
 
 /* session_await_known() - the same for a sample that determined the memory of each process of the container
  * (grant_was_known()). It repeats the request for up to ten seconds. False: there was no such sample,

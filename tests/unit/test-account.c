@@ -88,11 +88,11 @@ static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
 	assert_true(inotify_add_watch(fd, usage_path, IN_OPEN) >= 0);
-	account_want_look(account);
+	account_request_sample(account);
 	assert_int_equal(opens(fd), 0);
 	account_set_path(account, usage_path);
 	errno = EDOM;
-	account_want_look(account);
+	account_request_sample(account);
 	assert_int_equal(errno, EDOM);
 	assert_int_equal(opens(fd), 1);
 	assert_int_equal(usage->look_wanted, 2);
@@ -101,7 +101,7 @@ static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
 	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
 	assert_int_equal(opens(fd), 1);
 	account_set_path(account, "/nonexistent/usage");
-	account_want_look(account);
+	account_request_sample(account);
 	assert_int_equal(errno, EDOM);
 	close(fd);
 }

@@ -120,8 +120,8 @@ static void what_no_sample_knows_is_counted(void **state)
 	assert_int_equal(account_unsampled(account, 0), 1);
 	account_leave(account);
 	assert_int_equal(account_unsampled(account, 0), 0);
-	account_want_look(account);
-	wanted = account_want_look(account);
+	account_request_sample(account);
+	wanted = account_request_sample(account);
 	assert_int_equal(account_unsampled(account, 0), 2);
 	grant_file_set_overhead(grant, 0, 0, wanted);
 	assert_int_equal(account_unsampled(account, 0), 0);
