@@ -75,7 +75,7 @@ static CUdeviceptr side(CUmemorytype type, const void *host, CUdeviceptr device)
 	return type == CU_MEMORYTYPE_UNIFIED ? device : 0;
 }
 
-static void begin_box(struct pace *pace, CUdeviceptr to, CUdeviceptr from, enum bytes_what what,
+static void begin_copy_nd(struct pace *pace, CUdeviceptr to, CUdeviceptr from, enum bytes_what what,
 	uint64_t bytes, CUstream stream)
 {
 	enum pace_kind kind = pacing_kind_of(to, from);
@@ -89,7 +89,7 @@ static void begin_2d(struct pace *pace, const CUDA_MEMCPY2D *c, CUstream stream)
 {
 	pace->paced = false;
 	if (c)
-		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
+		begin_copy_nd(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height, stream);
 }
@@ -98,7 +98,7 @@ static void begin_2d_v1(struct pace *pace, const CUDA_MEMCPY2D_v1 *c, CUstream s
 {
 	pace->paced = false;
 	if (c)
-		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
+		begin_copy_nd(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height, stream);
 }
@@ -107,7 +107,7 @@ static void begin_3d_of(struct pace *pace, const CUDA_MEMCPY3D *c, enum bytes_wh
 {
 	pace->paced = false;
 	if (c)
-		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
+		begin_copy_nd(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), what,
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
 }
@@ -126,7 +126,7 @@ static void begin_3d_v1(struct pace *pace, const CUDA_MEMCPY3D_v1 *c, CUstream s
 {
 	pace->paced = false;
 	if (c)
-		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
+		begin_copy_nd(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
 }
@@ -173,7 +173,8 @@ static CUdeviceptr operand(const CUmemcpy3DOperand *o)
 }
 
 /* The extent of arrays is in elements of at most 16 bytes; it is treated as bytes. */
-static void begin_boxes(struct pace *paces, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count, CUstream stream)
+static void begin_copy_3d_batch(
+	struct pace *paces, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count, CUstream stream)
 {
 	struct batch batch = {0};
 
@@ -218,7 +219,7 @@ static void begin_decompression(
  */
 
 /* The driver executes a fill as a kernel of its own. */
-static void begin_fill(struct pace *pace, uint64_t bytes, CUstream stream)
+static void begin_memset(struct pace *pace, uint64_t bytes, CUstream stream)
 {
 	pacing_begin_bytes(pace, PACE_CORE, BYTES_FILL, bytes, stream);
 }

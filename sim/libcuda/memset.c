@@ -1,4 +1,4 @@
-/* fill.c - cuMemset in all its widths. */
+/* memset.c - cuMemset in all its widths. */
 #include "sim/libcuda/task.h"
 
 static CUresult fill(struct fill wanted, CUstream handle, const char *function)

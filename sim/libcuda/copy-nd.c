@@ -1,4 +1,4 @@
-/* copy-box.c - cuMemcpy2D and 3D: copies of boxes between host, device and arrays. */
+/* copy-nd.c - cuMemcpy2D and 3D: copies of boxes between host, device and arrays. */
 #include "sim/libcuda/array.h"
 #include "sim/libcuda/task.h"
 
