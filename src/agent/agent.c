@@ -120,24 +120,10 @@ static bool knows_the_cluster(const struct agent *agent)
 	       kube_watch_synced(agent->pod_watch) && power_is_told(agent->power);
 }
 
-void agent_changed(struct agent *agent)
+/* Tells the kubelet what there is now. A registrar runs from the first time that its resource is offered. */
+static void offer_devices(struct agent *agent)
 {
-	resized_follow(agent);
-	faults_follow(agent->faults);
-	/* Before that, what was in force last stays so. */
-	if (knows_the_cluster(agent)) {
-		settle_terms(agent);
-		isolation_look(agent);
-		mig_report(agent);
-		other_plugin_look(agent);
-		device_loss_look(agent);
-		agent->settled = true;
-		leftovers_reconcile(agent->leftovers, report_node(agent->report));
-	}
-	/* Write the state file before the kubelet is told. The next agent process must know that containers
-	 * are held to their grants, and, if it never sees the driver, that this node has GPUs to report as
-	 * not served. */
-	agent_remember(agent);
+	/* What the container runtime can do decides how Allocate answers. */
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);
 		plugin_begin(agent->gpu_plugin);
@@ -152,11 +138,51 @@ void agent_changed(struct agent *agent)
 	plugin_update(agent->plugin);
 	plugin_update(agent->gpu_plugin);
 	core_plugin_update(agent->core_plugin);
+}
+
+/* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares and
+ * writes only a difference, so that it can run at any time. A step reads only what the steps before it have
+ * decided. */
+static void reconcile(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	/* A new size in a pod's placement becomes the limit in its grants. That needs neither mode nor Node.
+	 */
+	resized_follow(agent);
+	/* The lists of faulty GPUs decide which GPUs the inventory shows as healthy. */
+	faults_follow(agent->faults);
+	/* Until the cluster is known, the mode and the unit that were in force last stay. */
+	if (knows_the_cluster(agent)) {
+		settle_terms(agent);
+		/* These look at the mode that settle_terms() has just put into force. */
+		mig_report(agent);
+		other_plugin_look(agent);
+		device_loss_look(agent);
+		agent->settled = true;
+		leftovers_reconcile(agent->leftovers, report_node(agent->report));
+	}
+	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
+	isolation_look(agent);
+	/* The state file is written before the kubelet is told. The next agent process must know that
+	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
+	 * report as not served. */
+	agent_remember(agent);
+	offer_devices(agent);
+	/* What the kubelet has not taken is part of the report. */
+	unregistered_look(agent);
 	power_changed(agent->power);
+	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
+	 * read, it could call a GPU healthy that is not. */
 	if (agent->settled && faults_settled(agent->faults))
 		report_update(agent->report);
 	if (agent->settled)
 		topology_update(agent->topology);
+}
+
+void agent_changed(struct agent *agent)
+{
+	loop_timer_set(agent->reconcile, 0);
 }
 
 /* The scheduler takes a value that is neither binpack nor spread for binpack. value may be NULL. */
@@ -325,6 +351,7 @@ static void on_health(void *userdata, bool changed)
 	looks_resume(agent->looks);
 }
 
+/* Questions to others, and what only time makes due. */
 static void on_tick(void *userdata)
 {
 	struct agent *agent = userdata;
@@ -337,8 +364,6 @@ static void on_tick(void *userdata)
 	strays_look(agent->strays);
 	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
 		forget_gone(agent);
-	isolation_look(agent);
-	unregistered_tick(agent);
 	agent_changed(agent);
 }
 
@@ -435,6 +460,8 @@ static int start_keepers(struct agent *agent)
 		r = probes_new(agent, &agent->probes);
 	if (r == 0)
 		r = leftovers_new(agent, &agent->leftovers);
+	if (r == 0)
+		r = loop_add_timer(agent->loop, reconcile, agent, &agent->reconcile);
 	return r < 0 ? r : loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 }
 
@@ -483,7 +510,7 @@ int agent_start(struct agent *agent, struct error *err)
 	power_recall(agent->power);
 	if (!agent->inventory.n_gpus)
 		gpu_health_poll(agent->health);
-	agent_changed(agent);
+	reconcile(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;
 }
@@ -522,6 +549,7 @@ void agent_stop(struct agent *agent)
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);
 	loop_timer_remove(agent->tick);
+	loop_timer_remove(agent->reconcile);
 	driver_release(&agent->driver);
 	served_release(&agent->served);
 	table_release(&agent->spent);

@@ -109,7 +109,7 @@ struct agent {
 	struct orphans *orphans;
 	struct leftovers *leftovers;
 	struct strays *strays;
-	struct loop_timer *tick;
+	struct loop_timer *tick, *reconcile; /* each second; when something has changed */
 	struct agent_metrics metrics;
 	struct door *metrics_page, *probes;
 	struct unregistered unregistered;
@@ -123,7 +123,8 @@ void agent_stop(struct agent *agent);
 /* agent_connect() - the part of agent_start() that makes agent->client. */
 int agent_connect(struct agent *agent, struct error *err);
 
-/* agent_changed() - GPUs, mode or pods are not what they were: the kubelet and the node object are told. */
+/* agent_changed() - GPUs, mode, pods or settings are not what they were. The loop calls reconcile() of
+ * agent.c once, soon after the caller has returned, however often this was called. */
 void agent_changed(struct agent *agent);
 
 /* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or

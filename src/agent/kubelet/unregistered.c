@@ -43,7 +43,7 @@ static void describe(const struct agent *agent, const struct registrar *missing,
 		failure);
 }
 
-void unregistered_tick(struct agent *agent)
+void unregistered_look(struct agent *agent)
 {
 	struct unregistered *unregistered = &agent->unregistered;
 	const struct registrar *missing = agent->leave ? NULL : find_missing(agent);

@@ -12,9 +12,9 @@ struct unregistered {
 	char text[512]; /* "" for the first 10 s, which a kubelet that restarts may take */
 };
 
-/* unregistered_tick() - once in a second. Tells by an Event and the log when it has lasted for 10 s, and then
- * every 5 minutes. */
-void unregistered_tick(struct agent *agent);
+/* unregistered_look() - again, at least once in a second. Tells by an Event and the log when it has lasted
+ * for 10 s, and then every 5 minutes. */
+void unregistered_look(struct agent *agent);
 
 /* unregistered_for_ns() - how long by now. */
 int64_t unregistered_for_ns(const struct agent *agent);
