@@ -6,38 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/door.h"
-#include "agent/probes.h"
-#include "agent/kubelet/assign.h"
 #include "agent/delivery/cdi.h"
+#include "agent/delivery/grants.h"
+#include "agent/delivery/images.h"
+#include "agent/delivery/orphans.h"
+#include "agent/delivery/resized.h"
+#include "agent/delivery/runtime.h"
+#include "agent/door.h"
+#include "agent/kubelet/assign.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/core-plugin.h"
-#include "agent/delivery/grants.h"
+#include "agent/kubelet/plugin.h"
+#include "agent/kubelet/podresources.h"
+#include "agent/kubelet/prestart.h"
+#include "agent/kubelet/registrar.h"
+#include "agent/looks/looks.h"
+#include "agent/looks/refused.h"
+#include "agent/looks/watchdog.h"
 #include "agent/node/faults.h"
 #include "agent/node/health.h"
 #include "agent/node/lease.h"
 #include "agent/node/leave.h"
 #include "agent/node/mig.h"
 #include "agent/node/other-plugin.h"
-#include "agent/pods/leftovers.h"
-#include "agent/looks/looks.h"
-#include "agent/delivery/orphans.h"
-#include "agent/kubelet/plugin.h"
-#include "agent/kubelet/prestart.h"
-#include "agent/kubelet/podresources.h"
-#include "agent/pods/records.h"
-#include "agent/power/power.h"
-#include "agent/looks/refused.h"
-#include "agent/kubelet/registrar.h"
 #include "agent/node/report.h"
 #include "agent/node/settle.h"
-#include "agent/delivery/resized.h"
-#include "agent/delivery/images.h"
-#include "agent/delivery/runtime.h"
 #include "agent/node/state.h"
 #include "agent/node/topology.h"
+#include "agent/pods/leftovers.h"
+#include "agent/pods/pod-read.h"
+#include "agent/pods/records.h"
 #include "agent/pods/strays.h"
-#include "agent/looks/watchdog.h"
+#include "agent/power/power.h"
+#include "agent/probes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -80,37 +81,29 @@ void agent_report_node(struct agent *agent, const char *reason, const char *text
 		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
 }
 
-/* Who stops serving takes the devices from running pods, which a kubelet that restarts would then not run
- * again. Before the pods are known there may be some. */
-bool agent_serves(const struct agent *agent)
-{
-	if (!gpu_mode_is_served(agent->in_force) || !agent->inventory.n_gpus)
-		return false;
-	return !*isolation_problem(agent) || !agent->settled || settle_count_holders(agent);
-}
-
 bool agent_is_watched(const struct agent *agent)
 {
-	return plugin_watched(agent->in_force == GPU_MODE_TOPOLOGY ? agent->gpu_plugin : agent->plugin) &&
+	return plugin_watched(
+		       agent->node.in_force == GPU_MODE_TOPOLOGY ? agent->gpu_plugin : agent->plugin) &&
 	       (!core_plugin_offered(agent) || core_plugin_watched(agent->core_plugin));
 }
 
 static void agent_remember(struct agent *agent)
 {
-	struct state state = {.mode = agent->in_force,
+	struct state state = {.mode = agent->node.in_force,
 		.knows_cdi = runtime_answered(agent->runtime),
 		.does_cdi = runtime_does_cdi(agent->runtime),
-		.inventory = agent->inventory};
+		.inventory = agent->node.inventory};
 	struct error err = {""};
 
-	if (agent->remembered)
+	if (agent->node.saved)
 		return;
-	agent->remembered = state_save(agent->options.state_dir, &state, &err) == 0;
-	if (!agent->remembered && !agent->remember_failure)
+	agent->node.saved = state_save(agent->options.state_dir, &state, &err) == 0;
+	if (!agent->node.saved && !agent->remember_failure)
 		log_warning(
 			"%s: should this agent restart, it has to wait for the driver, the container runtime and the API server",
 			err.text);
-	agent->remember_failure = !agent->remembered;
+	agent->remember_failure = !agent->node.saved;
 }
 
 /* Node, pods and the cluster's unit are known. */
@@ -159,11 +152,13 @@ static void reconcile(void *userdata)
 		mig_report(agent);
 		other_plugin_look(agent);
 		device_loss_look(agent);
-		agent->settled = true;
+		agent->node.settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
 	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
 	isolation_look(agent);
+	node_registry_decide(
+		&agent->node, !agent->isolation.problem.text[0], leftovers_count(agent->leftovers));
 	/* The state file is written before the kubelet is told. The next agent process must know that
 	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
 	 * report as not served. */
@@ -174,9 +169,9 @@ static void reconcile(void *userdata)
 	power_changed(agent->power);
 	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
 	 * read, it could call a GPU healthy that is not. */
-	if (agent->settled && faults_settled(agent->faults))
+	if (agent->node.settled && faults_settled(agent->faults))
 		report_update(agent->report);
-	if (agent->settled)
+	if (agent->node.settled)
 		topology_update(agent->topology);
 }
 
@@ -191,7 +186,7 @@ static void report_unknown_placement(struct agent *agent, const char *value)
 	enum gpu_policy policy;
 	char text[400];
 
-	if (!gpu_mode_is_served(agent->mode.asked) || !value || gpu_policy_parse(value, &policy) == 0)
+	if (!gpu_mode_is_served(agent->node.asked.mode) || !value || gpu_policy_parse(value, &policy) == 0)
 		value = "";
 	if (*value && strncmp(agent->unknown_placement, value, sizeof(agent->unknown_placement) - 1) != 0) {
 		snprintf(text, sizeof(text),
@@ -214,11 +209,12 @@ static void on_node(void *userdata, struct json_object *node)
 		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
 
 	mode_from_labels(&values, agent->options.node_name, &agent->mode);
+	agent->node.asked.mode = agent->mode.asked;
 	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
 		agent_report_node(agent, "GPUModeRefused", agent->mode.sentence);
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
 	report_unknown_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
-	snprintf(agent->node_uid, sizeof(agent->node_uid), "%.63s", uid ? uid : "");
+	snprintf(agent->node.uid, sizeof(agent->node.uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
 	power_node_seen(agent->power, json_member(meta, "annotations"));
 	agent_changed(agent);
@@ -248,7 +244,7 @@ static void on_pod_failed(struct agent *agent, const struct pod_facts *facts)
 static void on_pod(void *userdata, struct json_object *object)
 {
 	struct agent *agent = userdata;
-	struct node_pod *pod = node_pods_set(&agent->pods, object);
+	struct node_pod *pod = pod_read(&agent->node.pods, object);
 
 	if (pod)
 		pod->watched = true;
@@ -262,7 +258,7 @@ static void on_pod(void *userdata, struct json_object *object)
  * not told yet. */
 static bool may_run(const struct agent *agent, const struct pod_facts *facts)
 {
-	return facts->running || (facts->pending && served_knows(&agent->served, facts->uid));
+	return facts->running || (facts->pending && served_knows(&agent->node.served, facts->uid));
 }
 
 /* The API server was away and has forgotten what was before (restart): we list anew, and so does the
@@ -276,10 +272,10 @@ static bool others_may_have_missed_it(const struct agent *agent, bool shown)
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct agent *agent = userdata;
-	const struct node_pod *pod = last ? node_pods_set(&agent->pods, last) : NULL;
+	const struct node_pod *pod = last ? pod_read(&agent->node.pods, last) : NULL;
 
 	if (!pod)
-		pod = node_pods_by_uid(&agent->pods, uid);
+		pod = node_pods_by_uid(&agent->node.pods, uid);
 	/* With all containers ended, as at a deletion in order, there is nothing to find out. */
 	if (pod && (may_run(agent, &pod->facts) || others_may_have_missed_it(agent, last != NULL)))
 		leftovers_pod_gone(agent->leftovers, &pod->facts);
@@ -288,18 +284,18 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	/* Its files take memory; what its deletion says of its containers was said before they were gone. */
 	if (cdi_exists(agent->options.cdi_dir, uid))
 		leftovers_examine(agent->leftovers, uid);
-	node_pods_remove(&agent->pods, uid);
-	served_remove_pod(&agent->served, uid);
+	node_pods_remove(&agent->node.pods, uid);
+	served_remove_pod(&agent->node.served, uid);
 	agent_changed(agent);
 }
 
 /* An entry of a pod that the API server does not have: it went while we were not looking. */
 static const struct served_entry *find_gone(const struct agent *agent)
 {
-	list_for_each (item, &agent->served.entries) {
+	list_for_each (item, &agent->node.served.entries) {
 		const struct served_entry *entry = list_entry(item, struct served_entry, item);
 
-		if (!node_pods_by_uid(&agent->pods, entry->uid))
+		if (!node_pods_by_uid(&agent->node.pods, entry->uid))
 			return entry;
 	}
 	return NULL;
@@ -317,7 +313,7 @@ static void forget_gone(struct agent *agent)
 
 		if (!uid)
 			break;
-		served_remove_pod(&agent->served, uid);
+		served_remove_pod(&agent->node.served, uid);
 	}
 }
 
@@ -325,9 +321,9 @@ static void on_pods_synced(void *userdata)
 {
 	struct agent *agent = userdata;
 
-	if (agent->pods_listed)
+	if (agent->node.pods_listed)
 		agent->pods_relisted_ns = monotonic_ns();
-	agent->pods_listed = true;
+	agent->node.pods_listed = true;
 	forget_gone(agent);
 	agent_changed(agent);
 }
@@ -336,7 +332,7 @@ static void on_runtime(void *userdata)
 {
 	struct agent *agent = userdata;
 
-	agent->remembered = false;
+	agent->node.saved = false;
 	agent_changed(agent);
 }
 
@@ -345,7 +341,7 @@ static void on_health(void *userdata, bool changed)
 	struct agent *agent = userdata;
 
 	if (changed) {
-		agent->remembered = false;
+		agent->node.saved = false;
 		agent_changed(agent);
 	}
 	looks_resume(agent->looks);
@@ -406,7 +402,7 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 static int start_looks(struct agent *agent)
 {
 	const struct options *o = &agent->options;
-	const struct gpu_health_ops health = {&agent->driver, &agent->inventory, on_health, agent};
+	const struct gpu_health_ops health = {&agent->driver, &agent->node.inventory, on_health, agent};
 	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
 
 	if (r == 0)
@@ -486,18 +482,13 @@ int agent_start(struct agent *agent, struct error *err)
 	list_init(&agent->assignments);
 	list_init(&agent->prestarts);
 	list_init(&agent->grants);
-	node_pods_init(&agent->pods);
-	served_init(&agent->served);
-	table_init(&agent->spent);
-	turn_init(&agent->turn);
+	node_registry_init(&agent->node, o->node_name);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
-	agent->inventory = state.inventory;
-	agent->in_force = state.mode;
-	agent->mode.asked = agent->in_force;
-	agent->unit_asked = agent->inventory.unit_mib;
-	agent->open = true;
-	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->served, &problem) < 0)
+	agent->node.inventory = state.inventory;
+	agent->node.in_force = state.mode;
+	agent->node.asked = node_registry_in_force(&agent->node);
+	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
 	r = agent_start_parts(agent, err);
 	if (r == 0)
@@ -508,7 +499,7 @@ int agent_start(struct agent *agent, struct error *err)
 		runtime_remember(agent->runtime, state.does_cdi);
 	grants_resume(agent);
 	power_recall(agent->power);
-	if (!agent->inventory.n_gpus)
+	if (!agent->node.inventory.n_gpus)
 		gpu_health_poll(agent->health);
 	reconcile(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
@@ -551,8 +542,5 @@ void agent_stop(struct agent *agent)
 	loop_timer_remove(agent->tick);
 	loop_timer_remove(agent->reconcile);
 	driver_release(&agent->driver);
-	served_release(&agent->served);
-	table_release(&agent->spent);
-	turn_release(&agent->turn);
-	node_pods_release(&agent->pods);
+	node_registry_release(&agent->node);
 }

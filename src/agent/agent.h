@@ -8,19 +8,15 @@
 #include <stdio.h>
 
 #include "agent/delivery/driver.h"
-#include "agent/node/inventory.h"
 #include "agent/delivery/isolation.h"
-#include "agent/node/device-loss.h"
-#include "agent/metrics.h"
-#include "kube/node-mode.h"
-#include "agent/node/terms.h"
-#include "agent/options.h"
-#include "agent/pods/pods.h"
-#include "agent/kubelet/served.h"
-#include "agent/kubelet/turn.h"
 #include "agent/kubelet/unregistered.h"
+#include "agent/metrics.h"
+#include "agent/node/device-loss.h"
+#include "agent/options.h"
 #include "agent/supervisor.h"
 #include "base/list.h"
+#include "kube/node-mode.h"
+#include "node/registry.h"
 
 struct core_plugin;
 struct door;
@@ -57,7 +53,6 @@ struct agent {
 	struct kube_watch *node_watch, *pod_watch;
 
 	struct driver driver;
-	struct inventory inventory;
 	struct gpu_health *health;
 	struct faults *faults;
 	struct looks *looks;
@@ -70,31 +65,18 @@ struct agent {
 	struct device_loss device_loss;
 	struct list grants; /* struct node_grant */
 
-	struct node_pods pods;
-	bool pods_listed;	  /* once at least */
+	struct node_registry node;
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
-	struct served served;
-	struct table spent; /* ids that the kubelet we are registered at holds for pods that are over */
-	struct turn turn;   /* whose turn it is at that kubelet */
 	struct podresources *podresources;
 
 	struct mode mode;	    /* what the labels ask for */
-	enum gpu_mode in_force;	    /* what is advertised to the kubelet; its unit is the inventory's */
-	uint32_t unit_asked;	    /* MiB: what the cluster asks for */
-	int64_t closed_since_ns;    /* struct terms_change */
-	bool open;		    /* the scheduler may place pods here */
 	struct terms reported;	    /* an Event told that this waits; else what is in force */
 	char refused_value[512];    /* the refusals that were last reported */
 	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
 	char refused_unit[64];
 	char other_plugin[800]; /* another device plugin offers our GPUs, too: a sentence; "" if none does */
 
-	bool remembered;       /* the state file says what there is now */
 	bool remember_failure; /* was said */
-
-	bool settled; /* the labels were seen, and with them the pods that may hold the old mode */
-
-	char node_uid[64]; /* of the Node object; "" before it was seen */
 	struct lease *lease;
 	struct leave *leave;		    /* not NULL: on the way out */
 	bool uninstalled;		    /* the chart is being removed: no agent comes after us */
@@ -127,10 +109,6 @@ int agent_connect(struct agent *agent, struct error *err);
  * agent.c once, soon after the caller has returned, however often this was called. */
 void agent_changed(struct agent *agent);
 
-/* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or
- * cannot any more, but pods hold units. */
-bool agent_serves(const struct agent *agent);
-
 /* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
 bool agent_is_watched(const struct agent *agent);
 
@@ -146,7 +124,7 @@ static inline void agent_kubelet_socket(const struct agent *agent, char ret_path
  * none. */
 static inline const char *isolation_problem(const struct agent *agent)
 {
-	return gpu_mode_is_isolated(agent->in_force) ? agent->isolation.problem.text : "";
+	return gpu_mode_is_isolated(agent->node.in_force) ? agent->isolation.problem.text : "";
 }
 
 /* Sentences for people: an Event and a line in the log. */

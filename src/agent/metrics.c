@@ -6,11 +6,11 @@
 
 #include "agent/agent.h"
 #include "agent/door.h"
-#include "agent/kubelet/ids.h"
-#include "agent/looks/looks.h"
 #include "agent/kubelet/plugin.h"
+#include "agent/looks/looks.h"
 #include "agent/power/power.h"
 #include "kube/kube-metrics.h"
+#include "node/ids.h"
 
 /* More containers than a node runs; what others make of the page stays bounded. */
 #define CONTAINERS_MAX 1024
@@ -46,8 +46,8 @@ enum gpu_value { GPU_BYTES, GPU_UNITS, GPU_HELD, GPU_HEALTHY, GPU_USED };
 
 static void add_gpus(struct metrics *page, const struct agent *agent, enum gpu_value what)
 {
-	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent->inventory.gpus[i];
+	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->node.inventory.gpus[i];
 		struct gpu_labels labels;
 		uint64_t value = 0;
 
@@ -56,10 +56,11 @@ static void add_gpus(struct metrics *page, const struct agent *agent, enum gpu_v
 			value = gpu->facts.mib << 20;
 			break;
 		case GPU_UNITS:
-			value = gpu_mode_units(agent->in_force, gpu->facts.mib, agent->inventory.unit_mib);
+			value = gpu_mode_units(
+				agent->node.in_force, gpu->facts.mib, agent->node.inventory.unit_mib);
 			break;
 		case GPU_HELD:
-			value = ids_held(IDS_OF_UNITS, &agent->pods, gpu->facts.uuid);
+			value = ids_held(IDS_OF_UNITS, &agent->node.pods, gpu->facts.uuid);
 			break;
 		case GPU_HEALTHY:
 			value = gpu->facts.healthy;
@@ -93,7 +94,7 @@ static void add_container(struct metrics *page, const struct agent *agent, const
 	const struct container_placement *container)
 {
 	for (size_t i = 0; i < container->n_gpus; i++) {
-		const struct gpu *gpu = inventory_find(&agent->inventory, container->gpus[i].uuid);
+		const struct gpu *gpu = inventory_find(&agent->node.inventory, container->gpus[i].uuid);
 		char index[16] = "";
 		struct metric_label labels[] = {{"namespace", pod->namespace_}, {"pod", pod->name},
 			{"container", container->name}, {"gpu", index}, {"UUID", container->gpus[i].uuid}};
@@ -110,9 +111,9 @@ static void add_containers(struct metrics *page, const struct agent *agent)
 
 	metrics_family(page, "ration_container_granted_units", "gauge",
 		"Units that a container was given by Allocate.");
-	list_for_each (item, &agent->served.entries) {
+	list_for_each (item, &agent->node.served.entries) {
 		const struct served_entry *entry = list_entry(item, struct served_entry, item);
-		const struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
+		const struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
 		const struct container_placement *container = NULL;
 
 		if (pod && pod->facts.has_placement && !pod->facts.finished)
@@ -137,14 +138,15 @@ static void add_mode(struct metrics *page, const struct agent *agent)
 
 	for (int mode = 0; mode < GPU_MODE_MAX; mode++) {
 		texts[mode] = mode == GPU_MODE_NONE ? "none" : gpu_mode_text((enum gpu_mode)mode);
-		values[mode] = agent->in_force == (enum gpu_mode)mode;
+		values[mode] = agent->node.in_force == (enum gpu_mode)mode;
 	}
 	metrics_family(page, "ration_mode", "gauge", "1 for the GPU mode in force.");
 	metrics_each(page, "mode", texts, values, GPU_MODE_MAX);
 	metrics_one(page, "ration_mode_open", "gauge",
-		"0 while a change of mode waits for the end of pods and no new ones may come.", agent->open);
+		"0 while a change of mode waits for the end of pods and no new ones may come.",
+		agent->node.open);
 	metrics_one(page, "ration_unit_bytes", "gauge", "In what gpu-mem counts.",
-		(uint64_t)agent->inventory.unit_mib << 20);
+		(uint64_t)agent->node.inventory.unit_mib << 20);
 }
 
 static void add_calls(struct metrics *page, const struct agent_metrics *counted)

@@ -12,9 +12,9 @@ static const char *not_ready(const struct agent *agent)
 {
 	if (agent->leave)
 		return "stopping";
-	if (!agent->settled)
+	if (!agent->node.settled)
 		return "the node, its pods and the cluster's settings are not read yet";
-	if (!agent_serves(agent) || agent_is_watched(agent))
+	if (!agent->node.serves || agent_is_watched(agent))
 		return NULL;
 	return *agent->unregistered.text ? agent->unregistered.text
 					 : "the kubelet does not have the devices of this node yet";

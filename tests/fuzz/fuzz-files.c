@@ -10,7 +10,7 @@
 #include "agent/delivery/images.h"
 #include "agent/delivery/runtime.h"
 #include "agent/kubelet/checkpoint.h"
-#include "agent/kubelet/served.h"
+#include "node/served.h"
 #include "agent/node/state.h"
 #include "agent/pods/records.h"
 #include "base/error.h"

@@ -287,7 +287,7 @@ static void agent_begin(struct agent *agent)
 			.cri_socket = "/nowhere"},
 		.client = (struct kube_client *)agent,
 		.pod_watch = (struct kube_watch *)agent};
-	node_pods_init(&agent->pods);
+	node_registry_init(&agent->node, "n1");
 	list_init(&agent->grants);
 	MUST(podresources_new(loop, "/nowhere", &agent->podresources) == 0);
 	MUST(runtime_new(loop, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) == 0);
@@ -300,7 +300,7 @@ static void agent_end(struct agent *agent)
 	orphans_free(agent->orphans);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);
-	node_pods_release(&agent->pods);
+	node_registry_release(&agent->node);
 	MUST(!n_clients && !published.fn);
 }
 

@@ -183,13 +183,13 @@ static void take_piece(struct policy *policy, const char *text)
 
 static void check(struct policy *policy)
 {
-	uint32_t unit = agent.unit_asked;
+	uint32_t unit = agent.node.asked.unit_mib;
 
 	MUST((unsigned)policy_in_force(policy) < SHARE_POLICY_MAX);
 	MUST(policy_max_containers(policy) <= 1000);
 	MUST(unit == 0 || unit == 1024 || unit == 512 || unit == 256 || unit == 128);
-	for (size_t i = 0; i < agent.inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent.inventory.gpus[i];
+	for (size_t i = 0; i < agent.node.inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent.node.inventory.gpus[i];
 
 		MUST(gpu->facts.healthy == !*gpu->details.reason && !strpbrk(gpu->details.reason, "\n\r"));
 	}
@@ -203,15 +203,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void agent_begin(void)
 {
 	agent.options = (struct options){.node_name = "n1", .policy = SHARE_NATIVE, .unit_mib = 1024};
-	agent.unit_asked = 0;
+	agent.node.asked.unit_mib = 0;
 	agent.refused_unit[0] = '\0';
 	agent.uninstalled = synced = false;
 	n_events = 0;
-	agent.inventory.n_gpus = 3;
-	agent.inventory.unit_mib = 1024;
-	strcpy(agent.inventory.driver_version, "550.54");
-	for (size_t i = 0; i < agent.inventory.n_gpus; i++) {
-		struct gpu *gpu = &agent.inventory.gpus[i];
+	agent.node.inventory.n_gpus = 3;
+	agent.node.inventory.unit_mib = 1024;
+	strcpy(agent.node.inventory.driver_version, "550.54");
+	for (size_t i = 0; i < agent.node.inventory.n_gpus; i++) {
+		struct gpu *gpu = &agent.node.inventory.gpus[i];
 
 		memset(gpu, 0, sizeof(*gpu));
 		gpu->facts.index = (int)i;

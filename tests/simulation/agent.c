@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "agent/delivery/allotment.h"
-#include "agent/kubelet/ids.h"
-#include "agent/kubelet/matching.h"
-#include "agent/kubelet/room.h"
+#include "node/ids.h"
+#include "node/matching.h"
+#include "node/room.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "kube/names.h"

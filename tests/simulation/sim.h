@@ -21,11 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/kubelet/served.h"
-#include "agent/kubelet/turn.h"
-#include "agent/node/inventory.h"
-#include "agent/node/terms.h"
-#include "agent/pods/pods.h"
+#include "node/served.h"
+#include "node/turn.h"
+#include "node/inventory.h"
+#include "node/terms.h"
+#include "node/pods.h"
 #include <stdio.h>
 
 #include "base/strbuf.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/kubelet/checkpoint.h"
-#include "agent/kubelet/served.h"
+#include "node/served.h"
 #include "kube/names.h"
 #include "base/cleanup.h"
 #include "base/error.h"

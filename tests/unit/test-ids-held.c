@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/kubelet/ids.h"
-#include "agent/node/inventory.h"
-#include "agent/pods/pods.h"
+#include "node/ids.h"
+#include "node/inventory.h"
+#include "node/pods.h"
 
 static void an_id_names_a_gpu_that_a_node_may_have(void **state)
 {

@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/kubelet/ids.h"
-#include "agent/node/inventory.h"
-#include "agent/pods/pods.h"
-#include "agent/kubelet/served.h"
-#include "agent/kubelet/spent.h"
+#include "node/ids.h"
+#include "node/inventory.h"
+#include "node/pods.h"
+#include "node/served.h"
+#include "node/spent.h"
 
 static void two_gpus(struct inventory *inventory, uint32_t unit_mib)
 {
@@ -168,7 +168,7 @@ static void spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else(void **st
 	assert_int_equal(served_add(&served, "living", "c", of_living, 2), 0);
 	assert_int_equal(served_add(&served, "gone", "c", of_gone, 2), 0);
 	assert_int_equal(served_add(&served, "finished", "c", of_finished, 1), 0);
-	assert_int_equal(spent_find(&served, &pods, NULL, &spent), 0);
+	assert_int_equal(spent_find(&served, &pods, NULL, NULL, &spent), 0);
 	assert_int_equal(spent.count, 2);
 	assert_non_null(table_get(&spent, "0-1"));
 	assert_non_null(table_get(&spent, "0-3"));

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "agent/kubelet/turn.h"
+#include "node/turn.h"
 
 static struct turn turn;
 

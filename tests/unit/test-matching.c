@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/kubelet/matching.h"
-#include "agent/kubelet/served.h"
+#include "node/matching.h"
+#include "node/served.h"
 #include "core/registry/ledger.h"
 #include "core/registry/resize.h"
 

@@ -96,12 +96,12 @@ static int setup(void **state)
 	strcpy(gpus[0].facts.uuid, UUID_0);
 	strcpy(gpus[1].facts.uuid, UUID_1);
 	assert_int_equal(loop_new(&f->agent.loop), 0);
-	node_pods_init(&f->agent.pods);
-	served_init(&f->agent.served);
-	f->agent.inventory.unit_mib = 1024;
-	assert_true(inventory_update(&f->agent.inventory, gpus, 2));
-	f->agent.in_force = GPU_MODE_SHARE;
-	f->agent.settled = true;
+	node_registry_init(&f->agent.node, "n1");
+	f->agent.node.inventory.unit_mib = 1024;
+	assert_true(inventory_update(&f->agent.node.inventory, gpus, 2));
+	f->agent.node.in_force = GPU_MODE_SHARE;
+	f->agent.node.settled = true;
+	node_registry_decide(&f->agent.node, true, 0);
 	f->agent.relays.fds[PLUGIN_OF_MEM] = dup(0);
 	assert_int_equal(plugin_new(&f->agent, false, &f->plugin), 0);
 	return 0;
@@ -112,8 +112,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	plugin_free(f->plugin);
-	node_pods_release(&f->agent.pods);
-	served_release(&f->agent.served);
+	node_registry_release(&f->agent.node);
 	loop_free(f->agent.loop);
 	free(f);
 	return 0;
@@ -121,7 +120,7 @@ static int teardown(void **state)
 
 static void set_health(struct fixture *f, bool healthy)
 {
-	f->agent.inventory.gpus[1].facts.healthy = healthy;
+	f->agent.node.inventory.gpus[1].facts.healthy = healthy;
 }
 
 /* The messages are packed texts. */
@@ -155,11 +154,6 @@ bool agent_is_watched(const struct agent *agent)
 	return plugin_watched(agent->plugin);
 }
 
-bool agent_serves(const struct agent *agent)
-{
-	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_gpus;
-}
-
 void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
 {
 }
@@ -175,7 +169,8 @@ static void kubelet_is_told_what_could_not_be_sent_at_first(void **state)
 	f->agent.plugin = f->plugin;
 	watch(&f->first);
 	assert_int_equal(count(&f->first, "Healthy"), 8);
-	f->agent.in_force = GPU_MODE_NONE;
+	f->agent.node.in_force = GPU_MODE_NONE;
+	node_registry_decide(&f->agent.node, true, 0);
 	f->first.fails = 1;
 	plugin_update(f->plugin);
 	assert_int_equal(f->first.messages, 1);

@@ -9,8 +9,9 @@
 
 #include <json-c/json.h>
 
-#include "agent/pods/pods.h"
+#include "agent/pods/pod-read.h"
 #include "base/clock.h"
+#include "node/pods.h"
 
 static struct node_pod *set(
 	struct node_pods *pods, const char *uid, const char *name, const char *generate_name)
@@ -25,7 +26,7 @@ static struct node_pod *set(
 		uid, name, generate_name ? ",\"generateName\":\"" : "", generate_name ? generate_name : "",
 		generate_name ? "\"" : "");
 	object = json_tokener_parse(text);
-	pod = node_pods_set(pods, object);
+	pod = pod_read(pods, object);
 	json_object_put(object);
 	assert_non_null(pod);
 	return pod;
@@ -94,8 +95,8 @@ static size_t asking(const char *containers, const char *init)
 	assert_non_null(object);
 	node_pods_init(&pods);
 	/* Twice: what it said before is forgotten. */
-	node_pods_set(&pods, object);
-	pod = node_pods_set(&pods, object);
+	pod_read(&pods, object);
+	pod = pod_read(&pods, object);
 	json_object_put(object);
 	for (size_t i = 0; pod && i < pod->n_containers; i++)
 		n += pod->containers[i].asks_for_no_limit;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "agent/kubelet/room.h"
+#include "node/room.h"
 #include "base/cleanup.h"
 #include "model-fixture.h"
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/node/terms.h"
+#include "node/terms.h"
 
 #define NOW (1000 * NS_PER_S)
 

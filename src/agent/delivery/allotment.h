@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/node/inventory.h"
+#include "node/inventory.h"
 
 struct error;
 struct pod_facts;

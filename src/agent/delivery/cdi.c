@@ -12,13 +12,13 @@
 #include "agent/delivery/driver-files.h"
 #include "agent/delivery/grants-folder.h"
 #include "agent/delivery/shim-install.h"
-#include "agent/pods/pods.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "grant/grant.h"
 #include "grant/usage.h"
 #include "kube/json.h"
+#include "node/pods.h"
 
 /* 0.5.0 is the first with hostPath of device nodes, and what containerd 1.7 reads. */
 #define CDI_VERSION "0.5.0"

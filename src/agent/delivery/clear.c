@@ -20,7 +20,7 @@ static void clear_finished(struct agent *agent)
 {
 	void *value;
 
-	table_for_each (&agent->pods.by_uid, cursor, value) {
+	table_for_each (&agent->node.pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
 		if (!facts->finished)

@@ -69,8 +69,8 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 	if (!delivery_is_exempt(agent, pod, container))
 		r = grants_prepare(agent, pod, container, starting, err);
 	return r < 0 ? r
-		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, pod, container,
-			       &isolation, err);
+		     : cdi_write(agent->options.cdi_dir, &agent->node.inventory, &agent->driver, pod,
+			       container, &isolation, err);
 }
 
 int delivery_make(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
@@ -81,16 +81,16 @@ int delivery_make(struct agent *agent, const struct node_pod *pod, const char *c
 	if (r < 0)
 		return r;
 	report_capability(agent, pod, container, starting);
-	if (gpu_mode_is_isolated(agent->in_force))
+	if (gpu_mode_is_isolated(agent->node.in_force))
 		return make_isolated(agent, pod, container, starting, err);
 	return cdi_write(
-		agent->options.cdi_dir, &agent->inventory, &agent->driver, pod, container, NULL, err);
+		agent->options.cdi_dir, &agent->node.inventory, &agent->driver, pod, container, NULL, err);
 }
 
 bool delivery_exists(const struct agent *agent, const char *uid, const char *container)
 {
 	return cdi_exists(agent->options.cdi_dir, uid) &&
-	       (!gpu_mode_is_isolated(agent->in_force) || agent->options.allow_disable ||
+	       (!gpu_mode_is_isolated(agent->node.in_force) || agent->options.allow_disable ||
 		       grants_find(agent, uid, container));
 }
 

@@ -184,8 +184,8 @@ static int grant_fill(const struct agent *agent, const struct pod_facts *pod,
 	snprintf(grant->cuda_library, sizeof(grant->cuda_library), "%s", cdi_private_library(DRIVER_CUDA));
 	snprintf(grant->nvml_library, sizeof(grant->nvml_library), "%s", cdi_private_library(DRIVER_NVML));
 	/* In the order of their indices, as the driver numbers what it sees. */
-	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent->inventory.gpus[i];
+	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->node.inventory.gpus[i];
 		struct grant_file_gpu *granted = &grant->gpus[grant->gpu_count];
 
 		for (size_t k = 0; k < placed->n_gpus; k++) {

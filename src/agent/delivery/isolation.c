@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/node/health.h"
 #include "agent/delivery/runtime.h"
+#include "agent/node/health.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -29,7 +29,7 @@ static void look_at_shim(struct agent *agent)
 
 static void find_problem(struct agent *agent, struct error *ret_problem)
 {
-	const char *told = agent->inventory.driver_version, *named = agent->driver.version;
+	const char *told = agent->node.inventory.driver_version, *named = agent->driver.version;
 	int r;
 
 	if (runtime_answered(agent->runtime) && !runtime_does_cdi(agent->runtime)) {
@@ -72,7 +72,7 @@ void isolation_look(struct agent *agent)
 	struct error problem = {""};
 	char text[700];
 
-	if (gpu_mode_is_isolated(agent->in_force))
+	if (gpu_mode_is_isolated(agent->node.in_force))
 		find_problem(agent, &problem);
 	if (strcmp(problem.text, isolation->problem.text) == 0)
 		return;
@@ -82,6 +82,6 @@ void isolation_look(struct agent *agent)
 		return;
 	}
 	snprintf(text, sizeof(text), "this node takes no GPU pods in mode \"%s\": %s",
-		gpu_mode_text(agent->in_force), problem.text);
+		gpu_mode_text(agent->node.in_force), problem.text);
 	agent_report_node(agent, "GPUIsolationNotReady", text);
 }

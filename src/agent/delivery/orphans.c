@@ -10,8 +10,8 @@
 #include "agent/agent.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
-#include "agent/pods/leftovers.h"
 #include "agent/kubelet/podresources.h"
+#include "agent/pods/leftovers.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/watch.h"
@@ -39,7 +39,7 @@ static bool is_listed(const struct listing *listing, const struct pod_facts *pod
 /* What the API server does not know may run all the same. */
 static void orphan_look(struct agent *agent, const struct listing *listing, const char *uid)
 {
-	const struct node_pod *pod = node_pods_by_uid(&agent->pods, uid);
+	const struct node_pod *pod = node_pods_by_uid(&agent->node.pods, uid);
 
 	if (!pod) {
 		leftovers_examine(agent->leftovers, uid);

@@ -43,9 +43,10 @@ static uint32_t units_held(const struct agent *agent, const char *uuid)
 	const struct node_pod *pod;
 	uint32_t units = orphan_units(agent, uuid);
 
-	table_for_each (&agent->pods.by_uid, cursor, pod)
+	table_for_each (&agent->node.pods.by_uid, cursor, pod)
 		if (pod->facts.has_placement && !pod->facts.finished &&
-			(has_grant(agent, pod->facts.uid) || served_knows(&agent->served, pod->facts.uid)))
+			(has_grant(agent, pod->facts.uid) ||
+				served_knows(&agent->node.served, pod->facts.uid)))
 			units = units_add(
 				units, placement_units_on(&pod->facts.placement, &pod->facts.request, uuid));
 	return units;
@@ -78,8 +79,8 @@ static bool grows(const struct agent *agent, const struct pod_facts *pod, const 
 /* A GPU that has not what the pod is to have more; NULL: there is none. */
 static const struct gpu *find_short(const struct agent *agent, const struct pod_facts *pod)
 {
-	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent->inventory.gpus[i];
+	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->node.inventory.gpus[i];
 
 		if (placement_units_on(&pod->placement, &pod->request, gpu->facts.uuid) &&
 			units_held(agent, gpu->facts.uuid) > gpu->units && grows(agent, pod, gpu->facts.uuid))
@@ -122,8 +123,8 @@ void resized_follow(struct agent *agent)
 {
 	struct node_pod *pod;
 
-	if (!gpu_mode_is_isolated(agent->in_force))
+	if (!gpu_mode_is_isolated(agent->node.in_force))
 		return;
-	table_for_each (&agent->pods.by_uid, cursor, pod)
+	table_for_each (&agent->node.pods.by_uid, cursor, pod)
 		follow(agent, pod);
 }

@@ -6,24 +6,24 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/kubelet/calls.h"
+#include "agent/delivery/allotment.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
+#include "agent/delivery/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
-#include "agent/delivery/allotment.h"
+#include "agent/kubelet/calls.h"
 #include "agent/kubelet/identify.h"
-#include "agent/kubelet/ids.h"
-#include "agent/kubelet/room.h"
+#include "agent/kubelet/wire.h"
+#include "agent/pods/leftovers.h"
 #include "agent/pods/records.h"
 #include "agent/pods/refusal.h"
-#include "agent/delivery/runtime.h"
-#include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/names.h"
+#include "node/ids.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 #define DEVICES_MAX (ALLOTMENT_GPUS_MAX + DRIVER_DEVICES_MAX)
@@ -109,7 +109,7 @@ static void count_disagreeing_ids(const struct allocation *a, const struct allot
 		bool agrees = false;
 
 		for (size_t k = 0; k < allotment->n_own && gpu >= 0; k++)
-			agrees |= allotment->gpus[k] == &agent->inventory.gpus[gpu];
+			agrees |= allotment->gpus[k] == &agent->node.inventory.gpus[gpu];
 		agent->metrics.ids_disagreed += !agrees;
 	}
 }
@@ -210,7 +210,7 @@ static void answer_placed(struct answer *answer, struct agent *agent, const stru
 	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. While the
 	 * pod has to wait there must be no file: a kubelet that has just started does not call
 	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
-	if (room_look(agent, who->pod, &err) < 0 ||
+	if (leftovers_leave_room(agent->leftovers, who->pod, &err) < 0 ||
 		delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
 		log_warning("%s; trying again when the container starts", err.text);
 }
@@ -224,12 +224,13 @@ static int allocation_reply(
 
 	packed = wire_pack(&answer->response.base, &len);
 	if (packed && who->anew)
-		served_remove_pod(&agent->served, who->pod->facts.uid);
-	r = packed ? served_add(&agent->served, who->pod->facts.uid, who->container->name, a->ids, a->n_ids)
+		served_remove_pod(&agent->node.served, who->pod->facts.uid);
+	r = packed ? served_add(
+			     &agent->node.served, who->pod->facts.uid, who->container->name, a->ids, a->n_ids)
 		   : -ENOMEM;
 	if (r < 0)
 		return r;
-	served_set_waits(&agent->served, who->pod->facts.uid, who->container->name, true);
+	served_set_waits(&agent->node.served, who->pod->facts.uid, who->container->name, true);
 	kubelet_call_reply(a->call, packed, len);
 	return 0;
 }
@@ -242,7 +243,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
 	/* An isolated node has no other way: should the runtime not apply the file, PreStartContainer
 	 * refuses. */
-	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
+	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->node.in_force);
 	struct error err = {""};
 
 	if (!answer) {
@@ -252,8 +253,8 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	}
 	answer_init(answer);
 	if (who->placed && driver_scan(&agent->driver, &err) == 0 &&
-		allotment_build(
-			&agent->inventory, pod, who->container->name, cdi, &answer->allotment, &err) == 0) {
+		allotment_build(&agent->node.inventory, pod, who->container->name, cdi, &answer->allotment,
+			&err) == 0) {
 		answer_placed(answer, agent, who, cdi);
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->allotment);

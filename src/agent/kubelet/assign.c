@@ -29,7 +29,7 @@ static void assignment_free(struct assignment *assignment)
 static void on_patched(void *userdata, const struct kube_response *response)
 {
 	struct assignment *assignment = userdata;
-	struct node_pod *pod = node_pods_by_uid(&assignment->agent->pods, assignment->uid);
+	struct node_pod *pod = node_pods_by_uid(&assignment->agent->node.pods, assignment->uid);
 	bool over = response->result == 0 && response->status < 500 && response->status != 429;
 
 	if (response->result < 0 || response->status >= 300)
@@ -88,7 +88,7 @@ void assign_retry(struct agent *agent)
 {
 	void *value;
 
-	table_for_each (&agent->pods.by_uid, cursor, value) {
+	table_for_each (&agent->node.pods.by_uid, cursor, value) {
 		struct node_pod *pod = value;
 
 		if (pod->facts.assigned)

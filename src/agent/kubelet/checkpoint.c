@@ -4,12 +4,12 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "agent/kubelet/served.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "node/served.h"
 
 /* 9,024 ids with their answers are about 2 MiB. */
 #define FILE_MAX ((size_t)16 << 20)

@@ -12,16 +12,17 @@
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/device-list.h"
-#include "agent/kubelet/ids.h"
 #include "agent/kubelet/registrar.h"
-#include "agent/kubelet/served.h"
-#include "agent/kubelet/spent.h"
 #include "agent/kubelet/wire.h"
+#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/names.h"
 #include "model/request.h"
+#include "node/ids.h"
+#include "node/served.h"
+#include "node/spent.h"
 
 #define ARENA_MAX ((size_t)4 << 20)
 #define CONTAINERS_MAX 64 /* of one call; the kubelet asks for one */
@@ -35,7 +36,7 @@ struct core_plugin {
 	 * answered since. Only names depend on it, and which free ids stand for a sick GPU. */
 	struct served served;
 	struct stat seen;	/* the file that it was read from */
-	struct table spent;	/* as agent->spent */
+	struct table spent;	/* as agent->node.spent */
 	unsigned int n_answers; /* names those that have no pod yet */
 };
 
@@ -64,12 +65,12 @@ static bool read_record(struct core_plugin *plugin)
 
 bool core_plugin_offered(const struct agent *agent)
 {
-	return agent->in_force == GPU_MODE_CORE_MEM && agent_serves(agent);
+	return agent->node.in_force == GPU_MODE_CORE_MEM && agent->node.serves;
 }
 
 static uint32_t count_ids(const struct agent *agent)
 {
-	return (uint32_t)agent->inventory.n_gpus * CORE_PER_GPU;
+	return (uint32_t)agent->node.inventory.n_gpus * CORE_PER_GPU;
 }
 
 static int build_ids(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
@@ -77,7 +78,7 @@ static int build_ids(struct agent *agent, const struct inventory *inventory, str
 	struct core_plugin *plugin = agent->core_plugin;
 
 	read_record(plugin);
-	return ids_build(IDS_OF_CORE, inventory, &agent->pods, &plugin->served, &plugin->spent, ret_ids);
+	return ids_build(IDS_OF_CORE, inventory, &agent->node.pods, &plugin->served, &plugin->spent, ret_ids);
 }
 
 static const struct device_list_ops LIST_OPS = {
@@ -242,9 +243,10 @@ static void kubelet_started(struct agent *agent)
 
 	table_release(&plugin->spent);
 	plugin->seen = (struct stat){0};
-	if (!read_record(plugin) || !agent->pods_listed)
+	if (!read_record(plugin) || !agent->node.pods_listed)
 		return;
-	if (spent_find(&plugin->served, &agent->pods, agent->leftovers, &plugin->spent) < 0)
+	if (spent_find(&plugin->served, &agent->node.pods, leftovers_may_live, agent->leftovers,
+		    &plugin->spent) < 0)
 		table_release(&plugin->spent);
 }
 

@@ -45,7 +45,7 @@ static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
 static uint8_t *device_list_state(const struct device_list *list, size_t *ret_len)
 {
 	struct agent *agent = list->agent;
-	struct inventory inventory = agent->inventory;
+	struct inventory inventory = agent->node.inventory;
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
@@ -60,7 +60,7 @@ static uint8_t *device_list_state(const struct device_list *list, size_t *ret_le
 
 static bool all_healthy(const struct agent *agent)
 {
-	const struct inventory *inventory = &agent->inventory;
+	const struct inventory *inventory = &agent->node.inventory;
 
 	if (*isolation_problem(agent))
 		return false;
@@ -148,7 +148,8 @@ void device_list_update(struct device_list *list)
 	size_t len = 0;
 	bool same;
 
-	if (!list->n_streams || (!list->message && !list->agent->settled) || !device_list_may_differ(list))
+	if (!list->n_streams || (!list->message && !list->agent->node.settled) ||
+		!device_list_may_differ(list))
 		return;
 	state = device_list_state(list, &len);
 	if (!state)

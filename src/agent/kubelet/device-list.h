@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/kubelet/ids.h"
+#include "node/ids.h"
 
 struct agent;
 struct inventory;

@@ -8,8 +8,9 @@
 
 #include "agent/agent.h"
 #include "agent/delivery/cdi.h"
-#include "agent/kubelet/podresources.h"
 #include "agent/delivery/resized.h"
+#include "agent/kubelet/podresources.h"
+#include "agent/pods/pod-read.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -85,7 +86,8 @@ static const struct node_pod *listed_node_pod(const struct identification *id, s
 {
 	const struct listed_pod *listed = &id->listing->pods[i];
 
-	return id->gone[i] ? NULL : node_pods_by_name(&id->agent->pods, listed->namespace_, listed->name);
+	return id->gone[i] ? NULL
+			   : node_pods_by_name(&id->agent->node.pods, listed->namespace_, listed->name);
 }
 
 #define LISTED_KEY_SIZE 600 /* namespace, '/', name */
@@ -103,7 +105,7 @@ static bool had_turn(
 	char key[LISTED_KEY_SIZE];
 
 	return pod && (!pod->may_return || pod->facts.running) &&
-	       turn_is_past(&id->agent->turn, listed_key(listed, key));
+	       turn_is_past(&id->agent->node.turn, listed_key(listed, key));
 }
 
 static void follow_turn(struct identification *id)
@@ -115,9 +117,9 @@ static void follow_turn(struct identification *id)
 	for (size_t i = 0; keys && names && i < n; i++)
 		names[i] = listed_key(&id->listing->pods[i], keys[i]);
 	if (keys && names)
-		turn_follow(&id->agent->turn, names, n);
+		turn_follow(&id->agent->node.turn, names, n);
 	else
-		turn_begin(&id->agent->turn);
+		turn_begin(&id->agent->node.turn);
 }
 
 static void identify_fill(struct identification *id)
@@ -138,7 +140,7 @@ static void identify_fill(struct identification *id)
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			/* Asked of the file system only where it matters: matching.h. */
-			.has_grant = pod && !served_knows(&id->agent->served, pod->facts.uid) &&
+			.has_grant = pod && !served_knows(&id->agent->node.served, pod->facts.uid) &&
 				     !request_is_empty(&pod->facts.request) &&
 				     cdi_exists(id->agent->options.cdi_dir, pod->facts.uid),
 		};
@@ -158,13 +160,13 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	id->fresh[question->pod] = true;
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
-		pod = node_pods_set(&id->agent->pods, object);
+		pod = pod_read(&id->agent->node.pods, object);
 		/* Another node's, or nobody's yet: what our kubelet lists is its predecessor. */
 		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->agent->options.node_name) != 0;
 		if (pod && id->gone[question->pod])
-			node_pods_remove(&id->agent->pods, pod->facts.uid);
+			node_pods_remove(&id->agent->node.pods, pod->facts.uid);
 		else if (pod)
-			node_pods_asked(&id->agent->pods, pod, monotonic_ns());
+			node_pods_asked(&id->agent->node.pods, pod, monotonic_ns());
 		resized_follow(id->agent);
 	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
@@ -207,12 +209,12 @@ static enum matching_verdict identify_match(
 	struct identification *id, struct matching *ret_found, struct error *err)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
-	const struct inventory *inventory = &id->agent->inventory;
+	const struct inventory *inventory = &id->agent->node.inventory;
 
 	identify_fill(id);
 	for (size_t i = 0; i < inventory->n_gpus; i++)
 		gpus[i] = inventory->gpus[i].facts;
-	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->served, gpus,
+	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->node.served, gpus,
 		inventory->n_gpus, inventory->unit_mib, id->ask, ret_found, err);
 }
 

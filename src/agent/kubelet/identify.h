@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "agent/kubelet/matching.h"
+#include "node/matching.h"
 
 struct agent;
 struct identification;

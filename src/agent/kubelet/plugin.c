@@ -8,21 +8,22 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/allocate.h"
 #include "agent/kubelet/calls.h"
-#include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/device-list.h"
-#include "agent/kubelet/ids.h"
 #include "agent/kubelet/preferred.h"
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
-#include "agent/kubelet/spent.h"
 #include "agent/kubelet/wire.h"
+#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/names.h"
+#include "node/ids.h"
+#include "node/spent.h"
 
 struct plugin {
 	struct agent *agent;
@@ -51,32 +52,34 @@ static void handle_options(void *userdata, struct kubelet_call *call, const uint
 
 bool plugin_offered(const struct agent *agent)
 {
-	return agent->in_force != GPU_MODE_TOPOLOGY && agent_serves(agent);
+	return agent->node.in_force != GPU_MODE_TOPOLOGY && agent->node.serves;
 }
 
 bool gpu_plugin_offered(const struct agent *agent)
 {
-	return agent->in_force == GPU_MODE_TOPOLOGY && agent_serves(agent);
+	return agent->node.in_force == GPU_MODE_TOPOLOGY && agent->node.serves;
 }
 
 static int build_units(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return ids_build(IDS_OF_UNITS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
+	return ids_build(
+		IDS_OF_UNITS, inventory, &agent->node.pods, &agent->node.served, &agent->node.spent, ret_ids);
 }
 
 static int build_gpus(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return ids_build(IDS_OF_GPUS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
+	return ids_build(
+		IDS_OF_GPUS, inventory, &agent->node.pods, &agent->node.served, &agent->node.spent, ret_ids);
 }
 
 static uint32_t count_units(const struct agent *agent)
 {
-	return inventory_units(&agent->inventory);
+	return inventory_units(&agent->node.inventory);
 }
 
 static uint32_t count_gpus(const struct agent *agent)
 {
-	return (uint32_t)agent->inventory.n_gpus;
+	return (uint32_t)agent->node.inventory.n_gpus;
 }
 
 static const struct device_list_ops UNITS_OPS = {
@@ -231,14 +234,15 @@ static bool is_gpu_watched(const struct agent *agent)
 
 static void find_spent(struct agent *agent)
 {
-	table_release(&agent->spent);
-	if (!agent->pods_listed)
+	table_release(&agent->node.spent);
+	if (!agent->node.pods_listed)
 		return;
-	if (spent_find(&agent->served, &agent->pods, agent->leftovers, &agent->spent) < 0)
-		table_release(&agent->spent);
-	if (agent->spent.count)
+	if (spent_find(&agent->node.served, &agent->node.pods, leftovers_may_live, agent->leftovers,
+		    &agent->node.spent) < 0)
+		table_release(&agent->node.spent);
+	if (agent->node.spent.count)
 		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
-			agent->spent.count);
+			agent->node.spent.count);
 }
 
 /* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
@@ -247,9 +251,9 @@ static void kubelet_started(struct agent *agent)
 {
 	struct error err = {""};
 
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &agent->served, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &err) < 0)
 		log_warning("%s; going on with our own record", err.text);
-	turn_begin(&agent->turn);
+	turn_begin(&agent->node.turn);
 	find_spent(agent);
 }
 

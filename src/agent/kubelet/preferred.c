@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/kubelet/calls.h"
 #include "agent/deviceplugin.pb-c.h"
+#include "agent/kubelet/calls.h"
 #include "agent/kubelet/identify.h"
-#include "agent/kubelet/ids.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "net/loop.h"
+#include "node/ids.h"
 
 #define ARENA_MAX ((size_t)64 << 20)
 #define ANSWER_WITHIN_NS (1500 * NS_PER_MS) /* the kubelet's main loop waits for us */
@@ -152,9 +152,9 @@ static struct shares placed_shares(const struct agent *agent, const struct ident
 	if (who->verdict != MATCHING_FOUND || !who->placed)
 		return shares;
 	placed = placement_find(&who->pod->facts.placement, who->container->name);
-	for (size_t i = 0; i < agent->inventory.n_gpus; i++)
+	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++)
 		for (size_t k = 0; k < placed->n_gpus; k++)
-			if (strcmp(agent->inventory.gpus[i].facts.uuid, placed->gpus[k].uuid) == 0)
+			if (strcmp(agent->node.inventory.gpus[i].facts.uuid, placed->gpus[k].uuid) == 0)
 				shares.units[i] = placed->gpus[k].units;
 	return shares;
 }

@@ -5,21 +5,22 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/delivery/allotment.h"
+#include "agent/delivery/delivery.h"
+#include "agent/delivery/images.h"
+#include "agent/delivery/runtime.h"
+#include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/assign.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
-#include "agent/kubelet/room.h"
-#include "agent/delivery/delivery.h"
-#include "agent/delivery/images.h"
-#include "agent/deviceplugin.pb-c.h"
-#include "agent/delivery/allotment.h"
-#include "agent/pods/refusal.h"
-#include "agent/delivery/runtime.h"
 #include "agent/kubelet/wire.h"
+#include "agent/pods/leftovers.h"
+#include "agent/pods/refusal.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "net/loop.h"
+#include "node/room.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 #define WAIT_NS (3 * NS_PER_S)
@@ -28,7 +29,7 @@
 /* The entry in this agent's record, else in the kubelet's checkpoint, which has the ids by now. */
 static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
 {
-	const struct served_entry *entry = served_find_ids(&agent->served, NULL, ids, n_ids);
+	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, ids, n_ids);
 	struct served of_kubelet;
 	struct error err = {""};
 
@@ -37,17 +38,17 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 	served_init(&of_kubelet);
 	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &of_kubelet, &err) < 0)
 		log_warning("%s", err.text);
-	served_complete(&agent->served, &of_kubelet);
-	return served_find_ids(&agent->served, NULL, ids, n_ids);
+	served_complete(&agent->node.served, &of_kubelet);
+	return served_find_ids(&agent->node.served, NULL, ids, n_ids);
 }
 
 /* While it waits the pod has no CDI file, see allocate.c. A pod of which a container was started has its
  * units already. */
 static int check_room(struct agent *agent, struct node_pod *pod, struct error *err)
 {
-	int r = room_look(agent, pod, err);
+	int r = leftovers_leave_room(agent->leftovers, pod, err);
 
-	if (r < 0 && !room_has_started(agent, pod))
+	if (r < 0 && !room_has_started(&agent->node, pod))
 		delivery_remove(agent, pod->facts.uid);
 	return r;
 }
@@ -57,11 +58,11 @@ static int check_room(struct agent *agent, struct node_pod *pod, struct error *e
 static int prepare(struct agent *agent, struct node_pod *pod, const char *container, struct error *err)
 {
 	struct allotment allotment;
-	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
+	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->node.in_force);
 	int r;
 
 	if (!pod->facts.has_placement ||
-		allotment_build(&agent->inventory, &pod->facts, container, cdi, &allotment, err) < 0) {
+		allotment_build(&agent->node.inventory, &pod->facts, container, cdi, &allotment, err) < 0) {
 		refusal_sentence(agent, pod, err->text, sizeof(err->text));
 		refusal_report(agent, pod->facts.uid);
 		return -EPERM;
@@ -75,14 +76,14 @@ static int prepare(struct agent *agent, struct node_pod *pod, const char *contai
 
 static int prestart_entry(struct agent *agent, const struct served_entry *entry, struct error *err)
 {
-	struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
+	struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
 	int r;
 
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
 		if (runtime_does_cdi(agent->runtime) &&
 			delivery_exists(agent, entry->uid, entry->container)) {
-			served_set_waits(&agent->served, entry->uid, entry->container, false);
+			served_set_waits(&agent->node.served, entry->uid, entry->container, false);
 			return 0;
 		}
 		return error_set(err, EBUSY,
@@ -92,7 +93,7 @@ static int prestart_entry(struct agent *agent, const struct served_entry *entry,
 	r = prepare(agent, pod, entry->container, err);
 	if (r < 0)
 		return r;
-	served_set_waits(&agent->served, entry->uid, entry->container, false);
+	served_set_waits(&agent->node.served, entry->uid, entry->container, false);
 	assign_pod(agent, pod);
 	return 0;
 }
@@ -108,7 +109,7 @@ static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, str
 		return error_set(err, EPERM,
 			"these %zu units were given to nobody, by our record and by the kubelet's checkpoint: delete the pod, so that it is created anew",
 			n_ids);
-	for (; entry; entry = served_find_ids(&agent->served, entry, ids, n_ids)) {
+	for (; entry; entry = served_find_ids(&agent->node.served, entry, ids, n_ids)) {
 		int r = prestart_entry(agent, entry, err);
 
 		if (r == 0 || (r == -EBUSY && result < 0))
@@ -141,8 +142,8 @@ static void prestart_free(struct prestart *p)
 
 static void report_waiting(struct agent *agent, const struct prestart *p, const char *text)
 {
-	const struct served_entry *entry = served_find_ids(&agent->served, NULL, p->ids, p->n_ids);
-	struct node_pod *pod = entry ? node_pods_by_uid(&agent->pods, entry->uid) : NULL;
+	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, p->ids, p->n_ids);
+	struct node_pod *pod = entry ? node_pods_by_uid(&agent->node.pods, entry->uid) : NULL;
 
 	if (pod && !pod->wait_reported)
 		agent_report_pod(agent, &pod->facts, "GPUStillInUse", text);
@@ -154,11 +155,11 @@ static void report_waiting(struct agent *agent, const struct prestart *p, const 
  * time, they do without. */
 static bool waits_for_image(struct agent *agent, const struct prestart *p)
 {
-	const struct served_entry *entry = served_find_ids(&agent->served, NULL, p->ids, p->n_ids);
+	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, p->ids, p->n_ids);
 	bool waits = false;
 
-	for (; entry; entry = served_find_ids(&agent->served, entry, p->ids, p->n_ids)) {
-		struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
+	for (; entry; entry = served_find_ids(&agent->node.served, entry, p->ids, p->n_ids)) {
+		struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
 		struct container_spec *spec = pod ? node_pod_container(pod, entry->container) : NULL;
 		const char *text;
 

@@ -376,7 +376,7 @@ static void on_names(void *userdata)
 
 static void meet_gpus(struct looks *looks)
 {
-	const struct inventory *inventory = &looks->agent->inventory;
+	const struct inventory *inventory = &looks->agent->node.inventory;
 
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
 		const char *uuid = inventory->gpus[i].facts.uuid;
@@ -394,7 +394,7 @@ static void meet_gpus(struct looks *looks)
 void looks_tick(struct looks *looks)
 {
 	/* Granted GPUs each time: memory grows by itself, too (local memory, printf). */
-	bool isolated = gpu_mode_is_isolated(looks->agent->in_force);
+	bool isolated = gpu_mode_is_isolated(looks->agent->node.in_force);
 	int64_t now = monotonic_ns();
 
 	if (!isolated && list_empty(watched_list(looks->set)))

@@ -22,7 +22,7 @@ void metrics_each_gpu(struct metrics *page, const struct agent *agent, int what,
 			break;
 		for (unsigned i = 0; i < watched->n_gpus; i++) {
 			const struct watched_part *held = &watched->gpus[i];
-			const struct gpu *gpu = inventory_find(&agent->inventory, held->uuid);
+			const struct gpu *gpu = inventory_find(&agent->node.inventory, held->uuid);
 			char number[16] = "";
 			struct metric_label labels[] = {{"namespace", watched->namespace_},
 				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},

@@ -50,7 +50,7 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 	const struct watched_part *gpu)
 {
 	unsigned index = gpu->index;
-	const struct gpu *known = inventory_find(&refused->agent->inventory, gpu->uuid);
+	const struct gpu *known = inventory_find(&refused->agent->node.inventory, gpu->uuid);
 	uint64_t count = gpu->refused.refused - gpu->refused_told;
 	_cleanup_strbuf_ struct strbuf text;
 
@@ -82,7 +82,7 @@ void refused_tick(struct refused *refused)
 
 	list_for_each (item, watched_list(looks_set(refused->agent->looks))) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		const struct node_pod *pod = node_pods_by_uid(&refused->agent->pods, watched->uid);
+		const struct node_pod *pod = node_pods_by_uid(&refused->agent->node.pods, watched->uid);
 		bool may = pod && (!watched->told_ns || now - watched->told_ns >= AGAIN_NS), told = false;
 
 		for (unsigned i = 0; i < watched->n_gpus; i++) {

@@ -22,7 +22,7 @@ void unseen_answered(struct unseen *unseen, const char *uuid, int result)
 
 void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid)
 {
-	const struct gpu *gpu = inventory_find(&agent->inventory, uuid);
+	const struct gpu *gpu = inventory_find(&agent->node.inventory, uuid);
 	char text[500];
 
 	unseen->ticks += unseen->ticks < TICKS_MAX;

@@ -77,12 +77,12 @@ static void offence_free(struct watchdog *watchdog, struct offence *offence)
 
 static const struct node_pod *pod_of(const struct watchdog *watchdog, const struct offence *offence)
 {
-	return offence->uid[0] ? node_pods_by_uid(&watchdog->agent->pods, offence->uid) : NULL;
+	return offence->uid[0] ? node_pods_by_uid(&watchdog->agent->node.pods, offence->uid) : NULL;
 }
 
 static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
 {
-	const struct gpu *gpu = inventory_find(&watchdog->agent->inventory, uuid);
+	const struct gpu *gpu = inventory_find(&watchdog->agent->node.inventory, uuid);
 
 	snprintf(buf, size, "GPU %d (%s)", gpu ? gpu->facts.index : -1, uuid);
 }
@@ -249,7 +249,7 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 /* The GPU without a limit is what it was given. */
 static bool may_have_all(const struct watchdog *watchdog, const char *uid, const char *container)
 {
-	const struct node_pod *pod = node_pods_by_uid(&watchdog->agent->pods, uid);
+	const struct node_pod *pod = node_pods_by_uid(&watchdog->agent->node.pods, uid);
 
 	return pod && delivery_is_exempt(watchdog->agent, pod, container);
 }
@@ -297,7 +297,7 @@ void watchdog_judge(
 	int64_t now = monotonic_ns();
 
 	/* Before the pods are known, nothing can be said of them. */
-	if (!gpu_mode_is_isolated(agent->in_force) || !agent->pods_listed)
+	if (!gpu_mode_is_isolated(agent->node.in_force) || !agent->node.pods_listed)
 		return;
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);

@@ -22,7 +22,7 @@ static bool all_are_sick(const struct inventory *inventory)
 
 void condition_problem(const struct agent *agent, struct node_problem *ret_problem)
 {
-	const struct inventory *inventory = &agent->inventory;
+	const struct inventory *inventory = &agent->node.inventory;
 	const struct gpu *first = &inventory->gpus[0];
 
 	*ret_problem = (struct node_problem){.reason = "NoProblem"};
@@ -35,7 +35,7 @@ void condition_problem(const struct agent *agent, struct node_problem *ret_probl
 	} else if (*agent->unregistered.text) {
 		ret_problem->reason = "GPUNotRegistered";
 		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->unregistered.text);
-	} else if (agent->in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
+	} else if (agent->node.in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
 		ret_problem->reason = "GPUUnhealthy";
 		snprintf(ret_problem->text, sizeof(ret_problem->text),
 			"no new pods, since no GPU is healthy; GPU %d (%s): %s", first->facts.index,
@@ -76,7 +76,7 @@ struct words {
 
 static void find_words(const struct agent *agent, const struct node_problem *problem, struct words *ret_words)
 {
-	const char *unknown = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
+	const char *unknown = gpu_mode_is_isolated(agent->node.in_force) ? agent->isolation.unknown.text : "";
 
 	*ret_words = (struct words){
 		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};

@@ -37,7 +37,8 @@ void device_loss_look(struct agent *agent)
 	struct device_loss *loss = &agent->device_loss;
 	char text[sizeof(loss->text)] = "";
 
-	if (gpu_mode_is_served(agent->in_force) && agent->inventory.n_gpus && runc_drops_devices(version)) {
+	if (gpu_mode_is_served(agent->node.in_force) && agent->node.inventory.n_gpus &&
+		runc_drops_devices(version)) {
 		look_at_links(agent);
 		if (loss->links == DEVICE_LINKS_MISSING)
 			snprintf(text, sizeof(text),

@@ -199,7 +199,7 @@ static void source_tell_strangers(struct source *source, const struct inventory 
 
 static void faults_apply(struct faults *faults)
 {
-	struct inventory *inventory = &faults->agent->inventory;
+	struct inventory *inventory = &faults->agent->node.inventory;
 	bool changed = false;
 
 	for (int i = 0; i < FAULT_SOURCES; i++) {
@@ -207,12 +207,12 @@ static void faults_apply(struct faults *faults)
 		source_tell_strangers(&faults->sources[i], inventory);
 	}
 	if (changed)
-		faults->agent->remembered = false;
+		faults->agent->node.saved = false;
 }
 
 static void faults_tell(struct faults *faults)
 {
-	struct inventory *inventory = &faults->agent->inventory;
+	struct inventory *inventory = &faults->agent->node.inventory;
 	char text[400];
 
 	for (size_t i = 0; i < inventory->n_gpus; i++) {

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "agent/delivery/driver.h"
-#include "agent/node/inventory.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/gpu-name.h"
 #include "net/errand.h"
+#include "node/inventory.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 

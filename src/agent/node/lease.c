@@ -75,7 +75,7 @@ static int lease_create(struct lease *lease)
 		"\",\"labels\":{\"" LEASE_NODE_LABEL "\":\"agent\"},\"ownerReferences\":[{\"apiVersion\":"
 		"\"v1\",\"kind\":\"Node\",\"name\":\"%s\",\"uid\":\"%s\"}]},\"spec\":{\"holderIdentity\":"
 		"\"%s\",\"leaseDurationSeconds\":%d,\"renewTime\":\"%s\"}}",
-		node, node, agent->node_uid, node, DURATION_S, micro_time_text(realtime_ns(), at));
+		node, node, agent->node.uid, node, DURATION_S, micro_time_text(realtime_ns(), at));
 	return kube_request(agent->client, "POST", COLLECTION, KUBE_CONTENT_JSON, body, TIMEOUT_MS,
 		on_created, lease, &lease->request);
 }
@@ -100,7 +100,7 @@ static void on_timer(void *userdata)
 	int r;
 
 	loop_timer_set(lease->timer, NS_PER_S);
-	if (lease->request || !agent_serves(agent) || (lease->missing && !agent->node_uid[0]))
+	if (lease->request || !agent->node.serves || (lease->missing && !agent->node.uid[0]))
 		return;
 	r = lease->missing ? lease_create(lease) : lease_renew(lease);
 	if (r == 0)

@@ -66,7 +66,7 @@ int leave_start(struct agent *agent, struct leave **ret_leave)
 	}
 	*ret_leave = leave;
 	snprintf(path, sizeof(path), "/api/v1/nodes/%s", agent->options.node_name);
-	if (!agent_serves(agent) || !agent->client ||
+	if (!agent->node.serves || !agent->client ||
 		kube_request(agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TELL_TIMEOUT_MS,
 			on_told, leave, &leave->request) < 0)
 		loop_timer_set(leave->timer, 0);
@@ -90,8 +90,9 @@ int leave_alone(const struct options *options)
 	int r = loop_new(&agent.loop);
 
 	state_load(options->state_dir, options->unit_mib, &state);
-	agent.inventory = state.inventory;
-	agent.in_force = state.mode;
+	agent.node.inventory = state.inventory;
+	agent.node.in_force = state.mode;
+	node_registry_decide(&agent.node, true, 0);
 	if (r < 0)
 		error_set(&err, -r, "cannot create the event loop");
 	else

@@ -14,10 +14,10 @@ void mig_report(struct agent *agent)
 	const char *node = agent->options.node_name;
 	char text[1024];
 
-	if (!gpu_mode_is_served(agent->mode.asked))
+	if (!gpu_mode_is_served(agent->node.asked.mode))
 		return;
-	for (size_t i = 0; i < agent->inventory.n_mig; i++) {
-		struct mig_gpu *gpu = &agent->inventory.mig[i];
+	for (size_t i = 0; i < agent->node.inventory.n_mig; i++) {
+		struct mig_gpu *gpu = &agent->node.inventory.mig[i];
 
 		if (gpu->told)
 			continue;

@@ -36,7 +36,7 @@ void other_plugin_look(struct agent *agent)
 	const char *resource = NULL;
 	char text[sizeof(agent->other_plugin)] = "";
 
-	if (gpu_mode_is_served(agent->in_force) && agent->inventory.n_gpus)
+	if (gpu_mode_is_served(agent->node.in_force) && agent->node.inventory.n_gpus)
 		resource = find_resource(report_node(agent->report));
 	if (resource)
 		snprintf(text, sizeof(text),

@@ -11,7 +11,6 @@
 #include "agent/kubelet/plugin.h"
 #include "agent/node/condition.h"
 #include "agent/node/mig.h"
-#include "agent/node/settle.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -93,7 +92,7 @@ static int patch_text(struct json_object *patch, struct json_object *seen, const
 
 static int patch_labels(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
-	const struct inventory *inventory = &report->agent->inventory;
+	const struct inventory *inventory = &report->agent->node.inventory;
 	char name[LABEL_VALUE_MAX + 1], text[32];
 	int r;
 
@@ -113,10 +112,10 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 static int patch_serving(const struct agent *agent, struct json_object *seen, struct json_object *patch)
 {
 	if (agent->leave)
-		return agent_serves(agent) ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
+		return agent->node.serves ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
 	if (*agent->unregistered.text)
 		return patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false");
-	if (agent_serves(agent) && !agent_is_watched(agent))
+	if (agent->node.serves && !agent_is_watched(agent))
 		return 0;
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
 }
@@ -124,9 +123,9 @@ static int patch_serving(const struct agent *agent, struct json_object *seen, st
 /* While they stand there the scheduler sends no new pods. */
 static int patch_pending(const struct agent *agent, struct json_object *seen, struct json_object *patch)
 {
-	struct terms now = settle_in_force(agent), asked = settle_asked(agent);
-	bool other_mode = !agent->open && now.mode != asked.mode;
-	bool other_unit = !agent->open && now.unit_mib != asked.unit_mib && !terms_equal(&now, &asked);
+	struct terms now = node_registry_in_force(&agent->node), asked = agent->node.asked;
+	bool other_mode = !agent->node.open && now.mode != asked.mode;
+	bool other_unit = !agent->node.open && now.unit_mib != asked.unit_mib && !terms_equal(&now, &asked);
 	char unit[16];
 	int r;
 
@@ -157,10 +156,10 @@ static int patch_held(const struct agent *agent, struct json_object *seen, struc
 /* What stands there stays until the driver has answered. */
 static int patch_mig(const struct agent *agent, struct json_object *seen, struct json_object *patch)
 {
-	const struct inventory *inventory = &agent->inventory;
+	const struct inventory *inventory = &agent->node.inventory;
 	_cleanup_free_ char *text = NULL;
 
-	if (!gpu_mode_is_served(agent->mode.asked))
+	if (!gpu_mode_is_served(agent->node.asked.mode))
 		return patch_text(patch, seen, ANNOTATION_NODE_MIG, NULL);
 	if (!*inventory->driver_version)
 		return 0;
@@ -173,11 +172,11 @@ static int patch_mig(const struct agent *agent, struct json_object *seen, struct
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
 	const struct agent *agent = report->agent;
-	const struct inventory *inventory = &agent->inventory;
+	const struct inventory *inventory = &agent->node.inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	struct gpu_details details[NODE_GPUS_MAX];
 	struct node_problem problem;
-	bool serves = agent_serves(agent);
+	bool serves = agent->node.serves;
 	_cleanup_free_ char *text = NULL;
 	char unit[16];
 	int r;
@@ -186,7 +185,7 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		gpus[i] = inventory->gpus[i].facts;
 		details[i] = inventory->gpus[i].details;
 		/* Only who gives whole GPUs is asked which of them. */
-		if (agent->in_force != GPU_MODE_TOPOLOGY)
+		if (agent->node.in_force != GPU_MODE_TOPOLOGY)
 			memset(details[i].links, 0, sizeof(details[i].links));
 	}
 	condition_problem(agent, &problem);
@@ -210,7 +209,7 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
-			   serves && !*isolation_problem(agent) ? gpu_mode_text(agent->in_force) : NULL);
+			   serves && !*isolation_problem(agent) ? gpu_mode_text(agent->node.in_force) : NULL);
 }
 
 static void report_failed(struct report *report, const struct kube_response *response)
@@ -277,7 +276,7 @@ static int patch_count(const struct agent *agent, struct json_object *seen, stru
 
 	if (json_set(status, "capacity", capacity) < 0 || json_set(status, "allocatable", allocatable) < 0)
 		return -ENOMEM;
-	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->inventory.n_gpus : 0);
+	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->node.inventory.n_gpus : 0);
 	if (!has && strcmp(count, "0") == 0)
 		return 0;
 	if (patch_text(capacity, json_member(seen, "capacity"), RESOURCE_GPU_COUNT, count) < 0 ||

@@ -15,35 +15,15 @@
 #include "kube/watch.h"
 #include "model/units.h"
 
-static bool holds(const struct pod_facts *facts)
-{
-	return !request_is_empty(&facts->request) && !facts->finished;
-}
-
-size_t settle_count_holders(const struct agent *agent)
-{
-	size_t n = leftovers_count(agent->leftovers);
-	void *value;
-
-	table_for_each (&agent->pods.by_uid, cursor, value)
-		n += holds(&((struct node_pod *)value)->facts);
-	return n;
-}
-
 /* For a sentence. */
 static void name_a_holder(const struct agent *agent, char *buf, size_t size)
 {
-	void *value;
+	const struct pod_facts *pod = node_registry_holder(&agent->node);
 
-	snprintf(buf, size, "containers of deleted pods");
-	table_for_each (&agent->pods.by_uid, cursor, value) {
-		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
-
-		if (!holds(facts))
-			continue;
-		snprintf(buf, size, "pod %.63s/%.120s", facts->namespace_, facts->name);
-		return;
-	}
+	if (pod)
+		snprintf(buf, size, "pod %.63s/%.120s", pod->namespace_, pod->name);
+	else
+		snprintf(buf, size, "containers of deleted pods");
 }
 
 /* ---- at the start ---- */
@@ -55,8 +35,8 @@ static struct json_object *node_annotations(const struct agent *agent)
 
 static void take_unit(struct agent *agent, uint32_t unit_mib)
 {
-	if (inventory_set_unit(&agent->inventory, unit_mib))
-		agent->remembered = false;
+	if (inventory_set_unit(&agent->node.inventory, unit_mib))
+		agent->node.saved = false;
 }
 
 /* After a reboot, which has emptied the state directory, what the node itself says: until we change it the
@@ -69,11 +49,11 @@ static void recall_from_node(struct agent *agent)
 	enum gpu_mode mode;
 	uint32_t mib;
 
-	if (agent->in_force != GPU_MODE_NONE || !text || gpu_mode_parse(text, &mode) < 0 ||
+	if (agent->node.in_force != GPU_MODE_NONE || !text || gpu_mode_parse(text, &mode) < 0 ||
 		!gpu_mode_is_served(mode))
 		return;
-	agent->in_force = mode;
-	agent->remembered = false;
+	agent->node.in_force = mode;
+	agent->node.saved = false;
 	if (unit && parse_u32(unit, UNIT_MIB_MAX, &mib) == 0 && mib)
 		take_unit(agent, mib);
 	log_info("GPU mode in force: %s, as the node says", gpu_mode_text(mode));
@@ -85,12 +65,12 @@ static const struct pod_facts *find_placed(const struct agent *agent)
 	const struct pod_facts *found = NULL;
 	void *value;
 
-	table_for_each (&agent->pods.by_uid, cursor, value) {
+	table_for_each (&agent->node.pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
-		if (!holds(facts) || !facts->has_placement || facts->request.whole)
+		if (!node_pod_holds(facts) || !facts->has_placement || facts->request.whole)
 			continue;
-		if (!found || facts->placement.unit_mib == agent->inventory.unit_mib)
+		if (!found || facts->placement.unit_mib == agent->node.inventory.unit_mib)
 			found = facts;
 	}
 	return found;
@@ -103,9 +83,9 @@ static void recall_from_pods(struct agent *agent)
 
 	if (!pod)
 		return;
-	if (agent->in_force == GPU_MODE_NONE)
-		agent->in_force = agent->mode.asked;
-	if (pod->placement.unit_mib == agent->inventory.unit_mib)
+	if (agent->node.in_force == GPU_MODE_NONE)
+		agent->node.in_force = agent->node.asked.mode;
+	if (pod->placement.unit_mib == agent->node.inventory.unit_mib)
 		return;
 	log_info("gpu-mem counts in %u MiB, as pod %s/%s was placed", pod->placement.unit_mib,
 		pod->namespace_, pod->name);
@@ -124,19 +104,9 @@ static bool is_closed(const struct agent *agent)
 	       !json_member(annotations, ANNOTATION_NODE_MODE);
 }
 
-struct terms settle_in_force(const struct agent *agent)
-{
-	return (struct terms){agent->in_force, agent->inventory.unit_mib};
-}
-
-struct terms settle_asked(const struct agent *agent)
-{
-	return (struct terms){agent->mode.asked, agent->unit_asked};
-}
-
 static void say_that_it_waits(struct agent *agent, const struct terms *asked)
 {
-	struct terms now = settle_in_force(agent);
+	struct terms now = node_registry_in_force(&agent->node);
 	char text[512], who[200];
 
 	if (terms_equal(&agent->reported, asked))
@@ -156,20 +126,20 @@ static void say_that_it_waits(struct agent *agent, const struct terms *asked)
 
 static void take_terms(struct agent *agent, const struct terms *terms)
 {
-	agent->in_force = terms->mode;
-	inventory_set_unit(&agent->inventory, terms->unit_mib);
+	agent->node.in_force = terms->mode;
+	inventory_set_unit(&agent->node.inventory, terms->unit_mib);
 	if (terms->mode == GPU_MODE_NONE)
 		log_info("GPU mode in force: none");
 	else
 		log_info("GPU mode in force: %s, gpu-mem counts in %u MiB", gpu_mode_text(terms->mode),
 			terms->unit_mib);
-	agent->remembered = false;
+	agent->node.saved = false;
 }
 
 void settle_terms(struct agent *agent)
 {
 	struct terms_seen seen = {
-		.asked = settle_asked(agent),
+		.asked = agent->node.asked,
 		.closed = is_closed(agent),
 		.following = kube_watch_connected(agent->pod_watch),
 		.now_ns = monotonic_ns(),
@@ -177,19 +147,19 @@ void settle_terms(struct agent *agent)
 	struct terms_change change;
 	enum terms_state state;
 
-	if (!agent->settled) {
+	if (!agent->node.settled) {
 		recall_from_node(agent);
 		recall_from_pods(agent);
 	}
-	seen.holders = settle_count_holders(agent);
-	change = (struct terms_change){settle_in_force(agent), agent->closed_since_ns};
+	seen.holders = node_registry_count_holders(&agent->node) + leftovers_count(agent->leftovers);
+	change = (struct terms_change){node_registry_in_force(&agent->node), agent->node.closed_since_ns};
 	state = terms_settle(&change, &seen);
-	agent->closed_since_ns = change.closed_since_ns;
-	agent->open = state == TERMS_OPEN || state == TERMS_CHANGED;
+	agent->node.closed_since_ns = change.closed_since_ns;
+	agent->node.open = state == TERMS_OPEN || state == TERMS_CHANGED;
 	if (state == TERMS_HELD)
 		say_that_it_waits(agent, &seen.asked);
 	else
 		agent->reported = change.in_force;
-	if (state == TERMS_CHANGED || agent->inventory.unit_mib != change.in_force.unit_mib)
+	if (state == TERMS_CHANGED || agent->node.inventory.unit_mib != change.in_force.unit_mib)
 		take_terms(agent, &change.in_force);
 }

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "agent/node/inventory.h"
 #include "model/facts.h"
+#include "node/inventory.h"
 
 struct error;
 

@@ -134,7 +134,7 @@ static int add_owner(struct json_object *meta, const struct agent *agent)
 	if (set_text(owner, "apiVersion", "v1") < 0 || set_text(owner, "kind", "Node") < 0 ||
 		set_text(owner, "name", agent->options.node_name) < 0)
 		return -ENOMEM;
-	return set_text(owner, "uid", agent->node_uid);
+	return set_text(owner, "uid", agent->node.uid);
 }
 
 static int add_metadata(struct json_object *map, const struct agent *agent, const char *name)
@@ -163,8 +163,8 @@ static char *map_text(const struct agent *agent, const char *name)
 	if (!map || json_set(map, "data", data) < 0)
 		return NULL;
 	if (set_text(map, "apiVersion", "v1") < 0 || set_text(map, "kind", "ConfigMap") < 0 ||
-		add_metadata(map, agent, name) < 0 || add_devices(data, &agent->inventory) < 0 ||
-		add_matrices(data, &agent->inventory) < 0)
+		add_metadata(map, agent, name) < 0 || add_devices(data, &agent->node.inventory) < 0 ||
+		add_matrices(data, &agent->node.inventory) < 0)
 		return NULL;
 	text = json_text(map);
 	return text ? strdup(text) : NULL;
@@ -226,7 +226,7 @@ void topology_update(struct topology *topology)
 	char *text;
 
 	/* Of a node with a longer name there can be none; and a label's value has 63 characters. */
-	if (!gpu_plugin_offered(agent) || !agent->node_uid[0] || topology->request ||
+	if (!gpu_plugin_offered(agent) || !agent->node.uid[0] || topology->request ||
 		monotonic_ns() < topology->not_before_ns || strlen(agent->options.node_name) > 63)
 		return;
 	snprintf(name, sizeof(name), CONFIG_MAP_TOPOLOGY_PREFIX "%s", agent->options.node_name);

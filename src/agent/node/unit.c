@@ -12,11 +12,11 @@ void unit_told(struct agent *agent, const char *text)
 	char sentence[300];
 
 	if (!text) {
-		agent->unit_asked = agent->options.unit_mib;
+		agent->node.asked.unit_mib = agent->options.unit_mib;
 		agent->refused_unit[0] = '\0';
 		return;
 	}
-	if (unit_parse(text, &agent->unit_asked) == 0) {
+	if (unit_parse(text, &agent->node.asked.unit_mib) == 0) {
 		agent->refused_unit[0] = '\0';
 		return;
 	}

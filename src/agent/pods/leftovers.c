@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/pods/alive.h"
 #include "agent/delivery/delivery.h"
+#include "agent/pods/alive.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,6 +21,7 @@
 #include "kube/micro-time.h"
 #include "kube/names.h"
 #include "net/loop.h"
+#include "node/room.h"
 
 #define ASK_NS (300 * NS_PER_MS) /* while somebody lives */
 #define AGAIN_NS (1 * NS_PER_S)	 /* after a failure */
@@ -75,8 +76,9 @@ static struct leftover *leftover_find(const struct leftovers *l, const char *uid
 	return NULL;
 }
 
-bool leftovers_may_live(const struct leftovers *l, const char *uid)
+bool leftovers_may_live(const void *userdata, const char *uid)
 {
+	const struct leftovers *l = userdata;
 	const struct leftover *pod = l ? leftover_find(l, uid) : NULL;
 
 	return pod && pod->verdict != HELD_ENDED;
@@ -185,9 +187,18 @@ int leftovers_list(const struct leftovers *l, struct held *held)
 			r = list_pod(held, &it);
 	}
 	for (size_t i = 0; r == 0 && i < l->recalled.n_pods; i++)
-		if (!node_pods_by_uid(&l->agent->pods, l->recalled.pods[i].uid))
+		if (!node_pods_by_uid(&l->agent->node.pods, l->recalled.pods[i].uid))
 			r = list_pod(held, &l->recalled.pods[i]);
 	return r;
+}
+
+int leftovers_leave_room(const struct leftovers *l, const struct node_pod *pod, struct error *err)
+{
+	_cleanup_held_ struct held orphans = {.names_ended = false};
+
+	if (leftovers_list(l, &orphans) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return room_look(&l->agent->node, &orphans, pod, err);
 }
 
 void leftovers_examine(struct leftovers *l, const char *uid)
@@ -396,7 +407,7 @@ static void on_timer(void *userdata)
 static void leftovers_add_unknown(struct leftovers *l, const struct held *held)
 {
 	for (size_t i = 0; i < held->n_pods; i++)
-		if (!node_pods_by_uid(&l->agent->pods, held->pods[i].uid))
+		if (!node_pods_by_uid(&l->agent->node.pods, held->pods[i].uid))
 			leftovers_add(l, &held->pods[i], false);
 }
 
@@ -420,7 +431,7 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 		l->changed = true; /* it is not ours: either we say it anew, or it goes */
 		loop_timer_set(l->timer, 0);
 	}
-	table_for_each (&l->agent->pods.by_uid, cursor, value) {
+	table_for_each (&l->agent->node.pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
 		if (facts->has_placement && facts->running)

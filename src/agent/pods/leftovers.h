@@ -9,9 +9,11 @@
 #include <stddef.h>
 
 struct agent;
+struct error;
 struct held;
 struct json_object;
 struct leftovers;
+struct node_pod;
 struct pod_facts;
 
 int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers);
@@ -39,8 +41,8 @@ bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
 int leftovers_text_now(struct leftovers *leftovers, char **ret_text);
 
 /* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers
- * ended. Accepts NULL. */
-bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
+ * ended. userdata: the struct leftovers, so that spent_find() can be given this function; accepts NULL. */
+bool leftovers_may_live(const void *userdata, const char *uid);
 
 /* leftovers_count() - of how many pods that is so. Accepts NULL. */
 size_t leftovers_count(const struct leftovers *leftovers);
@@ -53,3 +55,8 @@ int leftovers_list(const struct leftovers *leftovers, struct held *held);
 /* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
  * nothing of it runs any more. */
 void leftovers_examine(struct leftovers *leftovers, const char *uid);
+
+/* leftovers_leave_room() - room_look(): whether this pod's GPUs have room beside the pods of which that is
+ * so.
+ */
+int leftovers_leave_room(const struct leftovers *leftovers, const struct node_pod *pod, struct error *err);

@@ -32,7 +32,7 @@ void refusal_sentence(const struct agent *agent, const struct node_pod *pod, cha
 		return;
 	}
 	for (size_t i = 0; i < facts->placement.n_containers; i++)
-		if (allotment_build(&agent->inventory, facts, facts->placement.containers[i].name, true,
+		if (allotment_build(&agent->node.inventory, facts, facts->placement.containers[i].name, true,
 			    &allotment, &err) < 0)
 			break;
 	snprintf(buf, size, "%s",
@@ -41,7 +41,7 @@ void refusal_sentence(const struct agent *agent, const struct node_pod *pod, cha
 
 void refusal_report(struct agent *agent, const char *uid)
 {
-	struct node_pod *pod = node_pods_by_uid(&agent->pods, uid);
+	struct node_pod *pod = node_pods_by_uid(&agent->node.pods, uid);
 	char sentence[1024];
 
 	if (!pod || pod->reported)

@@ -65,7 +65,7 @@ static void on_answer(void *userdata, const struct kube_response *response)
 {
 	struct strays *strays = userdata;
 	struct agent *agent = strays->agent;
-	struct node_pod *pod = node_pods_by_uid(&agent->pods, strays->uid);
+	struct node_pod *pod = node_pods_by_uid(&agent->node.pods, strays->uid);
 
 	strays->request = NULL;
 	if (!pod || pod->watched)
@@ -77,8 +77,8 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	log_info("pod %s/%s is gone, and the watch never showed it", pod->facts.namespace_, pod->facts.name);
 	/* Its containers may have been started, and nobody has told their end. */
 	leftovers_pod_gone(agent->leftovers, &pod->facts);
-	node_pods_remove(&agent->pods, strays->uid);
-	served_remove_pod(&agent->served, strays->uid);
+	node_pods_remove(&agent->node.pods, strays->uid);
+	served_remove_pod(&agent->node.served, strays->uid);
 	agent_changed(agent);
 }
 
@@ -90,7 +90,7 @@ void strays_look(struct strays *strays)
 
 	if (strays->request || !agent->pod_watch || !kube_watch_connected(agent->pod_watch))
 		return;
-	pod = node_pods_stray(&agent->pods, monotonic_ns());
+	pod = node_pods_stray(&agent->node.pods, monotonic_ns());
 	if (!pod)
 		return;
 	free(strays->uid);

@@ -7,7 +7,6 @@
 
 #include "agent/agent.h"
 #include "agent/looks/looks.h"
-#include "agent/pods/power-facts.h"
 #include "agent/power/policy.h"
 #include "agent/power/power-gpu.h"
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "kube/names.h"
 #include "model/shares.h"
 #include "net/loop.h"
+#include "node/power-facts.h"
 
 /* How often it is looked who has work, under the one policy that asks for it; with more containers than this
  * so many times as long, up to the longest, so that looking costs no more. */
@@ -86,7 +86,7 @@ static void know_holders(struct power *power)
 
 	list_for_each (item, watched_list(looks_set(agent->looks))) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		struct node_pod *pod = node_pods_by_uid(&agent->pods, watched->uid);
+		struct node_pod *pod = node_pods_by_uid(&agent->node.pods, watched->uid);
 		const struct power_facts *facts = pod ? power_facts_find(
 								pod->power, pod->n_power, watched->container)
 						      : NULL;
@@ -134,7 +134,8 @@ static void division_grant(const struct power *power, struct division *division,
 	uint32_t most = policy_max_containers(power->policy);
 
 	if (!most)
-		most = gpu_instances_max(power->agent->in_force, power->agent->inventory.unit_mib, 0);
+		most = gpu_instances_max(
+			power->agent->node.in_force, power->agent->node.inventory.unit_mib, 0);
 	shares_compute(policy, most, division->holders, division->n, division->shares);
 	for (size_t i = 0; i < division->n; i++)
 		if (division->gpus[i]->power.counted == to_counted)
@@ -211,7 +212,7 @@ static size_t look_who_has_work(struct power *power, const char *uuid)
 static void on_round(void *userdata)
 {
 	struct power *power = userdata;
-	const struct inventory *inventory = &power->agent->inventory;
+	const struct inventory *inventory = &power->agent->node.inventory;
 	int64_t again = ROUND_NS;
 	size_t looked = 0;
 
@@ -230,10 +231,10 @@ static void on_round(void *userdata)
 
 void power_changed(struct power *power)
 {
-	const struct inventory *inventory = power ? &power->agent->inventory : NULL;
+	const struct inventory *inventory = power ? &power->agent->node.inventory : NULL;
 
 	/* Before the pods are known, what the grants say holds. */
-	if (!power || !power->agent->settled)
+	if (!power || !power->agent->node.settled)
 		return;
 	know_holders(power);
 	for (size_t i = 0; i < inventory->n_gpus; i++)
@@ -255,7 +256,7 @@ bool power_wants_use(struct power *power, const char *uuid)
 
 static void complain_about_endless(struct agent *agent, const struct watched_part *gpu)
 {
-	const struct node_pod *pod = node_pods_by_uid(&agent->pods, gpu->of->uid);
+	const struct node_pod *pod = node_pods_by_uid(&agent->node.pods, gpu->of->uid);
 	char text[600];
 
 	if (!pod)

@@ -1,9 +1,9 @@
 /* matching-internal.h - what matching.c and matching-totals.c ask of a listed pod. */
 #pragma once
 
-#include "agent/kubelet/matching.h"
-#include "agent/kubelet/served.h"
 #include "model/facts.h"
+#include "node/matching.h"
+#include "node/served.h"
 
 static inline bool asks_for_gpu(const struct matching_pod *pod)
 {

@@ -1,4 +1,4 @@
-#include "agent/kubelet/served.h"
+#include "node/served.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "agent/node/terms.h"
+#include "node/terms.h"
 
 bool terms_equal(const struct terms *a, const struct terms *b)
 {

@@ -7,14 +7,18 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/table.h"
 
-struct leftovers;
 struct node_pods;
 struct served;
 
+/* Whether containers of a pod that the API server has forgotten may still run. */
+typedef bool (*spent_may_live_fn)(const void *userdata, const char *uid);
+
 /* spent_find() - the ids of entries whose pod is over, into *ret_spent, which the caller has initialised. To
  * be asked of a record that was just read from the checkpoint, when all pods of the node are known. What a
- * pod that lives holds too is not among them. -ENOMEM. */
-int spent_find(const struct served *served, const struct node_pods *pods, const struct leftovers *leftovers,
-	struct table *ret_spent);
+ * pod that lives holds too is not among them. may_live NULL: no forgotten pod does. -ENOMEM. */
+int spent_find(const struct served *served, const struct node_pods *pods, spent_may_live_fn may_live,
+	const void *userdata, struct table *ret_spent);

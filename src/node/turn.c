@@ -1,4 +1,4 @@
-#include "agent/kubelet/turn.h"
+#include "node/turn.h"
 
 void turn_init(struct turn *turn)
 {

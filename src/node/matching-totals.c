@@ -1,6 +1,6 @@
-#include "agent/kubelet/matching-internal.h"
-#include "agent/kubelet/room.h"
 #include "model/units.h"
+#include "node/matching-internal.h"
+#include "node/room.h"
 
 /* Also one that neither we nor the kubelet remember (a lost checkpoint) may run: its limit is to be what its
  * placement says before others start. */

@@ -3,7 +3,7 @@
  * The kubelet lists no orphan, so Allocate cannot count it; and what Allocate refuses has failed for good,
  * while the kubelet repeats a PreStartContainer that was refused.
  *
- * room_check() is pure.
+ * Pure: no I/O, no clock.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 
-struct agent;
 struct gpu_facts;
 struct held;
 struct node_pod;
+struct node_registry;
 struct pod_facts;
 
 /* room_units() - what a pod occupies of one GPU, in units of unit_mib; a whole GPU is 1. */
@@ -45,7 +45,8 @@ struct room {
 int room_check(const struct room *room, const struct pod_facts *pod, struct error *err);
 
 /* room_has_started() - a container of this pod was allowed to start, or runs. */
-bool room_has_started(const struct agent *agent, const struct node_pod *pod);
+bool room_has_started(const struct node_registry *node, const struct node_pod *pod);
 
-/* room_look() - room_check() with what the agent knows now. */
-int room_look(const struct agent *agent, const struct node_pod *pod, struct error *err);
+/* room_look() - room_check() with what the registry knows now. */
+int room_look(const struct node_registry *node, const struct held *orphans, const struct node_pod *pod,
+	struct error *err);

@@ -1,9 +1,9 @@
-#include "agent/kubelet/matching.h"
+#include "node/matching.h"
 
 #include <string.h>
 
-#include "agent/kubelet/matching-internal.h"
 #include "model/facts.h"
+#include "node/matching-internal.h"
 
 static const struct served nothing = {
 	.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};

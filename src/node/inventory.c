@@ -1,4 +1,4 @@
-#include "agent/node/inventory.h"
+#include "node/inventory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* pods.h - the pods of this node as the API server shows them: by the watch, and by a GET when the kubelet is
- * faster than the watch. */
+ * faster than the watch. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 #include "base/table.h"
 #include "model/facts.h"
 
-struct json_object;
 struct power_facts;
 
 /* What the spec of a container says about its GPU beside the request. */
@@ -53,12 +52,8 @@ struct node_pods {
 void node_pods_init(struct node_pods *pods);
 void node_pods_release(struct node_pods *pods);
 
-/* node_pods_set() - the pod exists and looks like this. Returns it, or NULL if it is unreadable (without uid
- * or name) or memory is short. Pointers to pods stay valid until node_pods_remove(). */
-struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object);
-
-/* node_pods_put() - the same with facts that were read already; their content is moved, NULL (-ENOMEM) leaves
- * it with the caller. */
+/* node_pods_put() - the pod exists and looks like this. The content of `facts` is moved, NULL (-ENOMEM)
+ * leaves it with the caller. Pointers to pods stay valid until node_pods_remove(). */
 struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts);
 void node_pods_remove(struct node_pods *pods, const char *uid);
 
@@ -68,6 +63,9 @@ void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_n
 
 /* node_pod_container() - NULL for a container that its spec does not have. */
 struct container_spec *node_pod_container(const struct node_pod *pod, const char *name);
+
+/* node_pod_forget_containers() - before they are read anew. */
+void node_pod_forget_containers(struct node_pod *pod);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json_object;
 struct request;
 
 struct power_facts {
@@ -17,9 +16,6 @@ struct power_facts {
 	bool ended;
 };
 
-/* power_facts_read() - of a Pod object. Only a weight that is written in the spec as a value is read: what
- * valueFrom or envFrom would give nobody sees there. Without memory there is nothing to say. */
-void power_facts_read(struct json_object *pod, struct power_facts **ret_list, size_t *ret_n);
 void power_facts_free(struct power_facts *list, size_t n); /* accepts NULL */
 
 /* power_facts_find() - NULL if there is nothing to say. */

@@ -1,74 +1,17 @@
-#include "agent/pods/pods.h"
+#include "agent/pods/pod-read.h"
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pods/power-facts.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
-
-#define STRAY_NS (10 * NS_PER_S)
-#define POD_KEY_SIZE 600 /* 63 + '/' + 253, with room */
-
-void node_pods_init(struct node_pods *pods)
-{
-	table_init(&pods->by_uid);
-	table_init(&pods->by_name);
-}
-
-static void containers_release(struct node_pod *pod)
-{
-	for (size_t i = 0; i < pod->n_containers; i++) {
-		free(pod->containers[i].name);
-		free(pod->containers[i].image);
-		free(pod->containers[i].capabilities);
-	}
-	free(pod->containers);
-	pod->containers = NULL;
-	pod->n_containers = 0;
-}
-
-static void pod_free(struct node_pod *pod)
-{
-	containers_release(pod);
-	power_facts_free(pod->power, pod->n_power);
-	pod_facts_release(&pod->facts);
-	free(pod);
-}
-
-void node_pods_release(struct node_pods *pods)
-{
-	void *pod;
-
-	table_for_each (&pods->by_uid, cursor, pod)
-		pod_free(pod);
-	table_release(&pods->by_uid);
-	table_release(&pods->by_name);
-}
-
-static const char *pod_key(const char *namespace_, const char *name, char *buf)
-{
-	snprintf(buf, POD_KEY_SIZE, "%s/%s", namespace_, name);
-	return buf;
-}
-
-struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid)
-{
-	return table_get(&pods->by_uid, uid);
-}
-
-struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name)
-{
-	char key[POD_KEY_SIZE];
-
-	return table_get(&pods->by_name, pod_key(namespace_, name, key));
-}
+#include "model/shares.h"
+#include "node/pods.h"
+#include "node/power-facts.h"
 
 /* The kubelet marks what did not come from the API server (kubernetes.io/config.source; mirror pods also
  * carry kubernetes.io/config.mirror). */
@@ -150,13 +93,90 @@ static void containers_read(struct node_pod *pod, struct json_object *list)
 	}
 }
 
-struct container_spec *node_pod_container(const struct node_pod *pod, const char *name)
+/* ---- computing power ---- */
+
+struct facts_list {
+	struct power_facts *items;
+	size_t n;
+};
+
+static struct power_facts *entry_of(struct facts_list *list, const char *container)
 {
-	for (size_t i = 0; i < pod->n_containers; i++)
-		if (pod->containers[i].name && strcmp(pod->containers[i].name, name) == 0)
-			return &pod->containers[i];
-	return NULL;
+	struct power_facts *grown;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->items[i].container, container) == 0)
+			return &list->items[i];
+	grown = reallocarray(list->items, list->n + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	list->items = grown;
+	grown[list->n] = (struct power_facts){.container = strdup(container)};
+	return grown[list->n].container ? &grown[list->n++] : NULL;
 }
+
+/* The last one of a name is what the container gets. */
+static struct json_object *weight_variable(struct json_object *container)
+{
+	struct json_object *env = json_member(container, "env"), *found = NULL;
+	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *entry = json_object_array_get_idx(env, i);
+		const char *name = json_member_string(entry, "name");
+
+		if (name && strcmp(name, ENV_SCHD_WEIGHT) == 0)
+			found = entry;
+	}
+	return found;
+}
+
+static void read_weights(struct facts_list *list, struct json_object *containers)
+{
+	size_t n = json_object_is_type(containers, json_type_array) ? json_object_array_length(containers)
+								    : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *container = json_object_array_get_idx(containers, i),
+				   *variable = weight_variable(container);
+		const char *name = json_member_string(container, "name"),
+			   *value = json_member_string(variable, "value");
+		struct power_facts *facts = name && variable ? entry_of(list, name) : NULL;
+
+		if (facts)
+			facts->weight_refused = !value || share_weight_parse(value, &facts->weight) < 0;
+	}
+}
+
+static void read_ended(struct facts_list *list, struct json_object *statuses)
+{
+	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *status = json_object_array_get_idx(statuses, i);
+		const char *name = json_member_string(status, "name");
+		bool ended = json_member(json_member(status, "state"), "terminated") != NULL;
+		struct power_facts *facts = name && ended ? entry_of(list, name) : NULL;
+
+		if (facts)
+			facts->ended = true;
+	}
+}
+
+static void power_facts_read(struct json_object *pod, struct power_facts **ret_list, size_t *ret_n)
+{
+	struct json_object *spec = json_member(pod, "spec"), *status = json_member(pod, "status");
+	struct facts_list list = {0};
+
+	read_weights(&list, json_member(spec, "initContainers"));
+	read_weights(&list, json_member(spec, "containers"));
+	read_ended(&list, json_member(status, "initContainerStatuses"));
+	read_ended(&list, json_member(status, "containerStatuses"));
+	*ret_list = list.items;
+	*ret_n = list.n;
+}
+
+/* ---- the pod ---- */
 
 static uint64_t read_runs(const struct request *request, struct json_object *statuses)
 {
@@ -176,57 +196,7 @@ static uint64_t read_runs(const struct request *request, struct json_object *sta
 	return runs;
 }
 
-static int pods_insert(struct node_pods *pods, struct node_pod *pod)
-{
-	char key[POD_KEY_SIZE];
-	int r = table_set(&pods->by_uid, pod->facts.uid, pod);
-
-	if (r < 0)
-		return r;
-	r = table_set(&pods->by_name, pod_key(pod->facts.namespace_, pod->facts.name, key), pod);
-	if (r < 0)
-		table_remove(&pods->by_uid, pod->facts.uid);
-	return r;
-}
-
-/* A GET and the watch overtake each other, and sizes must not go back: limits would follow. */
-static void keep_later_size(struct pod_facts *known, struct pod_facts *shown)
-{
-	struct placement placement = shown->placement;
-	struct request request = shown->request;
-
-	if (!known->has_placement || !shown->has_placement ||
-		known->placement.resizes <= shown->placement.resizes)
-		return;
-	shown->placement = known->placement;
-	known->placement = placement;
-	shown->request = known->request;
-	known->request = request;
-}
-
-struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts)
-{
-	struct node_pod *pod = node_pods_by_uid(pods, facts->uid);
-
-	if (pod) {
-		keep_later_size(&pod->facts, facts);
-		pod_facts_release(&pod->facts);
-		pod->facts = *facts;
-	} else {
-		pod = calloc(1, sizeof(*pod));
-		if (!pod)
-			return NULL;
-		pod->facts = *facts;
-		if (pods_insert(pods, pod) < 0) {
-			free(pod);
-			return NULL;
-		}
-	}
-	pod_facts_init(facts);
-	return pod;
-}
-
-struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object)
+struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
 	struct json_object *status = json_member(object, "status");
@@ -249,40 +219,8 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
 	power_facts_free(pod->power, pod->n_power);
 	power_facts_read(object, &pod->power, &pod->n_power);
-	containers_release(pod);
+	node_pod_forget_containers(pod);
 	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
 	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));
 	return pod;
-}
-
-void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns)
-{
-	char key[POD_KEY_SIZE];
-
-	pod->asked_ns = now_ns;
-	/* Out of memory: the older pod keeps the name, and the next call asks again. */
-	(void)table_set(&pods->by_name, pod_key(pod->facts.namespace_, pod->facts.name, key), pod);
-}
-
-struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns)
-{
-	struct node_pod *pod;
-
-	table_for_each (&pods->by_uid, cursor, pod)
-		if (!pod->watched && now_ns - pod->asked_ns > STRAY_NS)
-			return pod;
-	return NULL;
-}
-
-void node_pods_remove(struct node_pods *pods, const char *uid)
-{
-	struct node_pod *pod = table_remove(&pods->by_uid, uid);
-	char key[POD_KEY_SIZE];
-
-	if (!pod)
-		return;
-	pod_key(pod->facts.namespace_, pod->facts.name, key);
-	if (table_get(&pods->by_name, key) == pod)
-		table_remove(&pods->by_name, key);
-	pod_free(pod);
 }

@@ -1,14 +1,13 @@
-#include "agent/kubelet/room.h"
+#include "node/room.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "model/facts.h"
 #include "model/units.h"
+#include "node/registry.h"
 
 uint32_t room_units(const struct pod_facts *pod, const char *uuid, uint32_t unit_mib)
 {
@@ -81,22 +80,22 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 }
 
 /* After the loss of the kubelet's checkpoint only the status says that containers run. */
-bool room_has_started(const struct agent *agent, const struct node_pod *pod)
+bool room_has_started(const struct node_registry *node, const struct node_pod *pod)
 {
-	return pod->runs || served_has_started(&agent->served, pod->facts.uid);
+	return pod->runs || served_has_started(&node->served, pod->facts.uid);
 }
 
 /* The other pods of this node that have a placement, and a container that was allowed to start. Sets *behind
  * if the watch has not shown one of them. */
-static size_t list_started(
-	const struct agent *agent, const struct node_pod *pod, const struct pod_facts **others, bool *behind)
+static size_t list_started(const struct node_registry *node, const struct node_pod *pod,
+	const struct pod_facts **others, bool *behind)
 {
 	const struct node_pod *other;
 	size_t n = 0;
 
-	table_for_each (&agent->pods.by_uid, cursor, other) {
+	table_for_each (&node->pods.by_uid, cursor, other) {
 		if (other == pod || !other->facts.has_placement || other->facts.finished ||
-			!room_has_started(agent, other))
+			!room_has_started(node, other))
 			continue;
 		others[n++] = &other->facts;
 		*behind |= !other->watched;
@@ -104,25 +103,25 @@ static size_t list_started(
 	return n;
 }
 
-int room_look(const struct agent *agent, const struct node_pod *pod, struct error *err)
+int room_look(const struct node_registry *node, const struct held *orphans, const struct node_pod *pod,
+	struct error *err)
 {
 	_cleanup_free_ const struct pod_facts **others = calloc(
-		agent->pods.by_uid.count + 1, sizeof(const struct pod_facts *));
-	_cleanup_held_ struct held orphans = {.names_ended = false};
-	const struct inventory *inventory = &agent->inventory;
+		node->pods.by_uid.count + 1, sizeof(const struct pod_facts *));
+	const struct inventory *inventory = &node->inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	struct room room;
 
-	if (!others || leftovers_list(agent->leftovers, &orphans) < 0)
+	if (!others)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < inventory->n_gpus; i++)
 		gpus[i] = inventory->gpus[i].facts;
 	room = (struct room){.gpus = gpus,
 		.n_gpus = inventory->n_gpus,
 		.unit_mib = inventory->unit_mib,
-		.orphans = &orphans,
+		.orphans = orphans,
 		.others = others,
 		.behind = !pod->watched};
-	room.n_others = list_started(agent, pod, others, &room.behind);
+	room.n_others = list_started(node, pod, others, &room.behind);
 	return room_check(&room, &pod->facts, err);
 }

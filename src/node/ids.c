@@ -1,14 +1,14 @@
-#include "agent/kubelet/ids.h"
+#include "node/ids.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/node/inventory.h"
-#include "agent/pods/pods.h"
-#include "agent/kubelet/served.h"
 #include "base/cleanup.h"
+#include "node/inventory.h"
+#include "node/pods.h"
+#include "node/served.h"
 
 #define NAMES_MAX 10 /* of one unit: one digit */
 
