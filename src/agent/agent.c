@@ -33,6 +33,7 @@
 #include "agent/node/settle.h"
 #include "agent/node/state.h"
 #include "agent/node/topology.h"
+#include "agent/node/unit.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/pod-read.h"
 #include "agent/pods/records.h"
@@ -45,7 +46,6 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/config.h"
-#include "kube/event.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
@@ -54,32 +54,6 @@
 #define TICK_NS NS_PER_S
 #define FIRST_TICK_NS (100 * NS_PER_MS)
 #define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
-
-void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
-{
-	struct kube_object_ref ref = {.api_version = "v1",
-		.kind = "Pod",
-		.namespace_ = pod->namespace_,
-		.name = pod->name,
-		.uid = pod->uid};
-
-	log_warning("%s", text);
-	kube_event_post(
-		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
-}
-
-void agent_report_node(struct agent *agent, const char *reason, const char *text)
-{
-	struct kube_object_ref ref = {.api_version = "v1",
-		.kind = "Node",
-		.namespace_ = "",
-		.name = agent->options.node_name,
-		.uid = agent->options.node_name};
-
-	log_warning("%s", text);
-	kube_event_post(
-		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
-}
 
 bool agent_is_watched(const struct agent *agent)
 {
@@ -194,7 +168,7 @@ static void report_unknown_placement(struct agent *agent, const char *value)
 			"=%.63s is neither binpack nor spread, and means binpack: kubectl label node %.100s " LABEL_PLACEMENT
 			"=spread --overwrite",
 			value, agent->options.node_name);
-		agent_report_node(agent, "GPUPlacementUnknown", text);
+		event_on_node(&agent->events, "GPUPlacementUnknown", text);
 	}
 	snprintf(agent->unknown_placement, sizeof(agent->unknown_placement), "%.63s", value);
 }
@@ -211,7 +185,7 @@ static void on_node(void *userdata, struct json_object *node)
 	mode_from_labels(&values, agent->options.node_name, &agent->mode);
 	agent->node.asked.mode = agent->mode.asked;
 	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
-		agent_report_node(agent, "GPUModeRefused", agent->mode.sentence);
+		event_on_node(&agent->events, "GPUModeRefused", agent->mode.sentence);
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
 	report_unknown_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
 	snprintf(agent->node.uid, sizeof(agent->node.uid), "%.63s", uid ? uid : "");
@@ -372,7 +346,9 @@ int agent_connect(struct agent *agent, struct error *err)
 	r = kube_config_load(agent->options.kubeconfig, NULL, &config, err);
 	if (r < 0)
 		return r;
-	return kube_client_new(agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
+	r = kube_client_new(agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
+	agent->events = (struct events){agent->client, agent->options.node_name};
+	return r;
 }
 
 static int agent_start_kube(struct agent *agent, struct error *err)
@@ -380,10 +356,8 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 	static const struct kube_watch_ops node_ops = {on_node, on_node_deleted, on_node_synced};
 	static const struct kube_watch_ops pod_ops = {on_pod, on_pod_deleted, on_pods_synced};
 	char query[400];
-	int r = agent_connect(agent, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	snprintf(query, sizeof(query), "fieldSelector=metadata.name%%3D%s", agent->options.node_name);
 	r = kube_watch_start(
 		agent->client, agent->loop, "/api/v1/nodes", query, &node_ops, agent, &agent->node_watch);
@@ -392,34 +366,97 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 		r = kube_watch_start(agent->client, agent->loop, "/api/v1/pods", query, &pod_ops, agent,
 			&agent->pod_watch);
 	if (r == 0)
-		r = power_start_kube(agent->power);
+		r = power_start_kube(agent->power, agent->client);
 	if (r == 0)
 		r = faults_watch(agent->faults);
 	return r < 0 ? error_set(err, -r, "cannot watch the API server: %s", strerror(-r)) : 0;
 }
 
-/* Who is asked, and who looks. */
-static int start_looks(struct agent *agent)
+static bool on_use_wanted(void *userdata, const char *uuid)
+{
+	return power_wants_use(((struct agent *)userdata)->power, uuid);
+}
+
+static void on_used(void *userdata, const char *uuid, const struct correction_gpu *said)
+{
+	power_used(((struct agent *)userdata)->power, uuid, said);
+}
+
+static void on_holders(void *userdata, const char *uuid, const struct holder *holders, size_t n)
+{
+	watchdog_judge(((struct agent *)userdata)->watchdog, uuid, holders, n);
+}
+
+/* The cluster's settings; data NULL: there are none. Who deletes them does not take back that the chart is
+ * being removed: they are part of it. */
+static void on_settings(void *userdata, struct json_object *data)
+{
+	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
+	struct agent *agent = userdata;
+
+	unit_told(agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
+	if (data)
+		agent->uninstalled = gone && strcmp(gone, "true") == 0;
+	agent_changed(agent);
+}
+
+static void on_policy(void *userdata)
+{
+	agent_changed(userdata);
+}
+
+/* The parts that look at GPUs, and that follow from what is seen there. */
+static int start_gpu_parts(struct agent *agent)
 {
 	const struct options *o = &agent->options;
 	const struct gpu_health_ops health = {&agent->driver, &agent->node.inventory, on_health, agent};
+	struct looks_deps looks = {.loop = agent->loop,
+		.proc = o->proc,
+		.cri_socket = o->cri_socket,
+		.node = &agent->node,
+		.events = &agent->events,
+		.wants_use = on_use_wanted,
+		.used = on_used,
+		.seen = on_holders,
+		.userdata = agent};
+	struct watchdog_deps watchdog = {.node = &agent->node,
+		.events = &agent->events,
+		.client = agent->client,
+		.on_bypass = o->on_bypass,
+		.allow_disable = o->allow_disable};
+	struct power_deps power = {.loop = agent->loop,
+		.node = &agent->node,
+		.events = &agent->events,
+		.otherwise = o->policy,
+		.changed = on_policy,
+		.map_seen = on_settings,
+		.userdata = agent};
+	int r = gpu_health_new(agent->loop, &health, &agent->health);
+
+	looks.health = agent->health;
+	if (r == 0)
+		r = looks_new(&looks, &agent->looks);
+	if (r < 0)
+		return r;
+	watchdog.looks = agent->looks;
+	power.set = looks_set(agent->looks);
+	r = watchdog_new(&watchdog, &agent->watchdog);
+	if (r == 0)
+		r = refused_new(&agent->node, &agent->events, agent->looks, &agent->refused);
+	return r < 0 ? r : power_new(&power, &agent->power);
+}
+
+/* What the kubelet and the container runtime are asked. */
+static int start_questions(struct agent *agent)
+{
+	const struct options *o = &agent->options;
 	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
 
 	if (r == 0)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
 	if (r == 0)
 		r = images_new(agent->loop, o->cri_socket, prestart_look_again, agent, &agent->images);
-	if (r == 0)
-		r = gpu_health_new(agent->loop, &health, &agent->health);
-	if (r == 0)
-		r = faults_new(agent, &agent->faults);
-	if (r == 0)
-		r = watchdog_new(agent, &agent->watchdog);
-	if (r == 0)
-		r = refused_new(agent, &agent->refused);
-	if (r == 0)
-		r = looks_new(agent, &agent->looks);
-	return r < 0 ? r : power_new(agent, &agent->power);
+	return r < 0 ? r : faults_new(agent, &agent->faults);
 }
 
 /* What the kubelet talks to, and the node object shows. */
@@ -456,15 +493,17 @@ static int start_keepers(struct agent *agent)
 		r = probes_new(agent, &agent->probes);
 	if (r == 0)
 		r = leftovers_new(agent, &agent->leftovers);
-	if (r == 0)
-		r = loop_add_timer(agent->loop, reconcile, agent, &agent->reconcile);
 	return r < 0 ? r : loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 }
 
 static int agent_start_parts(struct agent *agent, struct error *err)
 {
-	int r = start_looks(agent);
+	int r = loop_add_timer(agent->loop, reconcile, agent, &agent->reconcile);
 
+	if (r == 0)
+		r = start_questions(agent);
+	if (r == 0)
+		r = start_gpu_parts(agent);
 	if (r == 0)
 		r = start_plugins(agent);
 	if (r == 0)
@@ -490,7 +529,9 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->node.asked = node_registry_in_force(&agent->node);
 	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
-	r = agent_start_parts(agent, err);
+	r = agent_connect(agent, err);
+	if (r == 0)
+		r = agent_start_parts(agent, err);
 	if (r == 0)
 		r = agent_start_kube(agent, err);
 	if (r < 0)

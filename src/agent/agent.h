@@ -9,6 +9,7 @@
 
 #include "agent/delivery/driver.h"
 #include "agent/delivery/isolation.h"
+#include "agent/events.h"
 #include "agent/kubelet/unregistered.h"
 #include "agent/metrics.h"
 #include "agent/node/device-loss.h"
@@ -50,6 +51,7 @@ struct agent {
 	struct loop *loop;
 	struct relay_ends relays; /* to the supervisor; the plugins take them */
 	struct kube_client *client;
+	struct events events;
 	struct kube_watch *node_watch, *pod_watch;
 
 	struct driver driver;
@@ -126,7 +128,3 @@ static inline const char *isolation_problem(const struct agent *agent)
 {
 	return gpu_mode_is_isolated(agent->node.in_force) ? agent->isolation.problem.text : "";
 }
-
-/* Sentences for people: an Event and a line in the log. */
-void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text);
-void agent_report_node(struct agent *agent, const char *reason, const char *text);

@@ -8,6 +8,7 @@
 #include "agent/door.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/looks/looks.h"
+#include "agent/looks/watchdog.h"
 #include "agent/power/power.h"
 #include "kube/kube-metrics.h"
 #include "node/ids.h"
@@ -206,8 +207,9 @@ static char *page_text(const struct agent *agent)
 	add_mode(&page, agent);
 	add_all_gpus(&page, agent);
 	add_containers(&page, agent);
-	metrics_add_memory(&page, agent);
-	power_metrics(agent->power, agent, &page);
+	looks_metrics(agent->looks, &agent->node.inventory, &page);
+	watchdog_metrics(agent->watchdog, &page);
+	power_metrics(agent->power, looks_set(agent->looks), &agent->node.inventory, &page);
 	add_calls(&page, &agent->metrics);
 	add_registration(&page, agent);
 	kube_metrics(&page, agent->client);

@@ -32,6 +32,3 @@ struct agent_metrics {
 
 /* metrics_page_new() - serve it at agent->options.metrics. */
 int metrics_page_new(struct agent *agent, struct door **ret_page);
-
-/* metrics_add_memory() - what isolated containers have of the GPUs, may have and were refused. */
-void metrics_add_memory(struct metrics *page, const struct agent *agent);

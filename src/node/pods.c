@@ -73,6 +73,13 @@ struct container_spec *node_pod_container(const struct node_pod *pod, const char
 	return NULL;
 }
 
+bool node_pod_asks_for_no_limit(const struct node_pod *pod, const char *container)
+{
+	const struct container_spec *spec = node_pod_container(pod, container);
+
+	return spec && spec->asks_for_no_limit;
+}
+
 static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 {
 	char key[POD_KEY_SIZE];

@@ -64,6 +64,9 @@ void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_n
 /* node_pod_container() - NULL for a container that its spec does not have. */
 struct container_spec *node_pod_container(const struct node_pod *pod, const char *name);
 
+/* node_pod_asks_for_no_limit() - struct container_spec says so of this container. */
+bool node_pod_asks_for_no_limit(const struct node_pod *pod, const char *container);
+
 /* node_pod_forget_containers() - before they are read anew. */
 void node_pod_forget_containers(struct node_pod *pod);
 

@@ -146,11 +146,12 @@ void agent_changed(struct agent *agent)
 {
 }
 
-void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
+void event_on_pod(
+	const struct events *events, const struct pod_facts *pod, const char *reason, const char *text)
 {
 }
 
-void agent_report_node(struct agent *agent, const char *reason, const char *text)
+void event_on_node(const struct events *events, const char *reason, const char *text)
 {
 }
 

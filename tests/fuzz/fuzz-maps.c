@@ -10,7 +10,9 @@
 
 #include "agent/agent.h"
 #include "agent/event-rate.h"
+#include "agent/events.h"
 #include "agent/node/faults.h"
+#include "agent/node/unit.h"
 #include "agent/power/policy.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -65,7 +67,7 @@ void agent_changed(struct agent *changed)
 {
 }
 
-void agent_report_node(struct agent *reporting, const char *reason, const char *text)
+void event_on_node(const struct events *events, const char *reason, const char *text)
 {
 	MUST(*reason && *text);
 	if (strncmp(reason, "GPUPolicy", 9) != 0 && strncmp(reason, "GPUMemoryUnit", 13) != 0)
@@ -74,6 +76,11 @@ void agent_report_node(struct agent *reporting, const char *reason, const char *
 
 static void policy_changed(void *userdata)
 {
+}
+
+static void map_seen(void *userdata, struct json_object *data)
+{
+	unit_told(&agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 }
 
 static void check_fault(const struct fault *fault)
@@ -202,7 +209,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void agent_begin(void)
 {
-	agent.options = (struct options){.node_name = "n1", .policy = SHARE_NATIVE, .unit_mib = 1024};
+	agent.options = (struct options){.node_name = "n1", .unit_mib = 1024};
 	agent.node.asked.unit_mib = 0;
 	agent.refused_unit[0] = '\0';
 	agent.uninstalled = synced = false;
@@ -225,11 +232,13 @@ static void agent_begin(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
+	const struct policy_ops ops = {policy_changed, map_seen, NULL};
 	struct policy *policy;
 
 	agent_begin();
 	MUST(faults_new(&agent, &agent.faults) == 0 && faults_watch(agent.faults) == 0);
-	MUST(policy_new(&agent, policy_changed, NULL, &policy) == 0 && policy_watch(policy) == 0);
+	MUST(policy_new(SHARE_NATIVE, &agent.events, &ops, &policy) == 0 &&
+		policy_watch(policy, NULL, NULL) == 0);
 	for (size_t at = 0, turn = 0; at < size && turn < 32; at += strlen(text + at) + 1, turn++) {
 		if (text[at])
 			take_piece(policy, text + at);

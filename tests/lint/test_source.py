@@ -149,6 +149,22 @@ def test_files_include_each_other_in_small_circles_only():
         assert len(names) <= limit, (limit, sorted(str(n.relative_to(ROOT)) for n in names))
 
 
+# Files of the agent that may include the struct of the whole agent. Those beside it put the agent together; a part below a folder is given what
+# it needs instead. A file that no longer includes it must leave the list, so that the list only becomes shorter.
+KNOWS_THE_AGENT = {
+    "agent.c", "delivery/clear.c", "delivery/delivery.c", "delivery/grants.c", "delivery/isolation.c", "delivery/orphans.c",
+    "delivery/resized.c", "delivery/unknown.c", "door.c", "kubelet/allocate.c", "kubelet/assign.c", "kubelet/core-plugin.c",
+    "kubelet/device-list.c", "kubelet/identify.c", "kubelet/plugin.c", "kubelet/preferred.c", "kubelet/prestart.c",
+    "kubelet/registrar.c", "kubelet/unregistered.c", "metrics.c", "node/condition.c", "node/device-loss.c", "node/faults.c",
+    "node/lease.c", "node/leave.c", "node/mig.c", "node/other-plugin.c", "node/report.c", "node/settle.c", "node/topology.c",
+    "node/unit.c", "pods/leftovers.c", "pods/refusal.c", "pods/strays.c", "probes.c", "worker.c"}
+
+
+def test_only_these_files_know_the_struct_of_the_whole_agent():
+    knows = {str(p.relative_to(ROOT / "src/agent")) for p in (ROOT / "src").rglob("*.[ch]") if '#include "agent/agent.h"' in p.read_text()}
+    assert knows == KNOWS_THE_AGENT
+
+
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md",
                                   "LICENSE", "demo", "check", ".ci/run"])
 def test_the_front_door_is_complete(name):

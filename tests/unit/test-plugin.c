@@ -154,11 +154,12 @@ bool agent_is_watched(const struct agent *agent)
 	return plugin_watched(agent->plugin);
 }
 
-void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
+void event_on_pod(
+	const struct events *events, const struct pod_facts *pod, const char *reason, const char *text)
 {
 }
 
-void agent_report_node(struct agent *agent, const char *reason, const char *text)
+void event_on_node(const struct events *events, const char *reason, const char *text)
 {
 }
 

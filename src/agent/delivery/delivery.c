@@ -11,18 +11,6 @@
 #include "base/error.h"
 #include "kube/names.h"
 
-static bool asks_for_no_limit(const struct node_pod *pod, const char *container)
-{
-	const struct container_spec *spec = node_pod_container(pod, container);
-
-	return spec && spec->asks_for_no_limit;
-}
-
-bool delivery_is_exempt(const struct agent *agent, const struct node_pod *pod, const char *container)
-{
-	return agent->options.allow_disable && asks_for_no_limit(pod, container);
-}
-
 static void report_ignored(struct agent *agent, const struct node_pod *pod, const char *container)
 {
 	char text[600];
@@ -31,7 +19,7 @@ static void report_ignored(struct agent *agent, const struct node_pod *pod, cons
 		"container %s sets " ENV_CGPU_DISABLE
 		", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
 		container);
-	agent_report_pod(agent, &pod->facts, "GPUDisableIgnored", text);
+	event_on_pod(&agent->events, &pod->facts, "GPUDisableIgnored", text);
 }
 
 /* The pod's own at once, the image's when it is known. */
@@ -48,7 +36,7 @@ static void report_capability(
 		"container %s sets " ENV_DRIVER_CAPABILITIES
 		" with \"%s\" in it, for which there are no files: what there is are compute, utility, video, graphics, display, ngx and all",
 		container, unknown);
-	agent_report_pod(agent, &pod->facts, "GPUDriverCapabilityUnknown", text);
+	event_on_pod(&agent->events, &pod->facts, "GPUDriverCapabilityUnknown", text);
 }
 
 static int make_isolated(struct agent *agent, const struct node_pod *pod, const char *container,
@@ -57,7 +45,7 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 	const struct cdi_isolation isolation = {.state_dir = agent->options.state_dir,
 		.shim_version = agent->isolation.shim_version,
 		.allow_disable = agent->options.allow_disable};
-	bool asks = asks_for_no_limit(pod, container);
+	bool asks = node_pod_asks_for_no_limit(pod, container);
 	int r = 0;
 
 	isolation_look(agent);
@@ -66,7 +54,7 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 			pod->facts.namespace_, pod->facts.name, isolation_problem(agent));
 	if (asks && !agent->options.allow_disable && !grants_find(agent, pod->facts.uid, container))
 		report_ignored(agent, pod, container);
-	if (!delivery_is_exempt(agent, pod, container))
+	if (!asks || !agent->options.allow_disable)
 		r = grants_prepare(agent, pod, container, starting, err);
 	return r < 0 ? r
 		     : cdi_write(agent->options.cdi_dir, &agent->node.inventory, &agent->driver, pod,

@@ -13,9 +13,6 @@ struct node_pod;
 int delivery_make(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
 	struct error *err);
 
-/* delivery_is_exempt() - the container asked for no limit (CGPU_DISABLE), and the cluster allows that. */
-bool delivery_is_exempt(const struct agent *agent, const struct node_pod *pod, const char *container);
-
 /* delivery_exists() - it was made before, as far as can be told without knowing the pod. */
 bool delivery_exists(const struct agent *agent, const char *uid, const char *container);
 

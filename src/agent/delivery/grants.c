@@ -405,7 +405,7 @@ static void resume_pod(struct agent *agent, const char *uid)
 		snprintf(text, sizeof(text),
 			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; it is made anew when the container is started again",
 			entry->d_name, uid, why);
-		agent_report_node(agent, "GPUGrantDamaged", text);
+		event_on_node(&agent->events, "GPUGrantDamaged", text);
 	}
 	closedir(containers);
 }

@@ -83,5 +83,5 @@ void isolation_look(struct agent *agent)
 	}
 	snprintf(text, sizeof(text), "this node takes no GPU pods in mode \"%s\": %s",
 		gpu_mode_text(agent->node.in_force), problem.text);
-	agent_report_node(agent, "GPUIsolationNotReady", text);
+	event_on_node(&agent->events, "GPUIsolationNotReady", text);
 }

@@ -99,7 +99,7 @@ static void refuse(struct agent *agent, struct node_pod *pod, const struct gpu *
 	snprintf(text, sizeof(text),
 		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
 		gpu->facts.index, gpu->units, units_held(agent, gpu->facts.uuid));
-	agent_report_pod(agent, &pod->facts, "GPUResizeRefused", text);
+	event_on_pod(&agent->events, &pod->facts, "GPUResizeRefused", text);
 }
 
 static void follow(struct agent *agent, struct node_pod *pod)

@@ -49,5 +49,5 @@ void unknown_compare(struct agent *agent)
 		return;
 	memcpy(unknown->text, text, sizeof(text));
 	if (text[0])
-		agent_report_node(agent, NODE_REASON_UNKNOWN_FUNCTIONS, text);
+		event_on_node(&agent->events, NODE_REASON_UNKNOWN_FUNCTIONS, text);
 }

@@ -286,9 +286,10 @@ static void on_identified(void *userdata, const struct identified *who)
 		allocation_serve(a, who);
 	} else {
 		if (who->pod)
-			agent_report_pod(allocator->agent, &who->pod->facts, "GPUAllocateRefused", who->text);
+			event_on_pod(
+				&allocator->agent->events, &who->pod->facts, "GPUAllocateRefused", who->text);
 		else
-			agent_report_node(allocator->agent, "GPUAllocateRefused", who->text);
+			event_on_node(&allocator->agent->events, "GPUAllocateRefused", who->text);
 		allocation_count(a, who->kubelet_silent ? ALLOCATE_KUBELET_SILENT
 				    : who->pod		? ALLOCATE_OVER_TOTAL
 							: ALLOCATE_UNIDENTIFIED);

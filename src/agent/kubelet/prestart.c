@@ -146,7 +146,7 @@ static void report_waiting(struct agent *agent, const struct prestart *p, const 
 	struct node_pod *pod = entry ? node_pods_by_uid(&agent->node.pods, entry->uid) : NULL;
 
 	if (pod && !pod->wait_reported)
-		agent_report_pod(agent, &pod->facts, "GPUStillInUse", text);
+		event_on_pod(&agent->events, &pod->facts, "GPUStillInUse", text);
 	if (pod)
 		pod->wait_reported = true;
 }

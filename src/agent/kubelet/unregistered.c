@@ -63,7 +63,7 @@ void unregistered_look(struct agent *agent)
 	if (unregistered->told_ns && now - unregistered->told_ns < REMIND_NS)
 		return;
 	unregistered->told_ns = now;
-	agent_report_node(agent, "GPUNotRegistered", unregistered->text);
+	event_on_node(&agent->events, "GPUNotRegistered", unregistered->text);
 }
 
 int64_t unregistered_for_ns(const struct agent *agent)

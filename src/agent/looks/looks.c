@@ -5,20 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/looks/clarity.h"
 #include "agent/looks/container-names.h"
 #include "agent/looks/looker.h"
 #include "agent/looks/processes.h"
 #include "agent/looks/unseen.h"
-#include "agent/looks/watchdog.h"
 #include "agent/node/health.h"
-#include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "grant/overhead.h"
 #include "model/correction.h"
 #include "net/loop.h"
+#include "node/registry.h"
 #include "nvml/nvml.h"
 
 /* After a look the loop has so many times as long for everything else, whatever programs do to make looks
@@ -39,7 +37,7 @@ struct look_gpu {
 };
 
 struct looks {
-	struct agent *agent;
+	struct looks_deps deps;
 	struct looker *looker;
 	struct processes *processes;
 	struct container_names *names;
@@ -217,7 +215,7 @@ static int look_ask(struct looks *looks, struct nvml *nvml, struct look_gpu *gpu
 	struct looker_question question = {.uuid = gpu->uuid, .since_us = gpu->since_us};
 
 	question.use = gpu->looked_ns - gpu->use_ns >= USE_NS &&
-		       power_wants_use(looks->agent->power, gpu->uuid);
+		       looks->deps.wants_use(looks->deps.userdata, gpu->uuid);
 	if (question.use)
 		gpu->use_ns = gpu->looked_ns;
 	return looker_ask(looks->looker, nvml, &question);
@@ -225,7 +223,7 @@ static int look_ask(struct looks *looks, struct nvml *nvml, struct look_gpu *gpu
 
 static int look_begin(struct looks *looks, struct look_gpu *gpu)
 {
-	struct nvml *nvml = gpu_health_lend(looks->agent->health);
+	struct nvml *nvml = gpu_health_lend(looks->deps.health);
 	int64_t begin = monotonic_ns();
 	int r;
 
@@ -241,7 +239,7 @@ static int look_begin(struct looks *looks, struct look_gpu *gpu)
 	looks->spent_ns = monotonic_ns() - begin;
 	r = look_ask(looks, nvml, gpu);
 	if (r < 0)
-		gpu_health_return(looks->agent->health);
+		gpu_health_return(looks->deps.health);
 	return r;
 }
 
@@ -310,7 +308,7 @@ static void note_use(struct looks *looks, const struct looker_answer *answer, si
 		gpu->power.used_percent += percent_of(answer, answer->list[k].pid);
 		gpu->power.who += correction_who(answer->list[k].pid);
 	}
-	power_used(looks->agent->power, uuid, &said);
+	looks->deps.used(looks->deps.userdata, uuid, &said);
 }
 
 static void look_finish(struct looks *looks, const char *uuid, const struct looker_answer *answer)
@@ -332,7 +330,7 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 	}
 	if (answer->use_result == 0)
 		note_use(looks, answer, n);
-	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
+	looks->deps.seen(looks->deps.userdata, uuid, looks->holders, n);
 }
 
 static void on_answer(void *userdata, const struct looker_answer *answer)
@@ -347,7 +345,7 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 	end = monotonic_ns();
 	looks->rest_until_ns = end + REST_TIMES * (looks->spent_ns + end - begin);
 	watched_listen(looks->set);
-	gpu_health_return(looks->agent->health);
+	gpu_health_return(looks->deps.health);
 	looks_go(looks);
 }
 
@@ -376,7 +374,7 @@ static void on_names(void *userdata)
 
 static void meet_gpus(struct looks *looks)
 {
-	const struct inventory *inventory = &looks->agent->node.inventory;
+	const struct inventory *inventory = &looks->deps.node->inventory;
 
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
 		const char *uuid = inventory->gpus[i].facts.uuid;
@@ -394,7 +392,7 @@ static void meet_gpus(struct looks *looks)
 void looks_tick(struct looks *looks)
 {
 	/* Granted GPUs each time: memory grows by itself, too (local memory, printf). */
-	bool isolated = gpu_mode_is_isolated(looks->agent->node.in_force);
+	bool isolated = gpu_mode_is_isolated(looks->deps.node->in_force);
 	int64_t now = monotonic_ns();
 
 	if (!isolated && list_empty(watched_list(looks->set)))
@@ -405,7 +403,7 @@ void looks_tick(struct looks *looks)
 
 		gpu->due |= !list_empty(watched_on(looks->set, gpu->uuid)) ||
 			    (isolated && now - gpu->looked_ns >= EMPTY_NS);
-		unseen_tick(&gpu->unseen, looks->agent, gpu->uuid);
+		unseen_tick(&gpu->unseen, looks->deps.node, looks->deps.events, gpu->uuid);
 		if (gpu->unseen.told)
 			watched_keep(looks->set, gpu->uuid, false);
 	}
@@ -416,28 +414,27 @@ void looks_tick(struct looks *looks)
 /* ---- life -----------------------------------------------------------------------------------------------
  */
 
-int looks_new(struct agent *agent, struct looks **ret_looks)
+int looks_new(const struct looks_deps *deps, struct looks **ret_looks)
 {
 	struct looks *looks = calloc(1, sizeof(*looks));
 	int r;
 
 	if (!looks)
 		return -ENOMEM;
-	looks->agent = agent;
+	looks->deps = *deps;
 	looks->holders = calloc(NVML_MAX_PROCESSES, sizeof(*looks->holders));
 	looks->of_one = calloc(NVML_MAX_PROCESSES, sizeof(*looks->of_one));
-	r = loop_add_timer(agent->loop, on_rested, looks, &looks->rest);
+	r = loop_add_timer(deps->loop, on_rested, looks, &looks->rest);
 	if (r == 0 && (!looks->holders || !looks->of_one))
 		r = -ENOMEM;
 	if (r == 0)
-		r = processes_new(agent->options.proc, &looks->processes);
+		r = processes_new(deps->proc, &looks->processes);
 	if (r == 0)
-		r = container_names_new(
-			agent->loop, agent->options.cri_socket, on_names, looks, &looks->names);
+		r = container_names_new(deps->loop, deps->cri_socket, on_names, looks, &looks->names);
 	if (r == 0)
-		r = watched_set_new(agent->loop, on_wanted, looks, &looks->set);
+		r = watched_set_new(deps->loop, on_wanted, looks, &looks->set);
 	if (r == 0)
-		r = looker_new(agent->loop, on_answer, looks, &looks->looker);
+		r = looker_new(deps->loop, on_answer, looks, &looks->looker);
 	if (r < 0)
 		looks_free(looks);
 	else
@@ -451,7 +448,7 @@ void looks_free(struct looks *looks)
 		return;
 	/* A driver that does not answer keeps its library: what the loop lent is not given back. */
 	if (looker_free(looks->looker))
-		gpu_health_return(looks->agent->health);
+		gpu_health_return(looks->deps.health);
 	loop_timer_remove(looks->rest);
 	watched_set_free(looks->set);
 	container_names_free(looks->names);

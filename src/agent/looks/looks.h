@@ -2,13 +2,20 @@
  * each second. What is found goes into the grants as overhead (overhead.h), and to the watchdog. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/looks/watched.h"
 
-struct agent;
+struct correction_gpu;
+struct events;
+struct gpu_health;
+struct inventory;
+struct loop;
 struct looks;
+struct metrics;
+struct node_registry;
 struct process;
 
 /* One process that has memory of a GPU. */
@@ -20,7 +27,22 @@ struct holder {
 	bool certain;		 /* false: the runtime has not told yet which container that is */
 };
 
-int looks_new(struct agent *agent, struct looks **ret_looks);
+/* What the looks need of the other parts. All of it must outlive them. */
+struct looks_deps {
+	struct loop *loop;
+	const char *proc, *cri_socket;
+	const struct node_registry *node;
+	const struct events *events;
+	struct gpu_health *health; /* lends the driver's library */
+	/* Whether the driver is to be asked who used this GPU, and its answer (power.h). */
+	bool (*wants_use)(void *userdata, const char *uuid);
+	void (*used)(void *userdata, const char *uuid, const struct correction_gpu *said);
+	/* The driver has just named all who have memory of this GPU. */
+	void (*seen)(void *userdata, const char *uuid, const struct holder *holders, size_t n_holders);
+	void *userdata;
+};
+
+int looks_new(const struct looks_deps *deps, struct looks **ret_looks);
 void looks_free(struct looks *looks); /* accepts NULL. Before gpu_health_free() */
 
 /* looks_tick() - each second. */
@@ -41,3 +63,8 @@ bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret
 
 /* looks_process_name() - PROCESS_NAME_SIZE bytes. */
 void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);
+
+/* looks_metrics() - onto the agent's page: what isolated containers have of the GPUs, may have and were
+ * refused.
+ */
+void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page);

@@ -3,12 +3,14 @@
 
 #include <stddef.h>
 
-struct agent;
+struct inventory;
 struct metric_label;
 struct metrics;
 struct watched_part;
+struct watched_set;
 
 /* metrics_each_gpu() - calls add with the labels of each GPU, and with what the caller wants added. */
-void metrics_each_gpu(struct metrics *page, const struct agent *agent, int what,
+void metrics_each_gpu(struct metrics *page, struct watched_set *set, const struct inventory *inventory,
+	int what,
 	void (*add)(struct metrics *page, const struct metric_label *labels, size_t n,
 		const struct watched_part *held, int what));

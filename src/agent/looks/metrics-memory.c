@@ -1,8 +1,6 @@
 /* The part of the agent's page about memory of GPUs, by container. */
-#include "agent/agent.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/metrics-gpus.h"
-#include "agent/looks/watchdog.h"
 #include "base/metrics.h"
 #include "grant/grant.h"
 
@@ -32,19 +30,20 @@ static void add_value(struct metrics *page, const struct metric_label *labels, s
 		metrics_count(page, labels, n, value);
 }
 
-void metrics_add_memory(struct metrics *page, const struct agent *agent)
+void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page)
 {
+	struct watched_set *set = looks_set(looks);
+
 	metrics_family(page, "ration_container_limit_bytes", "gauge",
 		"Memory of the card that an isolated container may use now.");
-	metrics_each_gpu(page, agent, MEMORY_LIMIT, add_value);
+	metrics_each_gpu(page, set, inventory, MEMORY_LIMIT, add_value);
 	metrics_family(page, "ration_container_used_bytes", "gauge",
 		"Memory of the card that an isolated container's processes have, as the driver counts it.");
-	metrics_each_gpu(page, agent, MEMORY_USED, add_value);
+	metrics_each_gpu(page, set, inventory, MEMORY_USED, add_value);
 	metrics_family(page, "ration_container_overhead_bytes", "gauge",
 		"Of that, what no call of its programs shows: contexts, modules, local memory.");
-	metrics_each_gpu(page, agent, MEMORY_OVERHEAD, add_value);
+	metrics_each_gpu(page, set, inventory, MEMORY_OVERHEAD, add_value);
 	metrics_family(page, "ration_container_refused_total", "counter",
 		"Allocations that the limit of an isolated container refused, by its own count.");
-	metrics_each_gpu(page, agent, MEMORY_REFUSED, add_value);
-	watchdog_metrics(agent->watchdog, page);
+	metrics_each_gpu(page, set, inventory, MEMORY_REFUSED, add_value);
 }

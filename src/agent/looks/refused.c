@@ -6,20 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/agent.h"
 #include "agent/event-rate.h"
+#include "agent/events.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/processes.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "grant/grant.h"
+#include "node/registry.h"
 
 #define AGAIN_NS (60 * NS_PER_S)
 #define TEXT_MAX 900
 #define MIB (UINT64_C(1) << 20)
 
 struct refused {
-	struct agent *agent;
+	const struct node_registry *node;
+	const struct events *events;
+	struct looks *looks;
 	struct event_rate rate;
 };
 
@@ -36,7 +39,7 @@ static void add_processes(const struct refused *refused, struct strbuf *text, co
 	char name[PROCESS_NAME_SIZE];
 
 	for (size_t i = 0; i < WATCHED_TOP && i < gpu->n_processes && gpu->top[i].pid; i++) {
-		looks_process_name(refused->agent->looks, gpu->top[i].pid, name);
+		looks_process_name(refused->looks, gpu->top[i].pid, name);
 		strbuf_addf(text, "%s%s ", i ? ", " : " (", name);
 		add_bytes(text, gpu->top[i].bytes);
 	}
@@ -50,7 +53,7 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 	const struct watched_part *gpu)
 {
 	unsigned index = gpu->index;
-	const struct gpu *known = inventory_find(&refused->agent->node.inventory, gpu->uuid);
+	const struct gpu *known = inventory_find(&refused->node->inventory, gpu->uuid);
 	uint64_t count = gpu->refused.refused - gpu->refused_told;
 	_cleanup_strbuf_ struct strbuf text;
 
@@ -65,7 +68,7 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 		strbuf_addf(&text, ", %" PRIu64 " MiB of it are in use", (gpu->used_bytes + MIB - 1) / MIB);
 		add_processes(refused, &text, gpu);
 	}
-	agent_report_pod(refused->agent, pod, "GPUMemoryRefused", strbuf_cstr(&text));
+	event_on_pod(refused->events, pod, "GPUMemoryRefused", strbuf_cstr(&text));
 }
 
 /* A container can write any number there: a count that goes down begins anew. */
@@ -80,9 +83,9 @@ void refused_tick(struct refused *refused)
 {
 	int64_t now = monotonic_ns();
 
-	list_for_each (item, watched_list(looks_set(refused->agent->looks))) {
+	list_for_each (item, watched_list(looks_set(refused->looks))) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		const struct node_pod *pod = node_pods_by_uid(&refused->agent->node.pods, watched->uid);
+		const struct node_pod *pod = node_pods_by_uid(&refused->node->pods, watched->uid);
 		bool may = pod && (!watched->told_ns || now - watched->told_ns >= AGAIN_NS), told = false;
 
 		for (unsigned i = 0; i < watched->n_gpus; i++) {
@@ -99,13 +102,16 @@ void refused_tick(struct refused *refused)
 	}
 }
 
-int refused_new(struct agent *agent, struct refused **ret_refused)
+int refused_new(const struct node_registry *node, const struct events *events, struct looks *looks,
+	struct refused **ret_refused)
 {
 	struct refused *refused = calloc(1, sizeof(*refused));
 
 	if (!refused)
 		return -ENOMEM;
-	refused->agent = agent;
+	refused->node = node;
+	refused->events = events;
+	refused->looks = looks;
 	*ret_refused = refused;
 	return 0;
 }

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/events.h"
 #include "base/log.h"
+#include "node/registry.h"
 
 /* Longer than a GPU needs for a reset, or the library to be opened anew. */
 #define TICKS_MAX 10
@@ -20,9 +21,10 @@ void unseen_answered(struct unseen *unseen, const char *uuid, int result)
 	*unseen = (struct unseen){0};
 }
 
-void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid)
+void unseen_tick(struct unseen *unseen, const struct node_registry *node, const struct events *events,
+	const char *uuid)
 {
-	const struct gpu *gpu = inventory_find(&agent->node.inventory, uuid);
+	const struct gpu *gpu = inventory_find(&node->inventory, uuid);
 	char text[500];
 
 	unseen->ticks += unseen->ticks < TICKS_MAX;
@@ -34,5 +36,5 @@ void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid)
 		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. What contexts take there is not counted, and who goes past a limit is not found, until it does",
 		TICKS_MAX, gpu->facts.index, uuid,
 		unseen->result < 0 ? strerror(-unseen->result) : "it does not answer");
-	agent_report_node(agent, "GPUMemoryUnseen", text);
+	event_on_node(events, "GPUMemoryUnseen", text);
 }

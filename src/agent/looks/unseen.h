@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-struct agent;
+struct events;
+struct node_registry;
 
 /* Of one GPU. Zero at first. */
 struct unseen {
@@ -18,4 +19,5 @@ struct unseen {
 void unseen_answered(struct unseen *unseen, const char *uuid, int result);
 
 /* unseen_tick() - each second in which it is to be asked at least once in four. */
-void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid);
+void unseen_tick(struct unseen *unseen, const struct node_registry *node, const struct events *events,
+	const char *uuid);

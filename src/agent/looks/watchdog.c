@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/delivery/delivery.h"
+#include "agent/events.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/processes.h"
 #include "base/cleanup.h"
@@ -17,7 +16,7 @@
 #include "base/metrics.h"
 #include "grant/grant.h"
 #include "kube/eviction.h"
-#include "kube/watch.h"
+#include "node/registry.h"
 
 #define CONFIRM_NS (4 * NS_PER_S) /* longer than a process needs to end, or a grant to be written */
 #define AGAIN_NS (600 * NS_PER_S) /* until one that goes on is reported again */
@@ -57,7 +56,7 @@ struct eviction {
 };
 
 struct watchdog {
-	struct agent *agent;
+	struct watchdog_deps deps;
 	struct list offences, evictions;
 	size_t n_offences;
 	struct event_rate rate;
@@ -77,12 +76,12 @@ static void offence_free(struct watchdog *watchdog, struct offence *offence)
 
 static const struct node_pod *pod_of(const struct watchdog *watchdog, const struct offence *offence)
 {
-	return offence->uid[0] ? node_pods_by_uid(&watchdog->agent->node.pods, offence->uid) : NULL;
+	return offence->uid[0] ? node_pods_by_uid(&watchdog->deps.node->pods, offence->uid) : NULL;
 }
 
 static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
 {
-	const struct gpu *gpu = inventory_find(&watchdog->agent->node.inventory, uuid);
+	const struct gpu *gpu = inventory_find(&watchdog->deps.node->inventory, uuid);
 
 	snprintf(buf, size, "GPU %d (%s)", gpu ? gpu->facts.index : -1, uuid);
 }
@@ -101,7 +100,7 @@ static void offence_text(
 			offence->container, offence->bytes / MIB, gpu, offence->limit_bytes / MIB);
 		return;
 	}
-	looks_process_name(watchdog->agent->looks, offence->pid, name);
+	looks_process_name(watchdog->deps.looks, offence->pid, name);
 	if (offence->uid[0])
 		snprintf(whose, sizeof(whose), "of container %.100s of %s %.200s",
 			offence->container ? offence->container : "(unknown)",
@@ -125,9 +124,9 @@ static void offence_tell(struct watchdog *watchdog, struct offence *offence, int
 	offence->told_ns = now;
 	offence_text(watchdog, offence, text, sizeof(text));
 	if (pod)
-		agent_report_pod(watchdog->agent, &pod->facts, reason, text);
+		event_on_pod(watchdog->deps.events, &pod->facts, reason, text);
 	else
-		agent_report_node(watchdog->agent, reason, text);
+		event_on_node(watchdog->deps.events, reason, text);
 }
 
 /* ---- eviction -------------------------------------------------------------------------------------------
@@ -166,8 +165,8 @@ static void offence_evict(struct watchdog *watchdog, struct offence *offence, in
 	const struct node_pod *pod = pod_of(watchdog, offence);
 	struct eviction *eviction;
 
-	if (watchdog->agent->options.on_bypass != BYPASS_EVICT || !pod || pod->facts.mirror ||
-		pod->facts.deleting || !watchdog->agent->client)
+	if (watchdog->deps.on_bypass != BYPASS_EVICT || !pod || pod->facts.mirror || pod->facts.deleting ||
+		!watchdog->deps.client)
 		return;
 	if ((offence->evict_ns && now - offence->evict_ns < EVICT_AGAIN_NS) ||
 		is_being_evicted(watchdog, offence->uid))
@@ -179,7 +178,7 @@ static void offence_evict(struct watchdog *watchdog, struct offence *offence, in
 	eviction->watchdog = watchdog;
 	memcpy(eviction->uid, offence->uid, sizeof(eviction->uid));
 	list_append(&watchdog->evictions, &eviction->item);
-	if (eviction_request(watchdog->agent->client, pod->facts.namespace_, pod->facts.name, pod->facts.uid,
+	if (eviction_request(watchdog->deps.client, pod->facts.namespace_, pod->facts.name, pod->facts.uid,
 		    on_evicted, eviction) == 0)
 		return;
 	list_remove(&eviction->item);
@@ -249,9 +248,9 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 /* The GPU without a limit is what it was given. */
 static bool may_have_all(const struct watchdog *watchdog, const char *uid, const char *container)
 {
-	const struct node_pod *pod = node_pods_by_uid(&watchdog->agent->node.pods, uid);
+	const struct node_pod *pod = node_pods_by_uid(&watchdog->deps.node->pods, uid);
 
-	return pod && delivery_is_exempt(watchdog->agent, pod, container);
+	return pod && watchdog->deps.allow_disable && node_pod_asks_for_no_limit(pod, container);
 }
 
 static void look_at_holder(
@@ -293,15 +292,15 @@ static void look_at_container(
 void watchdog_judge(
 	struct watchdog *watchdog, const char *uuid, const struct holder *holders, size_t n_holders)
 {
-	const struct agent *agent = watchdog->agent;
+	const struct node_registry *node = watchdog->deps.node;
 	int64_t now = monotonic_ns();
 
 	/* Before the pods are known, nothing can be said of them. */
-	if (!gpu_mode_is_isolated(agent->node.in_force) || !agent->node.pods_listed)
+	if (!gpu_mode_is_isolated(node->in_force) || !node->pods_listed)
 		return;
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);
-	list_for_each (item, watched_on(looks_set(agent->looks), uuid))
+	list_for_each (item, watched_on(looks_set(watchdog->deps.looks), uuid))
 		look_at_container(watchdog, uuid, list_entry(item, struct watched_part, item), now);
 	list_for_each_safe (item, after, &watchdog->offences) {
 		struct offence *offence = list_entry(item, struct offence, item);
@@ -321,13 +320,13 @@ void watchdog_metrics(const struct watchdog *watchdog, struct metrics *page)
 	metrics_each(page, "result", evicted_texts, watchdog->evicted, EVICTED_MAX);
 }
 
-int watchdog_new(struct agent *agent, struct watchdog **ret_watchdog)
+int watchdog_new(const struct watchdog_deps *deps, struct watchdog **ret_watchdog)
 {
 	struct watchdog *watchdog = calloc(1, sizeof(*watchdog));
 
 	if (!watchdog)
 		return -ENOMEM;
-	watchdog->agent = agent;
+	watchdog->deps = *deps;
 	list_init(&watchdog->offences);
 	list_init(&watchdog->evictions);
 	*ret_watchdog = watchdog;

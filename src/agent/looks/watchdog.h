@@ -2,15 +2,19 @@
  * node without any grant. Seen by the driver's own count, reported, and evicted where that is wanted. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/event-rate.h"
 #include "base/list.h"
 
-struct agent;
+struct events;
 struct holder;
+struct kube_client;
+struct looks;
 struct metrics;
+struct node_registry;
 struct watchdog;
 
 enum on_bypass { BYPASS_REPORT, BYPASS_EVICT };
@@ -40,7 +44,17 @@ static inline uint64_t watchdog_allowed(
 	return kept > limit_bytes ? kept : limit_bytes;
 }
 
-int watchdog_new(struct agent *agent, struct watchdog **ret_watchdog);
+/* What the watchdog needs of the other parts. All of it must outlive the watchdog. */
+struct watchdog_deps {
+	const struct node_registry *node;
+	const struct events *events;
+	struct looks *looks;
+	struct kube_client *client;
+	enum on_bypass on_bypass;
+	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none */
+};
+
+int watchdog_new(const struct watchdog_deps *deps, struct watchdog **ret_watchdog);
 void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
 
 /* watchdog_judge() - the driver has just named all who have memory of this GPU. What was so 4 s ago too is

@@ -50,7 +50,7 @@ void device_loss_look(struct agent *agent)
 		return;
 	memcpy(loss->text, text, sizeof(text));
 	if (*text)
-		agent_report_node(agent, NODE_REASON_DEVICE_LOSS, text);
+		event_on_node(&agent->events, NODE_REASON_DEVICE_LOSS, text);
 	else
 		log_info("containers keep their GPUs when systemd loads its units anew");
 }

@@ -43,7 +43,7 @@ struct faults {
 static void faults_event(struct faults *faults, const char *reason, const char *text)
 {
 	if (event_rate_take(&faults->rate, monotonic_ns()))
-		agent_report_node(faults->agent, reason, text);
+		event_on_node(&faults->agent->events, reason, text);
 	else
 		log_warning("%s", text);
 }

@@ -27,7 +27,7 @@ void mig_report(struct agent *agent)
 			"GPU %u (%s) of node %s is divided by MIG, and is not shared: to share it, run \"nvidia-smi -i %u -mig 0\" on the node while no program uses the GPU, then \"kubectl -n " NAMESPACE_SYSTEM
 			" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s\"; or leave it to NVIDIA's device plugin",
 			gpu->index, gpu->uuid, node, gpu->index, node);
-		agent_report_node(agent, "GPUDividedByMIG", text);
+		event_on_node(&agent->events, "GPUDividedByMIG", text);
 	}
 }
 

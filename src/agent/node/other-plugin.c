@@ -47,7 +47,7 @@ void other_plugin_look(struct agent *agent)
 		return;
 	memcpy(agent->other_plugin, text, sizeof(text));
 	if (*text)
-		agent_report_node(agent, NODE_REASON_ADVERTISED_TWICE, text);
+		event_on_node(&agent->events, NODE_REASON_ADVERTISED_TWICE, text);
 	else
 		log_info("no other device plugin offers the GPUs of this node any more");
 }

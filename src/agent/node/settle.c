@@ -121,7 +121,7 @@ static void say_that_it_waits(struct agent *agent, const struct terms *asked)
 		snprintf(text, sizeof(text),
 			"gpu-mem is to count in %u MiB, but pods with GPUs are on this node (%s): it counts in %u MiB and takes no more of them, and the unit changes when the last one ends",
 			asked->unit_mib, who, now.unit_mib);
-	agent_report_node(agent, "GPUModePending", text);
+	event_on_node(&agent->events, "GPUModePending", text);
 }
 
 static void take_terms(struct agent *agent, const struct terms *terms)

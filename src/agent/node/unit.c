@@ -28,5 +28,5 @@ void unit_told(struct agent *agent, const char *text)
 		"ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY ", " CONFIG_MAP_UNIT_KEY
 		": \"%.40s\" is no unit of GPU memory: it must be one of 1GiB, 512MiB, 256MiB, 128MiB; the one before stays",
 		text);
-	agent_report_node(agent, "GPUMemoryUnitRefused", sentence);
+	event_on_node(&agent->events, "GPUMemoryUnitRefused", sentence);
 }

@@ -48,5 +48,5 @@ void refusal_report(struct agent *agent, const char *uid)
 		return;
 	pod->reported = true;
 	refusal_sentence(agent, pod, sentence, sizeof(sentence));
-	agent_report_pod(agent, &pod->facts, "GPUNotPlaced", sentence);
+	event_on_pod(&agent->events, &pod->facts, "GPUNotPlaced", sentence);
 }

@@ -1,7 +1,6 @@
 /* The part of the agent's page about computing power, by container. */
-#include "agent/agent.h"
-#include "agent/looks/looks.h"
 #include "agent/looks/metrics-gpus.h"
+#include "agent/looks/watched.h"
 #include "agent/power/power.h"
 #include "base/metrics.h"
 
@@ -40,7 +39,8 @@ static void add_value(struct metrics *page, const struct metric_label *labels, s
 						 : seen.waited_ns));
 }
 
-void power_metrics(const struct power *power, const struct agent *agent, struct metrics *page)
+void power_metrics(const struct power *power, struct watched_set *set, const struct inventory *inventory,
+	struct metrics *page)
 {
 	const char *texts[SHARE_POLICY_MAX];
 	uint64_t values[SHARE_POLICY_MAX];
@@ -53,23 +53,23 @@ void power_metrics(const struct power *power, const struct agent *agent, struct 
 	metrics_each(page, "policy", texts, values, SHARE_POLICY_MAX);
 	metrics_family(page, "ration_container_core_share_ratio", "gauge",
 		"Part of the card's time that a container has, where computing power is controlled.");
-	metrics_each_gpu(page, agent, POWER_SHARE, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_SHARE, add_value);
 	metrics_family(page, "ration_container_core_rate_ratio", "gauge",
 		"That part as the container itself counts, corrected by what the driver says was used.");
-	metrics_each_gpu(page, agent, POWER_RATE, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_RATE, add_value);
 	metrics_family(page, "ration_container_core_used_seconds_total", "counter",
 		"Time of the card that a container used, by the driver's samples since the agent's start.");
-	metrics_each_gpu(page, agent, POWER_USED, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_USED, add_value);
 	metrics_family(page, "ration_container_core_unpaid_seconds_total", "counter",
 		"Time of the card that a container used past its share and started nothing: a long kernel.");
-	metrics_each_gpu(page, agent, POWER_UNPAID, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_UNPAID, add_value);
 	metrics_family(page, "ration_container_core_started_seconds_total", "counter",
 		"Time of the card that a container's kernels take, by its own estimate.");
-	metrics_each_gpu(page, agent, POWER_STARTED, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_STARTED, add_value);
 	metrics_family(page, "ration_container_core_copied_seconds_total", "counter",
 		"The same of copies to and from the card.");
-	metrics_each_gpu(page, agent, POWER_COPIED, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_COPIED, add_value);
 	metrics_family(page, "ration_container_core_waited_seconds_total", "counter",
 		"Time for which a container's threads were held back, by its own count.");
-	metrics_each_gpu(page, agent, POWER_WAITED, add_value);
+	metrics_each_gpu(page, set, inventory, POWER_WAITED, add_value);
 }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/node/unit.h"
+#include "agent/events.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "kube/json.h"
@@ -25,9 +24,9 @@ struct said {
 };
 
 struct policy {
-	struct agent *agent;
-	void (*changed)(void *userdata);
-	void *userdata;
+	enum share_policy otherwise;
+	const struct events *events;
+	struct policy_ops ops;
 	struct kube_watch *watch;
 	struct said node, map;
 	bool recalled_is;
@@ -55,7 +54,7 @@ static void said_set(struct policy *policy, struct said *said, const char *text,
 	snprintf(sentence, sizeof(sentence),
 		"%s: \"%.40s\" is no policy: it must be one of 0 (fair-share), 1 (preemptive), 2 (weight-preemptive), 3 (fixed), 4 (soft), 5 (native); %s",
 		where, text, said->is ? "the one before stays in force" : "it is ignored");
-	agent_report_node(policy->agent, "GPUPolicyRefused", sentence);
+	event_on_node(policy->events, "GPUPolicyRefused", sentence);
 	said->told = true;
 	snprintf(said->refused, sizeof(said->refused), "%s", text);
 }
@@ -67,7 +66,7 @@ static void policy_told(struct policy *policy)
 	if (now != policy->told)
 		log_info("policy of computing power: %d (%s)", (int)now, share_policy_name(now));
 	policy->told = now;
-	policy->changed(policy->userdata);
+	policy->ops.changed(policy->ops.userdata);
 }
 
 void policy_node_seen(struct policy *policy, struct json_object *annotations)
@@ -92,8 +91,7 @@ static void on_map(void *userdata, struct json_object *object)
 {
 	struct json_object *data = json_member(object, "data");
 	const char *text = json_member_string(data, CONFIG_MAP_POLICY_KEY),
-		   *most = json_member_string(data, CONFIG_MAP_MAX_PODS_KEY),
-		   *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
+		   *most = json_member_string(data, CONFIG_MAP_MAX_PODS_KEY);
 	struct policy *policy = userdata;
 
 	if (!is_ours(object))
@@ -104,12 +102,10 @@ static void on_map(void *userdata, struct json_object *object)
 	else
 		said_nothing(&policy->map);
 	policy->has_map = true;
-	unit_told(policy->agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 	if (!most || parse_u32(most, CONTAINERS_MAX, &policy->max_containers) < 0)
 		policy->max_containers = 0;
-	policy->agent->uninstalled = gone && strcmp(gone, "true") == 0;
 	policy_told(policy);
-	agent_changed(policy->agent);
+	policy->ops.map_seen(policy->ops.userdata, data);
 }
 
 static void on_map_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -121,19 +117,17 @@ static void on_map_deleted(void *userdata, const char *uid, struct json_object *
 	said_nothing(&policy->map);
 	policy->max_containers = 0;
 	policy->has_map = false;
-	unit_told(policy->agent, NULL);
 	policy_told(policy);
-	agent_changed(policy->agent);
+	policy->ops.map_seen(policy->ops.userdata, NULL);
 }
 
 static void on_map_synced(void *userdata)
 {
 	struct policy *policy = userdata;
 
-	if (!policy->has_map)
-		unit_told(policy->agent, NULL);
 	policy_told(policy);
-	agent_changed(policy->agent);
+	if (!policy->has_map)
+		policy->ops.map_seen(policy->ops.userdata, NULL);
 }
 
 void policy_recall(struct policy *policy, uint64_t core_policy)
@@ -155,8 +149,7 @@ enum share_policy policy_in_force(const struct policy *policy)
 		return policy->node.policy;
 	if (policy->map.is)
 		return policy->map.policy;
-	return policy->recalled_is && !policy_is_told(policy) ? policy->recalled
-							      : policy->agent->options.policy;
+	return policy->recalled_is && !policy_is_told(policy) ? policy->recalled : policy->otherwise;
 }
 
 uint32_t policy_max_containers(const struct policy *policy)
@@ -164,26 +157,24 @@ uint32_t policy_max_containers(const struct policy *policy)
 	return policy->max_containers;
 }
 
-int policy_watch(struct policy *policy)
+int policy_watch(struct policy *policy, struct kube_client *client, struct loop *loop)
 {
 	static const struct kube_watch_ops ops = {on_map, on_map_deleted, on_map_synced};
 
-	return kube_watch_start(policy->agent->client, policy->agent->loop,
-		"/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps",
+	return kube_watch_start(client, loop, "/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps",
 		"fieldSelector=metadata.name%3D" CONFIG_MAP_POLICY, &ops, policy, &policy->watch);
 }
 
-int policy_new(
-	struct agent *agent, void (*changed)(void *userdata), void *userdata, struct policy **ret_policy)
+int policy_new(enum share_policy otherwise, const struct events *events, const struct policy_ops *ops,
+	struct policy **ret_policy)
 {
 	struct policy *policy = calloc(1, sizeof(*policy));
 
 	if (!policy)
 		return -ENOMEM;
-	policy->agent = agent;
-	policy->changed = changed;
-	policy->userdata = userdata;
-	policy->told = agent->options.policy;
+	policy->otherwise = policy->told = otherwise;
+	policy->events = events;
+	policy->ops = *ops;
 	*ret_policy = policy;
 	return 0;
 }

@@ -8,16 +8,28 @@
 
 #include "model/shares.h"
 
-struct agent;
+struct events;
 struct json_object;
+struct kube_client;
+struct loop;
 struct policy;
 
-/* changed: another policy may be in force. */
-int policy_new(
-	struct agent *agent, void (*changed)(void *userdata), void *userdata, struct policy **ret_policy);
+/* Whom the policy tells. */
+struct policy_ops {
+	void (*changed)(void *userdata); /* another policy may be in force */
+	/* The ConfigMap, which has keys of other parts too, says this now; NULL: there is none. */
+	void (*map_seen)(void *userdata, struct json_object *data);
+	void *userdata;
+};
+
+/* policy_new() - otherwise: the policy where neither node nor cluster say one. events must outlive the
+ * policy. */
+int policy_new(enum share_policy otherwise, const struct events *events, const struct policy_ops *ops,
+	struct policy **ret_policy);
 void policy_free(struct policy *policy); /* accepts NULL */
 
-int policy_watch(struct policy *policy);
+/* policy_watch() - once there is a client. */
+int policy_watch(struct policy *policy, struct kube_client *client, struct loop *loop);
 
 /* policy_node_seen() - annotations: NULL if the node has none. */
 void policy_node_seen(struct policy *policy, struct json_object *annotations);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/looks/looks.h"
+#include "agent/events.h"
+#include "agent/looks/watched.h"
 #include "agent/power/policy.h"
 #include "agent/power/power-gpu.h"
 #include "base/clock.h"
@@ -15,6 +15,7 @@
 #include "model/shares.h"
 #include "net/loop.h"
 #include "node/power-facts.h"
+#include "node/registry.h"
 
 /* How often it is looked who has work, under the one policy that asks for it; with more containers than this
  * so many times as long, up to the longest, so that looking costs no more. */
@@ -31,7 +32,7 @@ struct division {
 };
 
 struct power {
-	struct agent *agent;
+	struct power_deps deps;
 	struct policy *policy;
 	struct loop_timer *round;
 	bool round_runs;
@@ -41,7 +42,7 @@ struct power {
 /* ---- what a container may ask for -----------------------------------------------------------------------
  */
 
-static void complain_about_weight(struct agent *agent, struct node_pod *pod, const char *container)
+static void complain_about_weight(const struct events *events, struct node_pod *pod, const char *container)
 {
 	char text[500];
 
@@ -52,7 +53,7 @@ static void complain_about_weight(struct agent *agent, struct node_pod *pod, con
 		"container %.100s: " ENV_SCHD_WEIGHT
 		" is no weight: it must be written in the spec as a whole number from 1 to %d; the container has the weight 1, or its " RESOURCE_GPU_CORE,
 		container, (int)SHARE_WEIGHT_MAX);
-	agent_report_pod(agent, &pod->facts, "GPUWeightIgnored", text);
+	event_on_pod(events, &pod->facts, "GPUWeightIgnored", text);
 }
 
 static void gpu_know(struct watched_part *gpu, const struct node_pod *pod, const struct power_facts *facts)
@@ -82,11 +83,9 @@ static void gpu_guess(const struct power *power, struct watched_part *gpu)
 
 static void know_holders(struct power *power)
 {
-	struct agent *agent = power->agent;
-
-	list_for_each (item, watched_list(looks_set(agent->looks))) {
+	list_for_each (item, watched_list(power->deps.set)) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		struct node_pod *pod = node_pods_by_uid(&agent->node.pods, watched->uid);
+		struct node_pod *pod = node_pods_by_uid(&power->deps.node->pods, watched->uid);
 		const struct power_facts *facts = pod ? power_facts_find(
 								pod->power, pod->n_power, watched->container)
 						      : NULL;
@@ -97,7 +96,7 @@ static void know_holders(struct power *power)
 			else
 				gpu_guess(power, &watched->gpus[i]);
 		if (facts && facts->weight_refused)
-			complain_about_weight(agent, pod, watched->container);
+			complain_about_weight(power->deps.events, pod, watched->container);
 	}
 }
 
@@ -134,8 +133,7 @@ static void division_grant(const struct power *power, struct division *division,
 	uint32_t most = policy_max_containers(power->policy);
 
 	if (!most)
-		most = gpu_instances_max(
-			power->agent->node.in_force, power->agent->node.inventory.unit_mib, 0);
+		most = gpu_instances_max(power->deps.node->in_force, power->deps.node->inventory.unit_mib, 0);
 	shares_compute(policy, most, division->holders, division->n, division->shares);
 	for (size_t i = 0; i < division->n; i++)
 		if (division->gpus[i]->power.counted == to_counted)
@@ -157,7 +155,7 @@ static bool is_too_early(const struct power *power)
 static void divide(struct power *power, const char *uuid)
 {
 	power->all.n = power->counted.n = 0;
-	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid)) {
+	list_for_each (item, watched_on(power->deps.set, uuid)) {
 		struct watched_part *gpu = list_entry(item, struct watched_part, item);
 
 		division_add(&power->all, gpu);
@@ -193,7 +191,7 @@ static bool gpu_look(struct watched_part *gpu, int64_t now)
 /* Returns how many were looked at. */
 static size_t look_who_has_work(struct power *power, const char *uuid)
 {
-	const struct list *gpus = watched_on(looks_set(power->agent->looks), uuid);
+	const struct list *gpus = watched_on(power->deps.set, uuid);
 	int64_t now = monotonic_ns();
 	bool changed = false;
 	size_t counted = 0;
@@ -212,7 +210,7 @@ static size_t look_who_has_work(struct power *power, const char *uuid)
 static void on_round(void *userdata)
 {
 	struct power *power = userdata;
-	const struct inventory *inventory = &power->agent->node.inventory;
+	const struct inventory *inventory = &power->deps.node->inventory;
 	int64_t again = ROUND_NS;
 	size_t looked = 0;
 
@@ -231,10 +229,10 @@ static void on_round(void *userdata)
 
 void power_changed(struct power *power)
 {
-	const struct inventory *inventory = power ? &power->agent->node.inventory : NULL;
+	const struct inventory *inventory = power ? &power->deps.node->inventory : NULL;
 
 	/* Before the pods are known, what the grants say holds. */
-	if (!power || !power->agent->node.settled)
+	if (!power || !power->deps.node->settled)
 		return;
 	know_holders(power);
 	for (size_t i = 0; i < inventory->n_gpus; i++)
@@ -248,15 +246,15 @@ void power_changed(struct power *power)
 
 bool power_wants_use(struct power *power, const char *uuid)
 {
-	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
+	list_for_each (item, watched_on(power->deps.set, uuid))
 		if (list_entry(item, struct watched_part, item)->power.share)
 			return true;
 	return false;
 }
 
-static void complain_about_endless(struct agent *agent, const struct watched_part *gpu)
+static void complain_about_endless(const struct power *power, const struct watched_part *gpu)
 {
-	const struct node_pod *pod = node_pods_by_uid(&agent->node.pods, gpu->of->uid);
+	const struct node_pod *pod = node_pods_by_uid(&power->deps.node->pods, gpu->of->uid);
 	char text[600];
 
 	if (!pod)
@@ -265,46 +263,46 @@ static void complain_about_endless(struct agent *agent, const struct watched_par
 		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: one kernel, which nobody can interrupt, so the others there have less until it ends. If it is not meant to take so long, delete the pod; if it is, divide it into shorter ones or give the pod the whole GPU",
 		gpu->of->container, gpu->uuid, (unsigned int)(gpu->power.share * 100 / SHARE_WHOLE),
 		(int)(ENDLESS_NS / NS_PER_S));
-	agent_report_pod(agent, &pod->facts, "GPUKernelPastShare", text);
+	event_on_pod(power->deps.events, &pod->facts, "GPUKernelPastShare", text);
 }
 
-static void gpu_judge(struct agent *agent, struct watched_part *gpu, const struct correction_seen *seen)
+static void gpu_judge(const struct power *power, struct watched_part *gpu, const struct correction_seen *seen)
 {
-	struct power_gpu *power = &gpu->power;
+	struct power_gpu *its = &gpu->power;
 
-	if (!power->share)
+	if (!its->share)
 		return;
-	if (endless_sample(&power->endless, seen->elapsed_ns, seen->started_ns, seen->used_ns,
-		    (uint32_t)power->share))
-		complain_about_endless(agent, gpu);
-	if (power->endless.for_ns)
-		power->unpaid_ns += seen->used_ns;
+	if (endless_sample(
+		    &its->endless, seen->elapsed_ns, seen->started_ns, seen->used_ns, (uint32_t)its->share))
+		complain_about_endless(power, gpu);
+	if (its->endless.for_ns)
+		its->unpaid_ns += seen->used_ns;
 }
 
 static void gpu_used(
-	struct agent *agent, struct watched_part *gpu, int64_t now, const struct correction_gpu *said)
+	const struct power *power, struct watched_part *gpu, int64_t now, const struct correction_gpu *said)
 {
-	struct power_gpu *power = &gpu->power;
-	struct correction_look look = {.now_ns = now, .who = power->who, .percent = power->used_percent};
+	struct power_gpu *its = &gpu->power;
+	struct correction_look look = {.now_ns = now, .who = its->who, .percent = its->used_percent};
 	struct correction_seen seen;
 	struct usage_peek_power usage;
 
 	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &usage) < 0)
 		return;
 	look.started_ns = usage.started_ns;
-	if (correction_look(&power->correction, &look, said, &seen))
-		gpu_judge(agent, gpu, &seen);
-	power->used_ns += seen.used_ns;
-	if (power->share)
-		gpu_grant(gpu, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
+	if (correction_look(&its->correction, &look, said, &seen))
+		gpu_judge(power, gpu, &seen);
+	its->used_ns += seen.used_ns;
+	if (its->share)
+		gpu_grant(gpu, (uint32_t)its->share, (enum share_policy)(its->policy - 1));
 }
 
 void power_used(struct power *power, const char *uuid, const struct correction_gpu *said)
 {
 	int64_t now = monotonic_ns();
 
-	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
-		gpu_used(power->agent, list_entry(item, struct watched_part, item), now, said);
+	list_for_each (item, watched_on(power->deps.set, uuid))
+		gpu_used(power, list_entry(item, struct watched_part, item), now, said);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------
@@ -322,7 +320,7 @@ void power_resume(struct power_gpu *gpu, const struct grant_file *grant, unsigne
 
 void power_recall(struct power *power)
 {
-	list_for_each (item, watched_list(looks_set(power->agent->looks))) {
+	list_for_each (item, watched_list(power->deps.set)) {
 		const struct watched *watched = list_entry(item, struct watched, item);
 
 		for (unsigned i = 0; i < watched->n_gpus; i++)
@@ -340,22 +338,18 @@ enum share_policy power_policy(const struct power *power)
 	return policy_in_force(power->policy);
 }
 
-static void on_policy(void *userdata)
-{
-	power_changed(userdata);
-}
-
-int power_new(struct agent *agent, struct power **ret_power)
+int power_new(const struct power_deps *deps, struct power **ret_power)
 {
 	struct power *power = calloc(1, sizeof(*power));
+	const struct policy_ops ops = {deps->changed, deps->map_seen, deps->userdata};
 	int r;
 
 	if (!power)
 		return -ENOMEM;
-	power->agent = agent;
-	r = policy_new(agent, on_policy, power, &power->policy);
+	power->deps = *deps;
+	r = policy_new(deps->otherwise, deps->events, &ops, &power->policy);
 	if (r == 0)
-		r = loop_add_timer(agent->loop, on_round, power, &power->round);
+		r = loop_add_timer(deps->loop, on_round, power, &power->round);
 	if (r < 0)
 		power_free(power);
 	else
@@ -372,9 +366,9 @@ void power_free(struct power *power)
 	free(power);
 }
 
-int power_start_kube(struct power *power)
+int power_start_kube(struct power *power, struct kube_client *client)
 {
-	return policy_watch(power->policy);
+	return policy_watch(power->policy, client, power->deps.loop);
 }
 
 void power_node_seen(struct power *power, struct json_object *annotations)

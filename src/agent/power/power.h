@@ -10,13 +10,18 @@
 
 #include "model/shares.h"
 
-struct agent;
 struct correction_gpu;
+struct events;
 struct grant_file;
+struct inventory;
 struct json_object;
+struct kube_client;
+struct loop;
 struct metrics;
+struct node_registry;
 struct power;
 struct power_gpu;
+struct watched_set;
 
 /* power_is_told() - as policy_is_told(). */
 bool power_is_told(const struct power *power);
@@ -24,11 +29,24 @@ bool power_is_told(const struct power *power);
 /* power_policy() - in force. */
 enum share_policy power_policy(const struct power *power);
 
-int power_new(struct agent *agent, struct power **ret_power);
+/* What the power needs of the other parts. All of it must outlive the power. */
+struct power_deps {
+	struct loop *loop;
+	const struct node_registry *node;
+	const struct events *events;
+	struct watched_set *set;     /* the containers with a grant */
+	enum share_policy otherwise; /* the policy where neither node nor cluster say one */
+	/* What struct policy_ops has. After changed(), power_changed() is to be called. */
+	void (*changed)(void *userdata);
+	void (*map_seen)(void *userdata, struct json_object *data);
+	void *userdata;
+};
+
+int power_new(const struct power_deps *deps, struct power **ret_power);
 void power_free(struct power *power); /* accepts NULL. Before looks_free() */
 
-/* power_start_kube() - watch the ConfigMap with the policy; the client is there. */
-int power_start_kube(struct power *power);
+/* power_start_kube() - watch the ConfigMap with the policy. */
+int power_start_kube(struct power *power, struct kube_client *client);
 
 /* power_node_seen() - annotations of the node, NULL if it has none. */
 void power_node_seen(struct power *power, struct json_object *annotations);
@@ -50,4 +68,5 @@ bool power_wants_use(struct power *power, const char *uuid);
 void power_used(struct power *power, const char *uuid, const struct correction_gpu *said);
 
 /* power_metrics() - onto the agent's page. */
-void power_metrics(const struct power *power, const struct agent *agent, struct metrics *page);
+void power_metrics(const struct power *power, struct watched_set *set, const struct inventory *inventory,
+	struct metrics *page);
