@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "agent/delivery/cdi.h"
-#include "agent/delivery/grants.h"
+#include "agent/delivery/delivery.h"
 #include "agent/delivery/images.h"
 #include "agent/delivery/orphans.h"
-#include "agent/delivery/resized.h"
 #include "agent/delivery/runtime.h"
 #include "agent/door.h"
 #include "agent/kubelet/assign.h"
@@ -51,7 +50,6 @@
 #include "kube/watch.h"
 #include "net/loop.h"
 
-#define TICK_NS NS_PER_S
 #define FIRST_TICK_NS (100 * NS_PER_MS)
 #define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
 
@@ -60,98 +58,6 @@ bool agent_is_watched(const struct agent *agent)
 	return plugin_watched(
 		       agent->node.in_force == GPU_MODE_TOPOLOGY ? agent->gpu_plugin : agent->plugin) &&
 	       (!core_plugin_offered(agent) || core_plugin_watched(agent->core_plugin));
-}
-
-static void agent_remember(struct agent *agent)
-{
-	struct state state = {.mode = agent->node.in_force,
-		.knows_cdi = runtime_answered(agent->runtime),
-		.does_cdi = runtime_does_cdi(agent->runtime),
-		.inventory = agent->node.inventory};
-	struct error err = {""};
-
-	if (agent->node.saved)
-		return;
-	agent->node.saved = state_save(agent->options.state_dir, &state, &err) == 0;
-	if (!agent->node.saved && !agent->remember_failure)
-		log_warning(
-			"%s: should this agent restart, it has to wait for the driver, the container runtime and the API server",
-			err.text);
-	agent->remember_failure = !agent->node.saved;
-}
-
-/* Node, pods and the cluster's unit are known. */
-static bool knows_the_cluster(const struct agent *agent)
-{
-	return agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
-	       kube_watch_synced(agent->pod_watch) && power_is_told(agent->power);
-}
-
-/* Tells the kubelet what there is now. A registrar runs from the first time that its resource is offered. */
-static void offer_devices(struct agent *agent)
-{
-	/* What the container runtime can do decides how Allocate answers. */
-	if (runtime_answered(agent->runtime)) {
-		plugin_begin(agent->plugin);
-		plugin_begin(agent->gpu_plugin);
-		core_plugin_begin(agent->core_plugin);
-		if (plugin_offered(agent))
-			registrar_want(agent->registrar);
-		if (gpu_plugin_offered(agent))
-			registrar_want(agent->gpu_registrar);
-		if (core_plugin_offered(agent))
-			registrar_want(agent->core_registrar);
-	}
-	plugin_update(agent->plugin);
-	plugin_update(agent->gpu_plugin);
-	core_plugin_update(agent->core_plugin);
-}
-
-/* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares and
- * writes only a difference, so that it can run at any time. A step reads only what the steps before it have
- * decided. */
-static void reconcile(void *userdata)
-{
-	struct agent *agent = userdata;
-
-	/* A new size in a pod's placement becomes the limit in its grants. That needs neither mode nor Node.
-	 */
-	resized_follow(agent);
-	/* The lists of faulty GPUs decide which GPUs the inventory shows as healthy. */
-	faults_follow(agent->faults);
-	/* Until the cluster is known, the mode and the unit that were in force last stay. */
-	if (knows_the_cluster(agent)) {
-		settle_terms(agent);
-		/* These look at the mode that settle_terms() has just put into force. */
-		mig_report(agent);
-		other_plugin_look(agent);
-		device_loss_look(agent);
-		agent->node.settled = true;
-		leftovers_reconcile(agent->leftovers, report_node(agent->report));
-	}
-	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
-	isolation_look(agent);
-	node_registry_decide(
-		&agent->node, !agent->isolation.problem.text[0], leftovers_count(agent->leftovers));
-	/* The state file is written before the kubelet is told. The next agent process must know that
-	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
-	 * report as not served. */
-	agent_remember(agent);
-	offer_devices(agent);
-	/* What the kubelet has not taken is part of the report. */
-	unregistered_look(agent);
-	power_changed(agent->power);
-	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
-	 * read, it could call a GPU healthy that is not. */
-	if (agent->node.settled && faults_settled(agent->faults))
-		report_update(agent->report);
-	if (agent->node.settled)
-		topology_update(agent->topology);
-}
-
-void agent_changed(struct agent *agent)
-{
-	loop_timer_set(agent->reconcile, 0);
 }
 
 /* The scheduler takes a value that is neither binpack nor spread for binpack. value may be NULL. */
@@ -263,34 +169,6 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	agent_changed(agent);
 }
 
-/* An entry of a pod that the API server does not have: it went while we were not looking. */
-static const struct served_entry *find_gone(const struct agent *agent)
-{
-	list_for_each (item, &agent->node.served.entries) {
-		const struct served_entry *entry = list_entry(item, struct served_entry, item);
-
-		if (!node_pods_by_uid(&agent->node.pods, entry->uid))
-			return entry;
-	}
-	return NULL;
-}
-
-/* Only when all pods of the node are known. The kubelet's checkpoint, read anew for a container's start, may
- * hold such entries too. */
-static void forget_gone(struct agent *agent)
-{
-	const struct served_entry *entry;
-
-	while ((entry = find_gone(agent))) {
-		/* A copy: the entry's own uid goes with the entry. */
-		_cleanup_free_ char *uid = strdup(entry->uid);
-
-		if (!uid)
-			break;
-		served_remove_pod(&agent->node.served, uid);
-	}
-}
-
 static void on_pods_synced(void *userdata)
 {
 	struct agent *agent = userdata;
@@ -298,7 +176,7 @@ static void on_pods_synced(void *userdata)
 	if (agent->node.pods_listed)
 		agent->pods_relisted_ns = monotonic_ns();
 	agent->node.pods_listed = true;
-	forget_gone(agent);
+	agent_forget_gone(agent);
 	agent_changed(agent);
 }
 
@@ -319,22 +197,6 @@ static void on_health(void *userdata, bool changed)
 		agent_changed(agent);
 	}
 	looks_resume(agent->looks);
-}
-
-/* Questions to others, and what only time makes due. */
-static void on_tick(void *userdata)
-{
-	struct agent *agent = userdata;
-
-	loop_timer_set(agent->tick, TICK_NS);
-	gpu_health_poll(agent->health);
-	looks_tick(agent->looks);
-	refused_tick(agent->refused);
-	assign_retry(agent);
-	strays_look(agent->strays);
-	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
-		forget_gone(agent);
-	agent_changed(agent);
 }
 
 int agent_connect(struct agent *agent, struct error *err)
@@ -459,6 +321,33 @@ static int start_questions(struct agent *agent)
 	return r < 0 ? r : faults_new(agent, &agent->faults);
 }
 
+static void on_grants_changed(void *userdata)
+{
+	power_changed(((struct agent *)userdata)->power);
+}
+
+/* What containers find inside, and what becomes of it when their pods are gone. */
+static int start_delivery(struct agent *agent)
+{
+	const struct options *o = &agent->options;
+	const struct delivery_deps delivery = {.node = &agent->node,
+		.events = &agent->events,
+		.driver = &agent->driver,
+		.health = agent->health,
+		.runtime = agent->runtime,
+		.looks = agent->looks,
+		.state_dir = o->state_dir,
+		.cdi_dir = o->cdi_dir,
+		.shim_dir = o->shim_dir,
+		.on_unknown = o->unknown_functions,
+		.allow_disable = o->allow_disable,
+		.grants_changed = on_grants_changed,
+		.userdata = agent};
+	int r = delivery_new(&delivery, &agent->delivery);
+
+	return r < 0 ? r : leftovers_new(agent, &agent->leftovers);
+}
+
 /* What the kubelet talks to, and the node object shows. */
 static int start_plugins(struct agent *agent)
 {
@@ -481,7 +370,14 @@ static int start_plugins(struct agent *agent)
 
 static int start_keepers(struct agent *agent)
 {
-	int r = orphans_new(agent, &agent->orphans);
+	const struct orphans_deps orphans = {.loop = agent->loop,
+		.node = &agent->node,
+		.delivery = agent->delivery,
+		.leftovers = agent->leftovers,
+		.podresources = agent->podresources,
+		.state_dir = agent->options.state_dir,
+		.cdi_dir = agent->options.cdi_dir};
+	int r = orphans_new(&orphans, &agent->orphans);
 
 	if (r == 0)
 		r = strays_new(agent, &agent->strays);
@@ -491,19 +387,19 @@ static int start_keepers(struct agent *agent)
 		r = metrics_page_new(agent, &agent->metrics_page);
 	if (r == 0)
 		r = probes_new(agent, &agent->probes);
-	if (r == 0)
-		r = leftovers_new(agent, &agent->leftovers);
-	return r < 0 ? r : loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
+	return r < 0 ? r : loop_add_timer(agent->loop, agent_tick, agent, &agent->tick);
 }
 
 static int agent_start_parts(struct agent *agent, struct error *err)
 {
-	int r = loop_add_timer(agent->loop, reconcile, agent, &agent->reconcile);
+	int r = loop_add_timer(agent->loop, agent_reconcile, agent, &agent->reconcile);
 
 	if (r == 0)
 		r = start_questions(agent);
 	if (r == 0)
 		r = start_gpu_parts(agent);
+	if (r == 0)
+		r = start_delivery(agent);
 	if (r == 0)
 		r = start_plugins(agent);
 	if (r == 0)
@@ -520,7 +416,6 @@ int agent_start(struct agent *agent, struct error *err)
 
 	list_init(&agent->assignments);
 	list_init(&agent->prestarts);
-	list_init(&agent->grants);
 	node_registry_init(&agent->node, o->node_name);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
@@ -538,11 +433,11 @@ int agent_start(struct agent *agent, struct error *err)
 		return r;
 	if (state.knows_cdi)
 		runtime_remember(agent->runtime, state.does_cdi);
-	grants_resume(agent);
+	delivery_resume(agent->delivery);
 	power_recall(agent->power);
 	if (!agent->node.inventory.n_gpus)
 		gpu_health_poll(agent->health);
-	reconcile(agent);
+	agent_reconcile(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;
 }
@@ -572,7 +467,7 @@ void agent_stop(struct agent *agent)
 	faults_free(agent->faults);
 	kube_client_free(agent->client);
 	assign_stop(agent);
-	grants_release(agent);
+	delivery_free(agent->delivery);
 	looks_free(agent->looks);
 	refused_free(agent->refused);
 	watchdog_free(agent->watchdog);

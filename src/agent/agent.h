@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "agent/delivery/driver.h"
-#include "agent/delivery/isolation.h"
 #include "agent/events.h"
 #include "agent/kubelet/unregistered.h"
 #include "agent/metrics.h"
@@ -20,6 +19,7 @@
 #include "node/registry.h"
 
 struct core_plugin;
+struct delivery;
 struct door;
 struct faults;
 struct gpu_health;
@@ -63,9 +63,8 @@ struct agent {
 	struct power *power;
 	struct runtime *runtime;
 	struct images *images;
-	struct isolation isolation;
+	struct delivery *delivery;
 	struct device_loss device_loss;
-	struct list grants; /* struct node_grant */
 
 	struct node_registry node;
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
@@ -107,9 +106,18 @@ void agent_stop(struct agent *agent);
 /* agent_connect() - the part of agent_start() that makes agent->client. */
 int agent_connect(struct agent *agent, struct error *err);
 
-/* agent_changed() - GPUs, mode, pods or settings are not what they were. The loop calls reconcile() of
- * agent.c once, soon after the caller has returned, however often this was called. */
+/* agent_changed() - GPUs, mode, pods or settings are not what they were. The loop calls
+ * agent_reconcile() once, soon after the caller has returned, however often this was called. */
 void agent_changed(struct agent *agent);
+
+/* agent_reconcile(), agent_tick() - of the loop's timers. reconcile.c has all that follows from a change, and
+ * all that is done each second, in order. userdata is the agent. */
+void agent_reconcile(void *userdata);
+void agent_tick(void *userdata);
+
+/* agent_forget_gone() - what the record of device ids says of pods that the API server does not have. Only
+ * when all pods of the node are known. */
+void agent_forget_gone(struct agent *agent);
 
 /* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
 bool agent_is_watched(const struct agent *agent);
@@ -120,11 +128,4 @@ bool agent_is_watched(const struct agent *agent);
 static inline void agent_kubelet_socket(const struct agent *agent, char ret_path[PATH_MAX])
 {
 	snprintf(ret_path, PATH_MAX, "%s/" KUBELET_SOCKET, agent->options.plugin_dir);
-}
-
-/* isolation_problem() - why the mode in force, which is isolated, cannot be served; "" if it can, or if it is
- * none. */
-static inline const char *isolation_problem(const struct agent *agent)
-{
-	return gpu_mode_is_isolated(agent->node.in_force) ? agent->isolation.problem.text : "";
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/delivery/delivery.h"
 #include "agent/door.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/looks/looks.h"
@@ -191,7 +192,7 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		agent_is_watched(agent));
 	metrics_one(page, "ration_driver_unknown_functions", "gauge",
 		"Functions of the node's driver that this version does not know and does not limit.",
-		agent->isolation.unknown.count);
+		delivery_unknown_functions(agent->delivery));
 	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
 		"For how long the kubelet has not had devices that the mode in force offers; 0 while it has.");
 	metrics_seconds(page, NULL, 0, unregistered_for_ns(agent));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "agent/delivery/clear.h"
+#include "agent/delivery/delivery.h"
 #include "agent/node/leave.h"
 #include "base/descriptors.h"
 #include "base/error.h"
@@ -52,7 +52,7 @@ int worker_run(const struct options *options, struct relay_ends ends, unsigned i
 	else
 		log_error("%s", err.text);
 	if (r == 0 && agent.uninstalled)
-		node_clear(&agent);
+		delivery_clear(agent.delivery);
 	agent_stop(&agent);
 	loop_free(agent.loop);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

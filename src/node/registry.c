@@ -47,10 +47,10 @@ const struct pod_facts *node_registry_holder(const struct node_registry *node)
 	return NULL;
 }
 
-void node_registry_decide(struct node_registry *node, bool can_isolate, size_t n_orphans)
+void node_registry_decide(struct node_registry *node, size_t n_orphans)
 {
 	node->serves = gpu_mode_is_served(node->in_force) && node->inventory.n_gpus;
-	if (!node->serves || can_isolate || !gpu_mode_is_isolated(node->in_force))
+	if (!node->serves || !node->problems.isolation[0])
 		return;
 	/* If the agent withdrew its devices, a restarting kubelet would refuse the pods that hold them. Until
 	 * the pods are listed, there may be some. */

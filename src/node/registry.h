@@ -14,6 +14,13 @@
 #include "node/terms.h"
 #include "node/turn.h"
 
+/* What stands in the way of sharing this node's GPUs: sentences for people, each written by the part that
+ * finds it out; "" where all is well. */
+struct node_problems {
+	char isolation[512];	     /* why the mode in force, which is isolated, cannot be served */
+	char unknown_functions[512]; /* functions of the driver that no limit holds, of an isolated mode */
+};
+
 struct node_registry {
 	const char *name; /* of the Node object; the caller's */
 	char uid[64];	  /* of the Node object; "" before it was seen */
@@ -31,6 +38,8 @@ struct node_registry {
 	bool open;		 /* the scheduler may place pods here */
 	bool settled;		 /* the labels were seen, and with them the pods that may hold the old mode */
 	bool serves;		 /* node_registry_decide() */
+
+	struct node_problems problems;
 
 	bool saved; /* the state file says what is here */
 };
@@ -51,6 +60,6 @@ size_t node_registry_count_holders(const struct node_registry *node);
 const struct pod_facts *node_registry_holder(const struct node_registry *node);
 
 /* node_registry_decide() - sets `serves`: the mode in force has device plugins, and the node can do what the
- * mode promises; or cannot any more, but pods hold units. can_isolate: whether containers can be held to
- * their limits. n_orphans: pods that the API server has forgotten while their containers may run. */
-void node_registry_decide(struct node_registry *node, bool can_isolate, size_t n_orphans);
+ * mode promises; or cannot any more, but pods hold units. n_orphans: pods that the API server has forgotten
+ * while their containers may run. */
+void node_registry_decide(struct node_registry *node, size_t n_orphans);

@@ -15,6 +15,7 @@
 
 #include "agent/agent.h"
 #include "agent/delivery/cdi.h"
+#include "agent/delivery/delivery.h"
 #include "agent/pods/leftovers.h"
 #include "agent/delivery/orphans.h"
 #include "agent/kubelet/podresources.h"
@@ -279,8 +280,20 @@ static void empty(const char *folder)
 	closedir(files);
 }
 
+static void grants_changed(void *userdata)
+{
+}
+
 static void agent_begin(struct agent *agent)
 {
+	struct delivery_deps delivery = {.node = &agent->node,
+		.events = &agent->events,
+		.state_dir = dir,
+		.cdi_dir = cdi_dir,
+		.grants_changed = grants_changed};
+	struct orphans_deps orphans = {
+		.loop = loop, .node = &agent->node, .state_dir = dir, .cdi_dir = cdi_dir};
+
 	*agent = (struct agent){.loop = loop,
 		.options = {.node_name = "n1",
 			.cdi_dir = cdi_dir,
@@ -289,15 +302,20 @@ static void agent_begin(struct agent *agent)
 		.client = (struct kube_client *)agent,
 		.pod_watch = (struct kube_watch *)agent};
 	node_registry_init(&agent->node, "n1");
-	list_init(&agent->grants);
+	agent->node.pods_listed = true;
 	MUST(podresources_new(loop, "/nowhere", &agent->podresources) == 0);
 	MUST(runtime_new(loop, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) == 0);
-	MUST(leftovers_new(agent, &agent->leftovers) == 0 && orphans_new(agent, &agent->orphans) == 0);
+	MUST(delivery_new(&delivery, &agent->delivery) == 0 && leftovers_new(agent, &agent->leftovers) == 0);
+	orphans.delivery = agent->delivery;
+	orphans.leftovers = agent->leftovers;
+	orphans.podresources = agent->podresources;
+	MUST(orphans_new(&orphans, &agent->orphans) == 0);
 }
 
 static void agent_end(struct agent *agent)
 {
 	leftovers_free(agent->leftovers);
+	delivery_free(agent->delivery);
 	orphans_free(agent->orphans);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);

@@ -101,7 +101,7 @@ static int setup(void **state)
 	assert_true(inventory_update(&f->agent.node.inventory, gpus, 2));
 	f->agent.node.in_force = GPU_MODE_SHARE;
 	f->agent.node.settled = true;
-	node_registry_decide(&f->agent.node, true, 0);
+	node_registry_decide(&f->agent.node, 0);
 	f->agent.relays.fds[PLUGIN_OF_MEM] = dup(0);
 	assert_int_equal(plugin_new(&f->agent, false, &f->plugin), 0);
 	return 0;
@@ -171,7 +171,7 @@ static void kubelet_is_told_what_could_not_be_sent_at_first(void **state)
 	watch(&f->first);
 	assert_int_equal(count(&f->first, "Healthy"), 8);
 	f->agent.node.in_force = GPU_MODE_NONE;
-	node_registry_decide(&f->agent.node, true, 0);
+	node_registry_decide(&f->agent.node, 0);
 	f->first.fails = 1;
 	plugin_update(f->plugin);
 	assert_int_equal(f->first.messages, 1);

@@ -1,5 +1,4 @@
-#include "agent/delivery/clear.h"
-
+#include "agent/delivery/delivery-internal.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -7,26 +6,25 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/cdi.h"
-#include "agent/delivery/delivery.h"
 #include "agent/delivery/state-mount.h"
 #include "agent/pods/records.h"
 #include "base/log.h"
+#include "node/registry.h"
 
 #define UID_SIZE 256
 
-static void clear_finished(struct agent *agent)
+static void clear_finished(struct delivery *delivery)
 {
 	void *value;
 
-	table_for_each (&agent->node.pods.by_uid, cursor, value) {
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
 		if (!facts->finished)
 			continue;
-		delivery_remove(agent, facts->uid);
-		records_remove(agent->options.state_dir, facts->uid);
+		delivery_remove(delivery, facts->uid);
+		records_remove(delivery->deps.state_dir, facts->uid);
 	}
 }
 
@@ -60,14 +58,14 @@ static void clear_file(const char *state_dir, const char *name)
 		unlink(path);
 }
 
-void node_clear(struct agent *agent)
+void delivery_clear(struct delivery *delivery)
 {
-	const char *state_dir = agent->options.state_dir;
+	const char *state_dir = delivery->deps.state_dir;
 	char shim[PATH_MAX];
 	bool grants, pods;
 
-	clear_finished(agent);
-	clear_cdi(agent->options.cdi_dir);
+	clear_finished(delivery);
+	clear_cdi(delivery->deps.cdi_dir);
 	grants = clear_folder(state_dir, "grants");
 	pods = clear_folder(state_dir, "pods");
 	if (!grants || !pods) {

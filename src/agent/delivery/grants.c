@@ -12,18 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/cdi.h"
+#include "agent/delivery/delivery-internal.h"
 #include "agent/delivery/grants-folder.h"
 #include "agent/delivery/state-mount.h"
+#include "agent/events.h"
 #include "agent/looks/looks.h"
-#include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "grant/grant.h"
 #include "grant/usage.h"
 #include "model/units.h"
+#include "node/registry.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -41,9 +42,9 @@ static void node_grant_free(struct node_grant *g)
 	free(g);
 }
 
-struct node_grant *grants_find(const struct agent *agent, const char *uid, const char *container)
+struct node_grant *grants_find(const struct delivery *delivery, const char *uid, const char *container)
 {
-	list_for_each (item, &agent->grants) {
+	list_for_each (item, &delivery->grants) {
 		struct node_grant *g = list_entry(item, struct node_grant, item);
 
 		if (strcmp(g->uid, uid) == 0 && strcmp(g->container, container) == 0)
@@ -133,7 +134,7 @@ static void forget_pages(const struct node_grant *g)
 		madvise(g->grant, sizeof(*g->grant), MADV_DONTNEED);
 }
 
-static int node_grant_watch(struct agent *agent, const struct node_grant *g)
+static int node_grant_watch(struct delivery *delivery, const struct node_grant *g)
 {
 	const struct watched_grant watched = {.uid = g->uid,
 		.namespace_ = g->namespace_,
@@ -142,13 +143,14 @@ static int node_grant_watch(struct agent *agent, const struct node_grant *g)
 		.grant = g->grant,
 		.usage_fd = g->usage_fd};
 
-	return looks_add(agent->looks, &watched);
+	return looks_add(delivery->deps.looks, &watched);
 }
 
 /* Takes over what is in the folder, or nothing. */
-static int grants_take_over(struct agent *agent, const char *uid, const char *container, const char **ret_why)
+static int grants_take_over(
+	struct delivery *delivery, const char *uid, const char *container, const char **ret_why)
 {
-	struct node_grant *g = node_grant_new(agent->options.state_dir, uid, container);
+	struct node_grant *g = node_grant_new(delivery->deps.state_dir, uid, container);
 	int r;
 
 	*ret_why = "out of memory";
@@ -160,23 +162,23 @@ static int grants_take_over(struct agent *agent, const char *uid, const char *co
 	if (r == 0)
 		r = node_grant_name(g);
 	if (r == 0)
-		r = node_grant_watch(agent, g);
+		r = node_grant_watch(delivery, g);
 	forget_pages(g);
 	if (r < 0)
 		node_grant_free(g);
 	else
-		list_append(&agent->grants, &g->item);
+		list_append(&delivery->grants, &g->item);
 	return r;
 }
 
-static void grants_drop(struct agent *agent, struct node_grant *g)
+static void grants_drop(struct delivery *delivery, struct node_grant *g)
 {
-	looks_remove(agent->looks, g->uid, g->container);
+	looks_remove(delivery->deps.looks, g->uid, g->container);
 	node_grant_free(g);
 }
 
 /* What the file is to say, live words included. */
-static int grant_fill(const struct agent *agent, const struct pod_facts *pod,
+static int grant_fill(const struct delivery *delivery, const struct pod_facts *pod,
 	const struct container_placement *placed, struct grant_file *grant, struct error *err)
 {
 	snprintf(grant->container, sizeof(grant->container), "%s/%s/%s", pod->namespace_, pod->name,
@@ -184,8 +186,8 @@ static int grant_fill(const struct agent *agent, const struct pod_facts *pod,
 	snprintf(grant->cuda_library, sizeof(grant->cuda_library), "%s", cdi_private_library(DRIVER_CUDA));
 	snprintf(grant->nvml_library, sizeof(grant->nvml_library), "%s", cdi_private_library(DRIVER_NVML));
 	/* In the order of their indices, as the driver numbers what it sees. */
-	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent->node.inventory.gpus[i];
+	for (size_t i = 0; i < delivery->deps.node->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &delivery->deps.node->inventory.gpus[i];
 		struct grant_file_gpu *granted = &grant->gpus[grant->gpu_count];
 
 		for (size_t k = 0; k < placed->n_gpus; k++) {
@@ -259,42 +261,42 @@ static int grant_write(const char *folder, struct grant_file *grant, struct erro
 	return r < 0 ? error_set(err, -r, "%s: %s: %s", path, why, strerror(-r)) : 0;
 }
 
-static int grant_make(struct agent *agent, const struct pod_facts *pod, const char *container,
+static int grant_make(struct delivery *delivery, const struct pod_facts *pod, const char *container,
 	struct grant_file *wanted, struct error *err)
 {
-	struct node_grant *g = grants_find(agent, pod->uid, container);
+	struct node_grant *g = grants_find(delivery, pod->uid, container);
 	char folder[PATH_MAX];
 	const char *why;
 	int r = grants_folder_make(
-		agent->options.state_dir, pod->uid, pod->placement.n_containers, container, err);
+		delivery->deps.state_dir, pod->uid, pod->placement.n_containers, container, err);
 
 	if (r == 0)
 		r = grants_folder_path(
-			agent->options.state_dir, pod->uid, container, "", folder, sizeof(folder));
+			delivery->deps.state_dir, pod->uid, container, "", folder, sizeof(folder));
 	if (r == 0)
 		r = grant_write(folder, wanted, err);
 	if (r < 0)
 		return r;
 	if (g)
-		grants_drop(agent, g);
-	r = grants_take_over(agent, pod->uid, container, &why);
+		grants_drop(delivery, g);
+	r = grants_take_over(delivery, pod->uid, container, &why);
 	return r < 0 ? error_set(err, -r, "the new grant in %s: %s", folder, why) : 0;
 }
 
 /* Whether the grant that is there will do; -ESTALE with a sentence: it has to be made anew. -ENOENT: there is
  * none. */
-static int grant_check(struct agent *agent, const struct pod_facts *pod, const char *container,
+static int grant_check(struct delivery *delivery, const struct pod_facts *pod, const char *container,
 	const struct grant_file *wanted, struct error *err)
 {
-	struct node_grant *g = grants_find(agent, pod->uid, container);
+	struct node_grant *g = grants_find(delivery, pod->uid, container);
 	const char *why = NULL;
 	int r = 0;
 
 	if (!g)
-		r = grants_take_over(agent, pod->uid, container, &why);
+		r = grants_take_over(delivery, pod->uid, container, &why);
 	if (r == -ENOENT)
 		return -ENOENT;
-	g = grants_find(agent, pod->uid, container);
+	g = grants_find(delivery, pod->uid, container);
 	if (g && !says_the_same(g->grant, wanted))
 		why = "it is of other cards";
 	else if (g && !is_in_place(g))
@@ -308,8 +310,8 @@ static int grant_check(struct agent *agent, const struct pod_facts *pod, const c
 		container, pod->namespace_, pod->name, why);
 }
 
-int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
-	struct error *err)
+int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const char *container,
+	bool starting, struct error *err)
 {
 	const struct pod_facts *facts = &pod->facts;
 	const struct container_placement *placed = placement_find(&facts->placement, container);
@@ -320,19 +322,19 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 		return error_set(err, wanted ? ENOENT : ENOMEM, "no grant for container %s of pod %s/%s: %s",
 			container, facts->namespace_, facts->name,
 			wanted ? "nobody placed it" : "out of memory");
-	r = grant_fill(agent, facts, placed, wanted, err);
+	r = grant_fill(delivery, facts, placed, wanted, err);
 	if (r < 0)
 		return r;
-	r = grant_check(agent, facts, container, wanted, err);
+	r = grant_check(delivery, facts, container, wanted, err);
 	if (r == -ESTALE && starting)
 		log_warning("%s", err->text);
 	if (r == -ENOENT || (r == -ESTALE && starting))
-		r = grant_make(agent, facts, container, wanted, err);
-	/* A size that its GPU has not is not given by a start either (resized.h). */
+		r = grant_make(delivery, facts, container, wanted, err);
+	/* A size that its GPU has not is not given by a start either (resized.c). */
 	if (r == 0 && !(pod->size_refused && pod->size_refused == facts->placement.resizes))
-		grants_apply_placement(agent, facts);
+		grants_apply_placement(delivery, facts);
 	if (r == 0)
-		power_changed(agent->power);
+		delivery->deps.grants_changed(delivery->deps.userdata);
 	return r;
 }
 
@@ -357,9 +359,9 @@ static void set_limits(
 	forget_pages(g);
 }
 
-void grants_apply_placement(struct agent *agent, const struct pod_facts *pod)
+void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod)
 {
-	list_for_each (item, &agent->grants) {
+	list_for_each (item, &delivery->grants) {
 		struct node_grant *g = list_entry(item, struct node_grant, item);
 		const struct container_placement *placed = pod->has_placement && strcmp(g->uid, pod->uid) == 0
 								   ? placement_find(
@@ -371,61 +373,61 @@ void grants_apply_placement(struct agent *agent, const struct pod_facts *pod)
 	}
 }
 
-void grants_remove(struct agent *agent, const char *uid)
+void grants_remove(struct delivery *delivery, const char *uid)
 {
-	list_for_each_safe (item, after, &agent->grants) {
+	list_for_each_safe (item, after, &delivery->grants) {
 		struct node_grant *g = list_entry(item, struct node_grant, item);
 
 		if (strcmp(g->uid, uid) == 0)
-			grants_drop(agent, g);
+			grants_drop(delivery, g);
 	}
-	power_changed(agent->power);
-	grants_folder_remove(agent->options.state_dir, uid);
+	delivery->deps.grants_changed(delivery->deps.userdata);
+	grants_folder_remove(delivery->deps.state_dir, uid);
 }
 
-static void resume_pod(struct agent *agent, const char *uid)
+static void resume_pod(struct delivery *delivery, const char *uid)
 {
 	char folder[PATH_MAX], text[512];
 	const char *why;
 	DIR *containers = NULL;
 
-	if (grants_folder_path(agent->options.state_dir, uid, "", "", folder, sizeof(folder)) == 0)
+	if (grants_folder_path(delivery->deps.state_dir, uid, "", "", folder, sizeof(folder)) == 0)
 		containers = state_is_mounted(folder) ? opendir(folder) : NULL;
 	if (!containers)
 		return;
 	for (struct dirent *entry; (entry = readdir(containers));) {
 		int r = grants_folder_path(
-			agent->options.state_dir, uid, entry->d_name, "", folder, sizeof(folder));
+			delivery->deps.state_dir, uid, entry->d_name, "", folder, sizeof(folder));
 
 		if (r < 0)
 			continue; /* "." and "..", and what no container is called */
-		r = grants_take_over(agent, uid, entry->d_name, &why);
+		r = grants_take_over(delivery, uid, entry->d_name, &why);
 		if (r == 0 || r == -ENOENT)
 			continue; /* -ENOENT: the agent before us did not come to write it */
 		snprintf(text, sizeof(text),
 			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; it is made anew when the container is started again",
 			entry->d_name, uid, why);
-		event_on_node(&agent->events, "GPUGrantDamaged", text);
+		event_on_node(delivery->deps.events, "GPUGrantDamaged", text);
 	}
 	closedir(containers);
 }
 
-void grants_resume(struct agent *agent)
+void grants_resume(struct delivery *delivery)
 {
 	char folder[PATH_MAX];
 	DIR *pods = NULL;
 
-	if ((size_t)snprintf(folder, sizeof(folder), "%s/grants", agent->options.state_dir) < sizeof(folder))
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/grants", delivery->deps.state_dir) < sizeof(folder))
 		pods = opendir(folder);
 	if (!pods)
 		return;
 	for (struct dirent *entry; (entry = readdir(pods));)
-		resume_pod(agent, entry->d_name);
+		resume_pod(delivery, entry->d_name);
 	closedir(pods);
 }
 
-void grants_release(struct agent *agent)
+void grants_release(struct delivery *delivery)
 {
-	while (!list_empty(&agent->grants))
-		grants_drop(agent, list_entry(agent->grants.next, struct node_grant, item));
+	while (!list_empty(&delivery->grants))
+		grants_drop(delivery, list_entry(delivery->grants.next, struct node_grant, item));
 }

@@ -9,14 +9,14 @@
 
 #include "base/list.h"
 
-struct agent;
+struct delivery;
 struct error;
 struct grant_file;
 struct node_pod;
 struct pod_facts;
 
 struct node_grant {
-	struct list item;	  /* of agent->grants */
+	struct list item;	  /* of delivery->grants */
 	char *uid, *container;	  /* whose */
 	char *namespace_, *pod;	  /* for people; "?" where the grant does not say */
 	char *folder;		  /* STATE/grants/<uid>/<container> */
@@ -26,27 +26,27 @@ struct node_grant {
 
 /* grants_resume() - once, at the start: those that are there are taken over as they are. What is torn or not
  * ours is reported on the node and left to grants_prepare(). */
-void grants_resume(struct agent *agent);
+void grants_resume(struct delivery *delivery);
 
 /* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the
  * same. `starting`: the kubelet is about to start this container, so that it does not run, and a grant that
  * is damaged, or that is of other GPUs, can be made anew; else it is an error. Sets the limits. Negative
  * errno with a sentence. */
-int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
-	struct error *err);
+int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const char *container,
+	bool starting, struct error *err);
 
 /* grants_apply_placement() - the limits that the pod's placement gives now, into the grants that it has. */
-void grants_apply_placement(struct agent *agent, const struct pod_facts *pod);
+void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod);
 
 /* grants_limit_bytes() - what so many units of a GPU are: floor to whole MiB of GPU x units / units of the
  * GPU (contract, section 3). Pure. */
 uint64_t grants_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib);
 
 /* grants_remove() - all of the pod's, with their folder. None is success. */
-void grants_remove(struct agent *agent, const char *uid);
+void grants_remove(struct delivery *delivery, const char *uid);
 
 /* grants_find() - NULL if there is none. Valid until grants_remove() or the next grants_prepare() of it. */
-struct node_grant *grants_find(const struct agent *agent, const char *uid, const char *container);
+struct node_grant *grants_find(const struct delivery *delivery, const char *uid, const char *container);
 
 /* grants_release() - forget all, leaving the files. */
-void grants_release(struct agent *agent);
+void grants_release(struct delivery *delivery);

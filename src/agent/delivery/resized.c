@@ -1,33 +1,33 @@
-#include "agent/delivery/resized.h"
-
+#include "agent/delivery/delivery-internal.h"
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/grants.h"
+#include "agent/events.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
 #include "grant/grant.h"
 #include "model/units.h"
+#include "node/registry.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-static bool has_grant(const struct agent *agent, const char *uid)
+static bool has_grant(const struct delivery *delivery, const char *uid)
 {
-	list_for_each (item, &agent->grants)
+	list_for_each (item, &delivery->grants)
 		if (strcmp(list_entry(item, struct node_grant, item)->uid, uid) == 0)
 			return true;
 	return false;
 }
 
 /* What runs without a pod holds its units as well. */
-static uint32_t orphan_units(const struct agent *agent, const char *uuid)
+static uint32_t orphan_units(const struct leftovers *leftovers, const char *uuid)
 {
 	_cleanup_held_ struct held orphans = {.names_ended = false};
 	uint32_t units = 0;
 
-	if (leftovers_list(agent->leftovers, &orphans) < 0)
+	if (leftovers_list(leftovers, &orphans) < 0)
 		return UNITS_MAX;
 	for (size_t i = 0; i < orphans.n_pods; i++)
 		for (size_t k = 0; k < orphans.pods[i].n_gpus; k++)
@@ -38,15 +38,16 @@ static uint32_t orphan_units(const struct agent *agent, const char *uuid)
 
 /* What the pods that have devices hold of a GPU. Our record may lack who has a grant: after a restart it is
  * the kubelet's, which may be lost. */
-static uint32_t units_held(const struct agent *agent, const char *uuid)
+static uint32_t units_held(
+	const struct delivery *delivery, const struct leftovers *leftovers, const char *uuid)
 {
 	const struct node_pod *pod;
-	uint32_t units = orphan_units(agent, uuid);
+	uint32_t units = orphan_units(leftovers, uuid);
 
-	table_for_each (&agent->node.pods.by_uid, cursor, pod)
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, pod)
 		if (pod->facts.has_placement && !pod->facts.finished &&
-			(has_grant(agent, pod->facts.uid) ||
-				served_knows(&agent->node.served, pod->facts.uid)))
+			(has_grant(delivery, pod->facts.uid) ||
+				served_knows(&delivery->deps.node->served, pod->facts.uid)))
 			units = units_add(
 				units, placement_units_on(&pod->facts.placement, &pod->facts.request, uuid));
 	return units;
@@ -65,9 +66,9 @@ static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, co
 	return false;
 }
 
-static bool grows(const struct agent *agent, const struct pod_facts *pod, const char *uuid)
+static bool grows(const struct delivery *delivery, const struct pod_facts *pod, const char *uuid)
 {
-	list_for_each (item, &agent->grants) {
+	list_for_each (item, &delivery->grants) {
 		const struct node_grant *g = list_entry(item, struct node_grant, item);
 
 		if (strcmp(g->uid, pod->uid) == 0 && grows_on(g, pod, uuid))
@@ -77,19 +78,22 @@ static bool grows(const struct agent *agent, const struct pod_facts *pod, const 
 }
 
 /* A GPU that has not what the pod is to have more; NULL: there is none. */
-static const struct gpu *find_short(const struct agent *agent, const struct pod_facts *pod)
+static const struct gpu *find_short(
+	const struct delivery *delivery, const struct leftovers *leftovers, const struct pod_facts *pod)
 {
-	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++) {
-		const struct gpu *gpu = &agent->node.inventory.gpus[i];
+	for (size_t i = 0; i < delivery->deps.node->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &delivery->deps.node->inventory.gpus[i];
 
 		if (placement_units_on(&pod->placement, &pod->request, gpu->facts.uuid) &&
-			units_held(agent, gpu->facts.uuid) > gpu->units && grows(agent, pod, gpu->facts.uuid))
+			units_held(delivery, leftovers, gpu->facts.uuid) > gpu->units &&
+			grows(delivery, pod, gpu->facts.uuid))
 			return gpu;
 	}
 	return NULL;
 }
 
-static void refuse(struct agent *agent, struct node_pod *pod, const struct gpu *gpu)
+static void refuse(const struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod,
+	const struct gpu *gpu)
 {
 	char text[500];
 
@@ -98,33 +102,33 @@ static void refuse(struct agent *agent, struct node_pod *pod, const struct gpu *
 	pod->size_refused = pod->facts.placement.resizes;
 	snprintf(text, sizeof(text),
 		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
-		gpu->facts.index, gpu->units, units_held(agent, gpu->facts.uuid));
-	event_on_pod(&agent->events, &pod->facts, "GPUResizeRefused", text);
+		gpu->facts.index, gpu->units, units_held(delivery, leftovers, gpu->facts.uuid));
+	event_on_pod(delivery->deps.events, &pod->facts, "GPUResizeRefused", text);
 }
 
-static void follow(struct agent *agent, struct node_pod *pod)
+static void follow(struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod)
 {
 	const struct gpu *gpu;
 
 	if (!pod->facts.has_placement || pod->facts.finished ||
-		pod->size_applied == pod->facts.placement.resizes || !has_grant(agent, pod->facts.uid))
+		pod->size_applied == pod->facts.placement.resizes || !has_grant(delivery, pod->facts.uid))
 		return;
-	gpu = find_short(agent, &pod->facts);
+	gpu = find_short(delivery, leftovers, &pod->facts);
 	if (gpu) {
-		refuse(agent, pod, gpu);
+		refuse(delivery, leftovers, pod, gpu);
 		return;
 	}
-	grants_apply_placement(agent, &pod->facts);
-	records_replace(agent->options.state_dir, &pod->facts);
+	grants_apply_placement(delivery, &pod->facts);
+	records_replace(delivery->deps.state_dir, &pod->facts);
 	pod->size_applied = pod->facts.placement.resizes;
 }
 
-void resized_follow(struct agent *agent)
+void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *leftovers)
 {
 	struct node_pod *pod;
 
-	if (!gpu_mode_is_isolated(agent->node.in_force))
+	if (!gpu_mode_is_isolated(delivery->deps.node->in_force))
 		return;
-	table_for_each (&agent->node.pods.by_uid, cursor, pod)
-		follow(agent, pod);
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, pod)
+		follow(delivery, leftovers, pod);
 }

@@ -7,7 +7,7 @@
 
 #include "agent/delivery/shim-install.h"
 
-struct agent;
+struct delivery;
 
 /* What becomes of isolated modes while there are some. */
 enum unknown_functions { UNKNOWN_SERVE, UNKNOWN_REFUSE };
@@ -21,4 +21,4 @@ struct unknown {
 
 /* unknown_compare() - the driver that was found with the shim that was installed, if either is another than
  * the last time. What is new is told by an Event. */
-void unknown_compare(struct agent *agent);
+void unknown_compare(struct delivery *delivery);

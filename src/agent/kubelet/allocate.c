@@ -211,7 +211,7 @@ static void answer_placed(struct answer *answer, struct agent *agent, const stru
 	 * pod has to wait there must be no file: a kubelet that has just started does not call
 	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
 	if (leftovers_leave_room(agent->leftovers, who->pod, &err) < 0 ||
-		delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
+		delivery_make(agent->delivery, who->pod, who->container->name, false, &err) < 0)
 		log_warning("%s; trying again when the container starts", err.text);
 }
 

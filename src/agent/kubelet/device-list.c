@@ -49,7 +49,7 @@ static uint8_t *device_list_state(const struct device_list *list, size_t *ret_le
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
-	for (size_t i = 0; *isolation_problem(agent) && i < inventory.n_gpus; i++)
+	for (size_t i = 0; *agent->node.problems.isolation && i < inventory.n_gpus; i++)
 		inventory.gpus[i].facts.healthy = false;
 	if (list->ops->offered(agent) && list->ops->build(agent, &inventory, &ids) < 0)
 		return NULL;
@@ -62,7 +62,7 @@ static bool all_healthy(const struct agent *agent)
 {
 	const struct inventory *inventory = &agent->node.inventory;
 
-	if (*isolation_problem(agent))
+	if (*agent->node.problems.isolation)
 		return false;
 	for (size_t i = 0; i < inventory->n_gpus; i++)
 		if (!inventory->gpus[i].facts.healthy)

@@ -8,7 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/delivery/cdi.h"
-#include "agent/delivery/resized.h"
+#include "agent/delivery/delivery.h"
 #include "agent/kubelet/podresources.h"
 #include "agent/pods/pod-read.h"
 #include "base/cleanup.h"
@@ -167,7 +167,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 			node_pods_remove(&id->agent->node.pods, pod->facts.uid);
 		else if (pod)
 			node_pods_asked(&id->agent->node.pods, pod, monotonic_ns());
-		resized_follow(id->agent);
+		delivery_follow_sizes(id->agent->delivery, id->agent->leftovers);
 	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
 	} else {

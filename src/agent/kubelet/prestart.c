@@ -49,7 +49,7 @@ static int check_room(struct agent *agent, struct node_pod *pod, struct error *e
 	int r = leftovers_leave_room(agent->leftovers, pod, err);
 
 	if (r < 0 && !room_has_started(&agent->node, pod))
-		delivery_remove(agent, pod->facts.uid);
+		delivery_remove(agent->delivery, pod->facts.uid);
 	return r;
 }
 
@@ -70,7 +70,8 @@ static int prepare(struct agent *agent, struct node_pod *pod, const char *contai
 	r = check_room(agent, pod, err);
 	if (r < 0)
 		return r;
-	r = cdi ? delivery_make(agent, pod, container, true, err) : driver_scan(&agent->driver, err);
+	r = cdi ? delivery_make(agent->delivery, pod, container, true, err)
+		: driver_scan(&agent->driver, err);
 	return r < 0 ? -EPERM : 0;
 }
 
@@ -82,7 +83,7 @@ static int prestart_entry(struct agent *agent, const struct served_entry *entry,
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
 		if (runtime_does_cdi(agent->runtime) &&
-			delivery_exists(agent, entry->uid, entry->container)) {
+			delivery_exists(agent->delivery, entry->uid, entry->container)) {
 			served_set_waits(&agent->node.served, entry->uid, entry->container, false);
 			return 0;
 		}

@@ -29,9 +29,9 @@ void condition_problem(const struct agent *agent, struct node_problem *ret_probl
 	if (agent->mode.refused) {
 		ret_problem->reason = "GPUModeRefused";
 		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->mode.sentence);
-	} else if (*isolation_problem(agent)) {
+	} else if (*agent->node.problems.isolation) {
 		ret_problem->reason = "GPUIsolationNotReady";
-		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", isolation_problem(agent));
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->node.problems.isolation);
 	} else if (*agent->unregistered.text) {
 		ret_problem->reason = "GPUNotRegistered";
 		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->unregistered.text);
@@ -76,7 +76,7 @@ struct words {
 
 static void find_words(const struct agent *agent, const struct node_problem *problem, struct words *ret_words)
 {
-	const char *unknown = gpu_mode_is_isolated(agent->node.in_force) ? agent->isolation.unknown.text : "";
+	const char *unknown = agent->node.problems.unknown_functions;
 
 	*ret_words = (struct words){
 		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};

@@ -92,7 +92,7 @@ int leave_alone(const struct options *options)
 	state_load(options->state_dir, options->unit_mib, &state);
 	agent.node.inventory = state.inventory;
 	agent.node.in_force = state.mode;
-	node_registry_decide(&agent.node, true, 0);
+	node_registry_decide(&agent.node, 0);
 	if (r < 0)
 		error_set(&err, -r, "cannot create the event loop");
 	else

@@ -209,7 +209,8 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
-			   serves && !*isolation_problem(agent) ? gpu_mode_text(agent->node.in_force) : NULL);
+			   serves && !*agent->node.problems.isolation ? gpu_mode_text(agent->node.in_force)
+								      : NULL);
 }
 
 static void report_failed(struct report *report, const struct kube_response *response)

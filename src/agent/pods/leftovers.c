@@ -347,7 +347,7 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	}
 	pod->ended_ns = monotonic_ns();
 	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
-	delivery_remove(l->agent, pod->uid);
+	delivery_remove(l->agent->delivery, pod->uid);
 	records_remove(l->agent->options.state_dir, pod->uid);
 	if (!pod->n_gpus || pod->quiet)
 		leftover_free(l, pod);

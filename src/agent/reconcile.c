@@ -1,0 +1,167 @@
+#include "agent/agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/delivery/delivery.h"
+#include "agent/delivery/runtime.h"
+#include "agent/kubelet/assign.h"
+#include "agent/kubelet/core-plugin.h"
+#include "agent/kubelet/plugin.h"
+#include "agent/kubelet/registrar.h"
+#include "agent/looks/looks.h"
+#include "agent/looks/refused.h"
+#include "agent/node/faults.h"
+#include "agent/node/health.h"
+#include "agent/node/mig.h"
+#include "agent/node/other-plugin.h"
+#include "agent/node/report.h"
+#include "agent/node/settle.h"
+#include "agent/node/state.h"
+#include "agent/node/topology.h"
+#include "agent/pods/leftovers.h"
+#include "agent/pods/strays.h"
+#include "agent/power/power.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/watch.h"
+#include "net/loop.h"
+
+#define TICK_NS NS_PER_S
+
+static void agent_remember(struct agent *agent)
+{
+	struct state state = {.mode = agent->node.in_force,
+		.knows_cdi = runtime_answered(agent->runtime),
+		.does_cdi = runtime_does_cdi(agent->runtime),
+		.inventory = agent->node.inventory};
+	struct error err = {""};
+
+	if (agent->node.saved)
+		return;
+	agent->node.saved = state_save(agent->options.state_dir, &state, &err) == 0;
+	if (!agent->node.saved && !agent->remember_failure)
+		log_warning(
+			"%s: should this agent restart, it has to wait for the driver, the container runtime and the API server",
+			err.text);
+	agent->remember_failure = !agent->node.saved;
+}
+
+/* Node, pods and the cluster's unit are known. */
+static bool knows_the_cluster(const struct agent *agent)
+{
+	return agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
+	       kube_watch_synced(agent->pod_watch) && power_is_told(agent->power);
+}
+
+/* Tells the kubelet what there is now. A registrar runs from the first time that its resource is offered. */
+static void offer_devices(struct agent *agent)
+{
+	/* What the container runtime can do decides how Allocate answers. */
+	if (runtime_answered(agent->runtime)) {
+		plugin_begin(agent->plugin);
+		plugin_begin(agent->gpu_plugin);
+		core_plugin_begin(agent->core_plugin);
+		if (plugin_offered(agent))
+			registrar_want(agent->registrar);
+		if (gpu_plugin_offered(agent))
+			registrar_want(agent->gpu_registrar);
+		if (core_plugin_offered(agent))
+			registrar_want(agent->core_registrar);
+	}
+	plugin_update(agent->plugin);
+	plugin_update(agent->gpu_plugin);
+	core_plugin_update(agent->core_plugin);
+}
+
+/* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares and
+ * writes only a difference, so that it can run at any time. A step reads only what the steps before it have
+ * decided. */
+void agent_reconcile(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	/* A new size in a pod's placement becomes the limit in its grants. That needs neither mode nor Node.
+	 */
+	delivery_follow_sizes(agent->delivery, agent->leftovers);
+	/* The lists of faulty GPUs decide which GPUs the inventory shows as healthy. */
+	faults_follow(agent->faults);
+	/* Until the cluster is known, the mode and the unit that were in force last stay. */
+	if (knows_the_cluster(agent)) {
+		settle_terms(agent);
+		/* These look at the mode that settle_terms() has just put into force. */
+		mig_report(agent);
+		other_plugin_look(agent);
+		device_loss_look(agent);
+		agent->node.settled = true;
+		leftovers_reconcile(agent->leftovers, report_node(agent->report));
+	}
+	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
+	delivery_look(agent->delivery);
+	node_registry_decide(&agent->node, leftovers_count(agent->leftovers));
+	/* The state file is written before the kubelet is told. The next agent process must know that
+	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
+	 * report as not served. */
+	agent_remember(agent);
+	offer_devices(agent);
+	/* What the kubelet has not taken is part of the report. */
+	unregistered_look(agent);
+	power_changed(agent->power);
+	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
+	 * read, it could call a GPU healthy that is not. */
+	if (agent->node.settled && faults_settled(agent->faults))
+		report_update(agent->report);
+	if (agent->node.settled)
+		topology_update(agent->topology);
+}
+
+void agent_changed(struct agent *agent)
+{
+	loop_timer_set(agent->reconcile, 0);
+}
+
+/* An entry of a pod that the API server does not have: it went while we were not looking. */
+static const struct served_entry *find_gone(const struct agent *agent)
+{
+	list_for_each (item, &agent->node.served.entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (!node_pods_by_uid(&agent->node.pods, entry->uid))
+			return entry;
+	}
+	return NULL;
+}
+
+/* Only when all pods of the node are known. The kubelet's checkpoint, read anew for a container's start, may
+ * hold such entries too. */
+void agent_forget_gone(struct agent *agent)
+{
+	const struct served_entry *entry;
+
+	while ((entry = find_gone(agent))) {
+		/* A copy: the entry's own uid goes with the entry. */
+		_cleanup_free_ char *uid = strdup(entry->uid);
+
+		if (!uid)
+			break;
+		served_remove_pod(&agent->node.served, uid);
+	}
+}
+
+/* Questions to others, and what only time makes due. */
+void agent_tick(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	loop_timer_set(agent->tick, TICK_NS);
+	gpu_health_poll(agent->health);
+	looks_tick(agent->looks);
+	refused_tick(agent->refused);
+	assign_retry(agent);
+	strays_look(agent->strays);
+	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
+		agent_forget_gone(agent);
+	agent_changed(agent);
+}
