@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/connect.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
 #include "agent/delivery/images.h"
@@ -26,13 +27,10 @@
 #include "agent/node/health.h"
 #include "agent/node/lease.h"
 #include "agent/node/leave.h"
-#include "agent/node/mig.h"
-#include "agent/node/other-plugin.h"
 #include "agent/node/report.h"
 #include "agent/node/settle.h"
 #include "agent/node/state.h"
 #include "agent/node/topology.h"
-#include "agent/node/unit.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/pod-read.h"
 #include "agent/pods/records.h"
@@ -44,7 +42,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/client.h"
-#include "kube/config.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
@@ -90,6 +87,8 @@ static void on_node(void *userdata, struct json_object *node)
 
 	mode_from_labels(&values, agent->options.node_name, &agent->mode);
 	agent->node.asked.mode = agent->mode.asked;
+	snprintf(agent->node.problems.mode, sizeof(agent->node.problems.mode), "%s",
+		agent->mode.refused ? agent->mode.sentence : "");
 	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
 		event_on_node(&agent->events, "GPUModeRefused", agent->mode.sentence);
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
@@ -199,20 +198,6 @@ static void on_health(void *userdata, bool changed)
 	looks_resume(agent->looks);
 }
 
-int agent_connect(struct agent *agent, struct error *err)
-{
-	_cleanup_kube_config_ struct kube_config config;
-	int r;
-
-	kube_config_init(&config);
-	r = kube_config_load(agent->options.kubeconfig, NULL, &config, err);
-	if (r < 0)
-		return r;
-	r = kube_client_new(agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
-	agent->events = (struct events){agent->client, agent->options.node_name};
-	return r;
-}
-
 static int agent_start_kube(struct agent *agent, struct error *err)
 {
 	static const struct kube_watch_ops node_ops = {on_node, on_node_deleted, on_node_synced};
@@ -256,15 +241,20 @@ static void on_settings(void *userdata, struct json_object *data)
 	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
 	struct agent *agent = userdata;
 
-	unit_told(agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
+	settle_unit_told(&agent->settle, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 	if (data)
 		agent->uninstalled = gone && strcmp(gone, "true") == 0;
 	agent_changed(agent);
 }
 
-static void on_policy(void *userdata)
+static void on_change(void *userdata)
 {
 	agent_changed(userdata);
+}
+
+static void on_ended(void *userdata, const char *uid)
+{
+	delivery_remove(((struct agent *)userdata)->delivery, uid);
 }
 
 /* The parts that look at GPUs, and that follow from what is seen there. */
@@ -290,7 +280,7 @@ static int start_gpu_parts(struct agent *agent)
 		.node = &agent->node,
 		.events = &agent->events,
 		.otherwise = o->policy,
-		.changed = on_policy,
+		.changed = on_change,
 		.map_seen = on_settings,
 		.userdata = agent};
 	int r = gpu_health_new(agent->loop, &health, &agent->health);
@@ -308,17 +298,24 @@ static int start_gpu_parts(struct agent *agent)
 	return r < 0 ? r : power_new(&power, &agent->power);
 }
 
-/* What the kubelet and the container runtime are asked. */
+/* What the kubelet, the container runtime and the cluster are asked. */
 static int start_questions(struct agent *agent)
 {
 	const struct options *o = &agent->options;
+	const struct faults_deps faults = {.loop = agent->loop,
+		.client = agent->client,
+		.node = &agent->node,
+		.events = &agent->events,
+		.no_lists = o->no_fault_lists,
+		.changed = on_change,
+		.userdata = agent};
 	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
 
 	if (r == 0)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
 	if (r == 0)
 		r = images_new(agent->loop, o->cri_socket, prestart_look_again, agent, &agent->images);
-	return r < 0 ? r : faults_new(agent, &agent->faults);
+	return r < 0 ? r : faults_new(&faults, &agent->faults);
 }
 
 static void on_grants_changed(void *userdata)
@@ -343,9 +340,18 @@ static int start_delivery(struct agent *agent)
 		.allow_disable = o->allow_disable,
 		.grants_changed = on_grants_changed,
 		.userdata = agent};
+	const struct leftovers_deps leftovers = {.loop = agent->loop,
+		.client = agent->client,
+		.node = &agent->node,
+		.state_dir = o->state_dir,
+		.plugin_dir = o->plugin_dir,
+		.cri_socket = o->cri_socket,
+		.ended = on_ended,
+		.changed = on_change,
+		.userdata = agent};
 	int r = delivery_new(&delivery, &agent->delivery);
 
-	return r < 0 ? r : leftovers_new(agent, &agent->leftovers);
+	return r < 0 ? r : leftovers_new(&leftovers, &agent->leftovers);
 }
 
 /* What the kubelet talks to, and the node object shows. */
@@ -358,9 +364,9 @@ static int start_plugins(struct agent *agent)
 	if (r == 0)
 		r = core_plugin_new(agent, &agent->core_plugin);
 	if (r == 0)
-		r = report_new(agent, &agent->report);
+		r = report_new(agent->client, &agent->node, agent->leftovers, &agent->report);
 	if (r == 0)
-		r = topology_new(agent, &agent->topology);
+		r = topology_new(agent->client, &agent->node, &agent->topology);
 	if (r == 0)
 		r = registrar_new(agent, &plugin_registration, &agent->registrar);
 	if (r == 0)
@@ -377,12 +383,17 @@ static int start_keepers(struct agent *agent)
 		.podresources = agent->podresources,
 		.state_dir = agent->options.state_dir,
 		.cdi_dir = agent->options.cdi_dir};
+	const struct strays_deps strays = {.client = agent->client,
+		.node = &agent->node,
+		.leftovers = agent->leftovers,
+		.changed = on_change,
+		.userdata = agent};
 	int r = orphans_new(&orphans, &agent->orphans);
 
 	if (r == 0)
-		r = strays_new(agent, &agent->strays);
+		r = strays_new(&strays, &agent->strays);
 	if (r == 0)
-		r = lease_new(agent, &agent->lease);
+		r = lease_new(agent->loop, agent->client, &agent->node, &agent->lease);
 	if (r == 0)
 		r = metrics_page_new(agent, &agent->metrics_page);
 	if (r == 0)
@@ -424,7 +435,10 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->node.asked = node_registry_in_force(&agent->node);
 	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
-	r = agent_connect(agent, err);
+	r = connect_new(agent->loop, o->kubeconfig, &agent->client, err);
+	agent->events = (struct events){agent->client, o->node_name};
+	agent->settle = (struct settle){
+		.node = &agent->node, .events = &agent->events, .unit_mib = o->unit_mib};
 	if (r == 0)
 		r = agent_start_parts(agent, err);
 	if (r == 0)

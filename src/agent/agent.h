@@ -1,17 +1,16 @@
 /* agent.h - the state of the running agent; each part in its own file. One thread, one loop. */
 #pragma once
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "agent/delivery/driver.h"
 #include "agent/events.h"
 #include "agent/kubelet/unregistered.h"
 #include "agent/metrics.h"
 #include "agent/node/device-loss.h"
+#include "agent/node/settle.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
 #include "base/list.h"
@@ -70,12 +69,10 @@ struct agent {
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
 	struct podresources *podresources;
 
-	struct mode mode;	    /* what the labels ask for */
-	struct terms reported;	    /* an Event told that this waits; else what is in force */
+	struct mode mode; /* what the labels ask for */
+	struct settle settle;
 	char refused_value[512];    /* the refusals that were last reported */
 	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
-	char refused_unit[64];
-	char other_plugin[800]; /* another device plugin offers our GPUs, too: a sentence; "" if none does */
 
 	bool remember_failure; /* was said */
 	struct lease *lease;
@@ -103,9 +100,6 @@ struct agent {
 int agent_start(struct agent *agent, struct error *err);
 void agent_stop(struct agent *agent);
 
-/* agent_connect() - the part of agent_start() that makes agent->client. */
-int agent_connect(struct agent *agent, struct error *err);
-
 /* agent_changed() - GPUs, mode, pods or settings are not what they were. The loop calls
  * agent_reconcile() once, soon after the caller has returned, however often this was called. */
 void agent_changed(struct agent *agent);
@@ -121,11 +115,3 @@ void agent_forget_gone(struct agent *agent);
 
 /* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
 bool agent_is_watched(const struct agent *agent);
-
-#define KUBELET_SOCKET "kubelet.sock" /* in the plugin directory; each kubelet makes it anew at its start */
-
-/* agent_kubelet_socket() - the path of the kubelet's registration server. */
-static inline void agent_kubelet_socket(const struct agent *agent, char ret_path[PATH_MAX])
-{
-	snprintf(ret_path, PATH_MAX, "%s/" KUBELET_SOCKET, agent->options.plugin_dir);
-}

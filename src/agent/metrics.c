@@ -7,7 +7,6 @@
 #include "agent/agent.h"
 #include "agent/delivery/delivery.h"
 #include "agent/door.h"
-#include "agent/kubelet/plugin.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/watchdog.h"
 #include "agent/power/power.h"

@@ -10,14 +10,14 @@
 /* Why the agent is not ready; NULL if it is. */
 static const char *not_ready(const struct agent *agent)
 {
-	if (agent->leave)
+	if (agent->node.leaving)
 		return "stopping";
 	if (!agent->node.settled)
 		return "the node, its pods and the cluster's settings are not read yet";
 	if (!agent->node.serves || agent_is_watched(agent))
 		return NULL;
-	return *agent->unregistered.text ? agent->unregistered.text
-					 : "the kubelet does not have the devices of this node yet";
+	return *agent->node.problems.unregistered ? agent->node.problems.unregistered
+						  : "the kubelet does not have the devices of this node yet";
 }
 
 static void reply(struct http_call *call, unsigned status, const char *text)

@@ -52,8 +52,8 @@ static void agent_remember(struct agent *agent)
 /* Node, pods and the cluster's unit are known. */
 static bool knows_the_cluster(const struct agent *agent)
 {
-	return agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
-	       kube_watch_synced(agent->pod_watch) && power_is_told(agent->power);
+	return agent->node_watch && kube_watch_synced(agent->node_watch) && agent->node.pods_listed &&
+	       power_is_told(agent->power);
 }
 
 /* Tells the kubelet what there is now. A registrar runs from the first time that its resource is offered. */
@@ -64,11 +64,11 @@ static void offer_devices(struct agent *agent)
 		plugin_begin(agent->plugin);
 		plugin_begin(agent->gpu_plugin);
 		core_plugin_begin(agent->core_plugin);
-		if (plugin_offered(agent))
+		if (node_registry_offers(&agent->node, IDS_OF_UNITS))
 			registrar_want(agent->registrar);
-		if (gpu_plugin_offered(agent))
+		if (node_registry_offers(&agent->node, IDS_OF_GPUS))
 			registrar_want(agent->gpu_registrar);
-		if (core_plugin_offered(agent))
+		if (node_registry_offers(&agent->node, IDS_OF_CORE))
 			registrar_want(agent->core_registrar);
 	}
 	plugin_update(agent->plugin);
@@ -90,13 +90,18 @@ void agent_reconcile(void *userdata)
 	faults_follow(agent->faults);
 	/* Until the cluster is known, the mode and the unit that were in force last stay. */
 	if (knows_the_cluster(agent)) {
-		settle_terms(agent);
+		const struct settle_seen seen = {.object = report_node(agent->report),
+			.n_orphans = leftovers_count(agent->leftovers),
+			.following = kube_watch_connected(agent->pod_watch)};
+
+		settle_terms(&agent->settle, &seen);
 		/* These look at the mode that settle_terms() has just put into force. */
-		mig_report(agent);
-		other_plugin_look(agent);
-		device_loss_look(agent);
+		mig_report(&agent->node, &agent->events);
+		other_plugin_look(&agent->node, &agent->events, seen.object);
+		device_loss_look(&agent->device_loss, &agent->node, &agent->events, agent->runtime,
+			agent->options.proc);
 		agent->node.settled = true;
-		leftovers_reconcile(agent->leftovers, report_node(agent->report));
+		leftovers_reconcile(agent->leftovers, seen.object);
 	}
 	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
 	delivery_look(agent->delivery);
@@ -108,6 +113,7 @@ void agent_reconcile(void *userdata)
 	offer_devices(agent);
 	/* What the kubelet has not taken is part of the report. */
 	unregistered_look(agent);
+	agent->node.watched = agent_is_watched(agent);
 	power_changed(agent->power);
 	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
 	 * read, it could call a GPU healthy that is not. */
@@ -160,8 +166,9 @@ void agent_tick(void *userdata)
 	looks_tick(agent->looks);
 	refused_tick(agent->refused);
 	assign_retry(agent);
-	strays_look(agent->strays);
-	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
+	if (kube_watch_connected(agent->pod_watch))
+		strays_look(agent->strays);
+	if (agent->node.pods_listed && kube_watch_connected(agent->pod_watch))
 		agent_forget_gone(agent);
 	agent_changed(agent);
 }

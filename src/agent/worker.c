@@ -21,7 +21,7 @@ static void on_signal(void *userdata, int signo)
 
 	log_info("stopping (signal %d)", signo);
 	/* Whoever asks twice does not want to wait. */
-	if (agent->leave || leave_start(agent, &agent->leave) < 0)
+	if (agent->leave || leave_start(agent->loop, agent->client, &agent->node, true, &agent->leave) < 0)
 		loop_quit(agent->loop, 0);
 }
 

@@ -56,3 +56,16 @@ void node_registry_decide(struct node_registry *node, size_t n_orphans)
 	 * the pods are listed, there may be some. */
 	node->serves = !node->settled || node_registry_count_holders(node) || n_orphans;
 }
+
+bool node_registry_offers(const struct node_registry *node, enum ids_of of)
+{
+	switch (of) {
+	case IDS_OF_UNITS:
+		return node->serves && node->in_force != GPU_MODE_TOPOLOGY;
+	case IDS_OF_CORE:
+		return node->serves && node->in_force == GPU_MODE_CORE_MEM;
+	case IDS_OF_GPUS:
+		return node->serves && node->in_force == GPU_MODE_TOPOLOGY;
+	}
+	return false;
+}

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/table.h"
+#include "node/ids.h"
 #include "node/inventory.h"
 #include "node/pods.h"
 #include "node/served.h"
@@ -17,7 +18,11 @@
 /* What stands in the way of sharing this node's GPUs: sentences for people, each written by the part that
  * finds it out; "" where all is well. */
 struct node_problems {
-	char isolation[512];	     /* why the mode in force, which is isolated, cannot be served */
+	char mode[512];		/* why what the labels ask for is not served */
+	char isolation[512];	/* why the mode in force, which is isolated, cannot be served */
+	char unregistered[512]; /* why the kubelet does not have the devices that the mode in force offers */
+	char other_plugin[800]; /* another device plugin offers the same GPUs */
+	char device_loss[800];	/* containers will lose their GPUs when systemd loads its units anew */
 	char unknown_functions[512]; /* functions of the driver that no limit holds, of an isolated mode */
 };
 
@@ -40,6 +45,8 @@ struct node_registry {
 	bool serves;		 /* node_registry_decide() */
 
 	struct node_problems problems;
+	bool watched; /* the kubelet has our devices of every resource that is offered */
+	bool leaving; /* the planned exit has begun */
 
 	bool saved; /* the state file says what is here */
 };
@@ -63,3 +70,6 @@ const struct pod_facts *node_registry_holder(const struct node_registry *node);
  * mode promises; or cannot any more, but pods hold units. n_orphans: pods that the API server has forgotten
  * while their containers may run. */
 void node_registry_decide(struct node_registry *node, size_t n_orphans);
+
+/* node_registry_offers() - the mode in force has this resource, and the node serves. */
+bool node_registry_offers(const struct node_registry *node, enum ids_of of);

@@ -143,10 +143,6 @@ void kube_request_cancel(struct kube_request *request)
 	published.fn = NULL;
 }
 
-void agent_changed(struct agent *agent)
-{
-}
-
 void event_on_pod(
 	const struct events *events, const struct pod_facts *pod, const char *reason, const char *text)
 {
@@ -284,6 +280,11 @@ static void grants_changed(void *userdata)
 {
 }
 
+static void ended(void *userdata, const char *uid)
+{
+	delivery_remove(((struct agent *)userdata)->delivery, uid);
+}
+
 static void agent_begin(struct agent *agent)
 {
 	struct delivery_deps delivery = {.node = &agent->node,
@@ -291,6 +292,15 @@ static void agent_begin(struct agent *agent)
 		.state_dir = dir,
 		.cdi_dir = cdi_dir,
 		.grants_changed = grants_changed};
+	struct leftovers_deps leftovers = {.loop = loop,
+		.client = (struct kube_client *)agent,
+		.node = &agent->node,
+		.state_dir = dir,
+		.plugin_dir = "/nowhere",
+		.cri_socket = "/nowhere",
+		.ended = ended,
+		.changed = runtime_changed,
+		.userdata = agent};
 	struct orphans_deps orphans = {
 		.loop = loop, .node = &agent->node, .state_dir = dir, .cdi_dir = cdi_dir};
 
@@ -305,7 +315,8 @@ static void agent_begin(struct agent *agent)
 	agent->node.pods_listed = true;
 	MUST(podresources_new(loop, "/nowhere", &agent->podresources) == 0);
 	MUST(runtime_new(loop, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) == 0);
-	MUST(delivery_new(&delivery, &agent->delivery) == 0 && leftovers_new(agent, &agent->leftovers) == 0);
+	MUST(delivery_new(&delivery, &agent->delivery) == 0 &&
+		leftovers_new(&leftovers, &agent->leftovers) == 0);
 	orphans.delivery = agent->delivery;
 	orphans.leftovers = agent->leftovers;
 	orphans.podresources = agent->podresources;

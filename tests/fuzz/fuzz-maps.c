@@ -12,7 +12,6 @@
 #include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/node/faults.h"
-#include "agent/node/unit.h"
 #include "agent/power/policy.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -63,10 +62,6 @@ void log_write(enum log_level unit, const char *format, ...)
 {
 }
 
-void agent_changed(struct agent *changed)
-{
-}
-
 void event_on_node(const struct events *events, const char *reason, const char *text)
 {
 	MUST(*reason && *text);
@@ -80,7 +75,7 @@ static void policy_changed(void *userdata)
 
 static void map_seen(void *userdata, struct json_object *data)
 {
-	unit_told(&agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
+	settle_unit_told(&agent.settle, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 }
 
 static void check_fault(const struct fault *fault)
@@ -209,10 +204,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void agent_begin(void)
 {
-	agent.options = (struct options){.node_name = "n1", .unit_mib = 1024};
+	agent.node.name = "n1";
 	agent.node.asked.unit_mib = 0;
-	agent.refused_unit[0] = '\0';
-	agent.uninstalled = synced = false;
+	agent.settle = (struct settle){.node = &agent.node, .events = &agent.events, .unit_mib = 1024};
+	synced = false;
 	n_events = 0;
 	agent.node.inventory.n_gpus = 3;
 	agent.node.inventory.unit_mib = 1024;
@@ -233,10 +228,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
 	const struct policy_ops ops = {policy_changed, map_seen, NULL};
+	const struct faults_deps faults = {
+		.node = &agent.node, .events = &agent.events, .changed = policy_changed};
 	struct policy *policy;
 
 	agent_begin();
-	MUST(faults_new(&agent, &agent.faults) == 0 && faults_watch(agent.faults) == 0);
+	MUST(faults_new(&faults, &agent.faults) == 0 && faults_watch(agent.faults) == 0);
 	MUST(policy_new(SHARE_NATIVE, &agent.events, &ops, &policy) == 0 &&
 		policy_watch(policy, NULL, NULL) == 0);
 	for (size_t at = 0, turn = 0; at < size && turn < 32; at += strlen(text + at) + 1, turn++) {

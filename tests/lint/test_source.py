@@ -154,9 +154,7 @@ def test_files_include_each_other_in_small_circles_only():
 KNOWS_THE_AGENT = {
     "agent.c", "door.c", "kubelet/allocate.c", "kubelet/assign.c", "kubelet/core-plugin.c", "kubelet/device-list.c",
     "kubelet/identify.c", "kubelet/plugin.c", "kubelet/preferred.c", "kubelet/prestart.c", "kubelet/registrar.c",
-    "kubelet/unregistered.c", "metrics.c", "node/condition.c", "node/device-loss.c", "node/faults.c", "node/lease.c", "node/leave.c",
-    "node/mig.c", "node/other-plugin.c", "node/report.c", "node/settle.c", "node/topology.c", "node/unit.c", "pods/leftovers.c",
-    "pods/refusal.c", "pods/strays.c", "probes.c", "reconcile.c", "worker.c"}
+    "kubelet/unregistered.c", "metrics.c", "probes.c", "reconcile.c", "worker.c"}
 
 
 def test_only_these_files_know_the_struct_of_the_whole_agent():

@@ -265,7 +265,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 			allotment_value(&answer->allotment, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
 	} else {
 		answer_unplaced(answer, who, cdi);
-		refusal_report(agent, pod->uid);
+		refusal_report(&agent->node, &agent->events, pod->uid);
 	}
 	if (allocation_reply(a, agent, who, answer) < 0) {
 		outcome = ALLOCATE_FAILED;

@@ -63,8 +63,8 @@ static int prepare(struct agent *agent, struct node_pod *pod, const char *contai
 
 	if (!pod->facts.has_placement ||
 		allotment_build(&agent->node.inventory, &pod->facts, container, cdi, &allotment, err) < 0) {
-		refusal_sentence(agent, pod, err->text, sizeof(err->text));
-		refusal_report(agent, pod->facts.uid);
+		refusal_sentence(&agent->node, pod, err->text, sizeof(err->text));
+		refusal_report(&agent->node, &agent->events, pod->facts.uid);
 		return -EPERM;
 	}
 	r = check_room(agent, pod, err);

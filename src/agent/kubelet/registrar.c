@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/deviceplugin.pb-c.h"
 #include "agent/delivery/runtime.h"
+#include "agent/deviceplugin.pb-c.h"
+#include "agent/kubelet/socket.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -63,7 +64,7 @@ static void registrar_unreached(struct registrar *r, int error)
 {
 	char socket[PATH_MAX];
 
-	agent_kubelet_socket(r->agent, socket);
+	kubelet_socket_path(r->agent->options.plugin_dir, socket);
 	registrar_failed(r, socket, strerror(-error));
 }
 
@@ -241,7 +242,7 @@ int registrar_new(
 		return -ENOMEM;
 	*r = (struct registrar){
 		.agent = agent, .registration = registration, .inotify.dir = -1, .retry_ns = FIRST_RETRY_NS};
-	agent_kubelet_socket(agent, path);
+	kubelet_socket_path(agent->options.plugin_dir, path);
 	r->inotify.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	error = r->inotify.fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
 	if (error == 0)

@@ -46,24 +46,26 @@ static void describe(const struct agent *agent, const struct registrar *missing,
 void unregistered_look(struct agent *agent)
 {
 	struct unregistered *unregistered = &agent->unregistered;
-	const struct registrar *missing = agent->leave ? NULL : find_missing(agent);
+	char *text = agent->node.problems.unregistered;
+	const struct registrar *missing = agent->node.leaving ? NULL : find_missing(agent);
 	int64_t now = monotonic_ns();
 
 	if (!missing) {
-		if (*unregistered->text)
+		if (*text)
 			log_info("the kubelet has all devices of this node again");
 		*unregistered = (struct unregistered){0};
+		*text = '\0';
 		return;
 	}
 	if (!unregistered->since_ns)
 		unregistered->since_ns = now;
 	if (now - unregistered->since_ns < PATIENCE_NS)
 		return;
-	describe(agent, missing, unregistered->text, sizeof(unregistered->text));
+	describe(agent, missing, text, sizeof(agent->node.problems.unregistered));
 	if (unregistered->told_ns && now - unregistered->told_ns < REMIND_NS)
 		return;
 	unregistered->told_ns = now;
-	event_on_node(&agent->events, "GPUNotRegistered", unregistered->text);
+	event_on_node(&agent->events, "GPUNotRegistered", text);
 }
 
 int64_t unregistered_for_ns(const struct agent *agent)

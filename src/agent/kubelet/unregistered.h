@@ -9,11 +9,11 @@ struct agent;
 struct unregistered {
 	int64_t since_ns; /* 0: the kubelet has them, or the mode has none */
 	int64_t told_ns;
-	char text[512]; /* "" for the first 10 s, which a kubelet that restarts may take */
 };
 
-/* unregistered_look() - again, at least once in a second. Tells by an Event and the log when it has lasted
- * for 10 s, and then every 5 minutes. */
+/* unregistered_look() - again, at least once in a second. The node's problem `unregistered` is empty for the
+ * first 10 s, which a kubelet that restarts may take. Tells by an Event and the log when it has lasted for 10
+ * s, and then every 5 minutes. */
 void unregistered_look(struct agent *agent);
 
 /* unregistered_for_ns() - how long by now. */

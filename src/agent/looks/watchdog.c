@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/processes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "grant/grant.h"

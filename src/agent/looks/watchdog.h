@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/event-rate.h"
-#include "base/list.h"
-
 struct events;
 struct holder;
 struct kube_client;

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kube/json.h"
 #include "kube/micro-time.h"
 #include "kube/names.h"
+#include "node/registry.h"
 
 static bool all_are_sick(const struct inventory *inventory)
 {
@@ -20,22 +20,22 @@ static bool all_are_sick(const struct inventory *inventory)
 	return inventory->n_gpus > 0;
 }
 
-void condition_problem(const struct agent *agent, struct node_problem *ret_problem)
+void condition_problem(const struct node_registry *node, struct node_problem *ret_problem)
 {
-	const struct inventory *inventory = &agent->node.inventory;
+	const struct inventory *inventory = &node->inventory;
 	const struct gpu *first = &inventory->gpus[0];
 
 	*ret_problem = (struct node_problem){.reason = "NoProblem"};
-	if (agent->mode.refused) {
+	if (*node->problems.mode) {
 		ret_problem->reason = "GPUModeRefused";
-		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->mode.sentence);
-	} else if (*agent->node.problems.isolation) {
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", node->problems.mode);
+	} else if (*node->problems.isolation) {
 		ret_problem->reason = "GPUIsolationNotReady";
-		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->node.problems.isolation);
-	} else if (*agent->unregistered.text) {
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", node->problems.isolation);
+	} else if (*node->problems.unregistered) {
 		ret_problem->reason = "GPUNotRegistered";
-		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->unregistered.text);
-	} else if (agent->node.in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", node->problems.unregistered);
+	} else if (node->in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
 		ret_problem->reason = "GPUUnhealthy";
 		snprintf(ret_problem->text, sizeof(ret_problem->text),
 			"no new pods, since no GPU is healthy; GPU %d (%s): %s", first->facts.index,
@@ -74,25 +74,27 @@ struct words {
 	const char *status, *reason, *message;
 };
 
-static void find_words(const struct agent *agent, const struct node_problem *problem, struct words *ret_words)
+static void find_words(
+	const struct node_registry *node, const struct node_problem *problem, struct words *ret_words)
 {
-	const char *unknown = agent->node.problems.unknown_functions;
+	const char *unknown = node->problems.unknown_functions;
 
 	*ret_words = (struct words){
 		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};
 	if (*problem->text)
 		*ret_words = (struct words){"True", problem->reason, problem->text};
-	else if (*agent->other_plugin)
+	else if (*node->problems.other_plugin)
 		/* The node goes on: closing it would not take the GPUs from the other plugin's pods. */
-		*ret_words = (struct words){"True", NODE_REASON_ADVERTISED_TWICE, agent->other_plugin};
+		*ret_words = (struct words){
+			"True", NODE_REASON_ADVERTISED_TWICE, node->problems.other_plugin};
 	/* Not in the way of anything yet, but people should know. */
-	else if (*agent->device_loss.text)
-		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, agent->device_loss.text};
+	else if (*node->problems.device_loss)
+		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, node->problems.device_loss};
 	else if (*unknown)
 		*ret_words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
 }
 
-struct json_object *condition_build(const struct agent *agent, struct json_object *status)
+struct json_object *condition_build(const struct node_registry *node, struct json_object *status)
 {
 	_cleanup_json_ struct json_object *condition = NULL;
 	struct json_object *seen = find(json_member(status, "conditions"));
@@ -101,8 +103,8 @@ struct json_object *condition_build(const struct agent *agent, struct json_objec
 	char now[MICRO_TIME_SIZE];
 	struct words words;
 
-	condition_problem(agent, &problem);
-	find_words(agent, &problem, &words);
+	condition_problem(node, &problem);
+	find_words(node, &problem, &words);
 	if ((!seen && strcmp(words.reason, "NoProblem") == 0) ||
 		(says(seen, "status", words.status) && says(seen, "reason", words.reason) &&
 			says(seen, "message", words.message)))

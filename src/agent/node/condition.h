@@ -5,8 +5,8 @@
  * it is with the reason GPULostAtReload. */
 #pragma once
 
-struct agent;
 struct json_object;
+struct node_registry;
 
 struct node_problem {
 	const char *reason; /* one word, of the condition */
@@ -14,8 +14,8 @@ struct node_problem {
 };
 
 /* condition_problem() - why the node offers nothing, or nothing new. */
-void condition_problem(const struct agent *agent, struct node_problem *ret_problem);
+void condition_problem(const struct node_registry *node, struct node_problem *ret_problem);
 
 /* condition_build() - what the node's status is to say; NULL if it does (status: as the API server shows it;
  * a node that never had a problem has no condition), or when out of memory. The caller puts it. */
-struct json_object *condition_build(const struct agent *agent, struct json_object *status);
+struct json_object *condition_build(const struct node_registry *node, struct json_object *status);

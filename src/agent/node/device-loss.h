@@ -6,13 +6,16 @@
 
 #include "base/device-links.h"
 
-struct agent;
+struct events;
+struct node_registry;
+struct runtime;
 
 struct device_loss {
-	char text[800]; /* "": nothing is known of it */
 	enum device_links links;
 	int64_t look_ns, ask_ns; /* when the links, and the runtime, are looked at again */
 };
 
-/* device_loss_look() - again. Cheap enough for every second; a change is told. */
-void device_loss_look(struct agent *agent);
+/* device_loss_look() - again; writes the node's problem `device_loss`. Cheap enough for every second; a
+ * change is told. proc: the host's processes. */
+void device_loss_look(struct device_loss *loss, struct node_registry *node, const struct events *events,
+	struct runtime *runtime, const char *proc);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/event-rate.h"
+#include "agent/events.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -15,6 +15,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
+#include "node/registry.h"
 
 #define PATIENCE_NS (30 * NS_PER_S) /* with an API server that does not let us read the lists */
 #define NAME_MAX_LEN 253
@@ -32,7 +33,7 @@ struct source {
 };
 
 struct faults {
-	struct agent *agent;
+	struct faults_deps deps;
 	int64_t begun_ns;
 	bool impatient;
 	struct event_rate rate;
@@ -43,7 +44,7 @@ struct faults {
 static void faults_event(struct faults *faults, const char *reason, const char *text)
 {
 	if (event_rate_take(&faults->rate, monotonic_ns()))
-		event_on_node(&faults->agent->events, reason, text);
+		event_on_node(faults->deps.events, reason, text);
 	else
 		log_warning("%s", text);
 }
@@ -87,7 +88,7 @@ static void source_refuse(struct source *source, const struct error *err)
 static void source_changed(struct source *source)
 {
 	source->strangers_told = false;
-	agent_changed(source->faults->agent);
+	source->faults->deps.changed(source->faults->deps.userdata);
 }
 
 static bool is_ours(const struct source *source, struct json_object *object)
@@ -199,7 +200,7 @@ static void source_tell_strangers(struct source *source, const struct inventory 
 
 static void faults_apply(struct faults *faults)
 {
-	struct inventory *inventory = &faults->agent->node.inventory;
+	struct inventory *inventory = &faults->deps.node->inventory;
 	bool changed = false;
 
 	for (int i = 0; i < FAULT_SOURCES; i++) {
@@ -207,12 +208,12 @@ static void faults_apply(struct faults *faults)
 		source_tell_strangers(&faults->sources[i], inventory);
 	}
 	if (changed)
-		faults->agent->node.saved = false;
+		faults->deps.node->saved = false;
 }
 
 static void faults_tell(struct faults *faults)
 {
-	struct inventory *inventory = &faults->agent->node.inventory;
+	struct inventory *inventory = &faults->deps.node->inventory;
 	char text[400];
 
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
@@ -260,11 +261,11 @@ bool faults_settled(struct faults *faults)
 static int source_watch(struct source *source)
 {
 	static const struct kube_watch_ops ops = {on_map, on_map_deleted, on_map_synced};
-	struct agent *agent = source->faults->agent;
+	const struct faults_deps *deps = &source->faults->deps;
 	char query[400];
 
 	snprintf(query, sizeof(query), "fieldSelector=metadata.name%%3D%s", source->name);
-	return kube_watch_start(agent->client, agent->loop,
+	return kube_watch_start(deps->client, deps->loop,
 		"/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps", query, &ops, source, &source->watch);
 }
 
@@ -273,7 +274,7 @@ int faults_watch(struct faults *faults)
 	int r = 0;
 
 	faults->begun_ns = monotonic_ns();
-	if (faults->agent->options.no_fault_lists)
+	if (faults->deps.no_lists)
 		return 0;
 	/* Of a node with a longer name there can be no such ConfigMap. */
 	for (int i = 0; i < FAULT_SOURCES && r == 0; i++)
@@ -282,24 +283,24 @@ int faults_watch(struct faults *faults)
 	return r;
 }
 
-int faults_new(struct agent *agent, struct faults **ret_faults)
+int faults_new(const struct faults_deps *deps, struct faults **ret_faults)
 {
 	struct faults *faults = calloc(1, sizeof(*faults));
 	struct source *status, *unhealthy;
 
 	if (!faults)
 		return -ENOMEM;
-	faults->agent = agent;
+	faults->deps = *deps;
 	status = &faults->sources[FAULTS_DEVICE_STATUS];
 	*status = (struct source){
 		.faults = faults, .number = FAULTS_DEVICE_STATUS, .key = CONFIG_MAP_DEVICE_STATUS_KEY};
-	snprintf(status->name, sizeof(status->name), "%.253s%s", agent->options.node_name,
+	snprintf(status->name, sizeof(status->name), "%.253s%s", deps->node->name,
 		CONFIG_MAP_DEVICE_STATUS_SUFFIX);
 	unhealthy = &faults->sources[FAULTS_UNHEALTHY_GPU];
 	*unhealthy = (struct source){
 		.faults = faults, .number = FAULTS_UNHEALTHY_GPU, .key = CONFIG_MAP_UNHEALTHY_KEY};
 	snprintf(unhealthy->name, sizeof(unhealthy->name), "%s%.253s", CONFIG_MAP_UNHEALTHY_PREFIX,
-		agent->options.node_name);
+		deps->node->name);
 	*ret_faults = faults;
 	return 0;
 }

@@ -5,13 +5,28 @@
 
 #include <stdbool.h>
 
-struct agent;
+struct events;
 struct faults;
+struct kube_client;
+struct loop;
+struct node_registry;
 
-int faults_new(struct agent *agent, struct faults **ret_faults);
+/* What the faults need of the other parts. All of it must outlive them. */
+struct faults_deps {
+	struct loop *loop;
+	struct kube_client *client;
+	struct node_registry *node; /* its GPUs' health is written here */
+	const struct events *events;
+	bool no_lists; /* the ConfigMaps are not read */
+	/* A ConfigMap says something else now: faults_follow() is to be called. */
+	void (*changed)(void *userdata);
+	void *userdata;
+};
+
+int faults_new(const struct faults_deps *deps, struct faults **ret_faults);
 void faults_free(struct faults *faults); /* accepts NULL */
 
-/* faults_watch() - once the agent has its client. */
+/* faults_watch() - once: begin to read the ConfigMaps. */
 int faults_watch(struct faults *faults);
 
 /* faults_settled() - both ConfigMaps were read, or could not be for so long that the node must go on without

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/micro-time.h"
 #include "kube/names.h"
 #include "net/loop.h"
+#include "node/registry.h"
 
 #define COLLECTION "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases"
 #define DURATION_S 40
@@ -22,7 +22,8 @@
 #define TIMEOUT_MS 5000
 
 struct lease {
-	struct agent *agent;
+	struct kube_client *client;
+	const struct node_registry *node;
 	struct loop_timer *timer;
 	struct kube_request *request;
 	bool missing; /* the API server has said so: it has to be made */
@@ -35,7 +36,7 @@ static void lease_ended(struct lease *lease, const struct kube_response *respons
 
 	if (!ok && !lease->complained)
 		log_warning("cannot renew the Lease %s/" LEASE_NODE_PREFIX "%s: %s; trying again",
-			NAMESPACE_SYSTEM, lease->agent->options.node_name, response->text);
+			NAMESPACE_SYSTEM, lease->node->name, response->text);
 	lease->complained = !ok;
 	loop_timer_set(lease->timer, ok ? RENEW_NS : AGAIN_NS);
 }
@@ -64,8 +65,7 @@ static void on_renewed(void *userdata, const struct kube_response *response)
 
 static int lease_create(struct lease *lease)
 {
-	const struct agent *agent = lease->agent;
-	const char *node = agent->options.node_name;
+	const char *node = lease->node->name;
 	char body[2048], at[MICRO_TIME_SIZE];
 
 	/* With the Node as its owner it goes when the node goes. */
@@ -75,47 +75,49 @@ static int lease_create(struct lease *lease)
 		"\",\"labels\":{\"" LEASE_NODE_LABEL "\":\"agent\"},\"ownerReferences\":[{\"apiVersion\":"
 		"\"v1\",\"kind\":\"Node\",\"name\":\"%s\",\"uid\":\"%s\"}]},\"spec\":{\"holderIdentity\":"
 		"\"%s\",\"leaseDurationSeconds\":%d,\"renewTime\":\"%s\"}}",
-		node, node, agent->node.uid, node, DURATION_S, micro_time_text(realtime_ns(), at));
-	return kube_request(agent->client, "POST", COLLECTION, KUBE_CONTENT_JSON, body, TIMEOUT_MS,
+		node, node, lease->node->uid, node, DURATION_S, micro_time_text(realtime_ns(), at));
+	return kube_request(lease->client, "POST", COLLECTION, KUBE_CONTENT_JSON, body, TIMEOUT_MS,
 		on_created, lease, &lease->request);
 }
 
 static int lease_renew(struct lease *lease)
 {
-	const char *node = lease->agent->options.node_name;
+	const char *node = lease->node->name;
 	char path[400], body[512], at[MICRO_TIME_SIZE];
 
 	snprintf(path, sizeof(path), COLLECTION "/" LEASE_NODE_PREFIX "%s", node);
 	snprintf(body, sizeof(body),
 		"{\"spec\":{\"holderIdentity\":\"%s\",\"leaseDurationSeconds\":%d,\"renewTime\":\"%s\"}}",
 		node, DURATION_S, micro_time_text(realtime_ns(), at));
-	return kube_request(lease->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
+	return kube_request(lease->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
 		on_renewed, lease, &lease->request);
 }
 
 static void on_timer(void *userdata)
 {
 	struct lease *lease = userdata;
-	const struct agent *agent = lease->agent;
+	const struct node_registry *node = lease->node;
 	int r;
 
 	loop_timer_set(lease->timer, NS_PER_S);
-	if (lease->request || !agent->node.serves || (lease->missing && !agent->node.uid[0]))
+	if (lease->request || !node->serves || (lease->missing && !node->uid[0]))
 		return;
 	r = lease->missing ? lease_create(lease) : lease_renew(lease);
 	if (r == 0)
 		loop_timer_stop(lease->timer);
 }
 
-int lease_new(struct agent *agent, struct lease **ret_lease)
+int lease_new(struct loop *loop, struct kube_client *client, const struct node_registry *node,
+	struct lease **ret_lease)
 {
 	struct lease *lease = calloc(1, sizeof(*lease));
 	int r;
 
 	if (!lease)
 		return -ENOMEM;
-	lease->agent = agent;
-	r = loop_add_timer(agent->loop, on_timer, lease, &lease->timer);
+	lease->client = client;
+	lease->node = node;
+	r = loop_add_timer(loop, on_timer, lease, &lease->timer);
 	if (r < 0) {
 		free(lease);
 		return r;

@@ -4,20 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/connect.h"
 #include "agent/node/state.h"
+#include "agent/options.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/names.h"
 #include "net/loop.h"
+#include "node/registry.h"
 
 #define TELL_TIMEOUT_MS 2000
 #define SERVE_ON_NS (2 * NS_PER_S)
 
 struct leave {
-	struct agent *agent;
+	struct loop *loop;
+	bool answers;
 	struct loop_timer *timer;
 	struct kube_request *request;
 };
@@ -26,7 +29,7 @@ static void on_timer(void *userdata)
 {
 	struct leave *leave = userdata;
 
-	loop_quit(leave->agent->loop, 0);
+	loop_quit(leave->loop, 0);
 }
 
 static void on_told(void *userdata, const struct kube_response *response)
@@ -39,7 +42,7 @@ static void on_told(void *userdata, const struct kube_response *response)
 		loop_timer_set(leave->timer, 0); /* it would send pods after 2 s as it does now */
 		return;
 	}
-	if (!leave->agent->plugin) {
+	if (!leave->answers) {
 		log_info("no new pods come here");
 		loop_timer_set(leave->timer, 0);
 		return;
@@ -48,7 +51,8 @@ static void on_told(void *userdata, const struct kube_response *response)
 	loop_timer_set(leave->timer, SERVE_ON_NS);
 }
 
-int leave_start(struct agent *agent, struct leave **ret_leave)
+int leave_start(struct loop *loop, struct kube_client *client, struct node_registry *node, bool answers,
+	struct leave **ret_leave)
 {
 	static const char body[] = "{\"metadata\":{\"annotations\":{\"" ANNOTATION_NODE_SERVING
 				   "\":\"false\"}}}";
@@ -58,17 +62,19 @@ int leave_start(struct agent *agent, struct leave **ret_leave)
 
 	if (!leave)
 		return -ENOMEM;
-	leave->agent = agent;
-	r = loop_add_timer(agent->loop, on_timer, leave, &leave->timer);
+	leave->loop = loop;
+	leave->answers = answers;
+	r = loop_add_timer(loop, on_timer, leave, &leave->timer);
 	if (r < 0) {
 		free(leave);
 		return r;
 	}
 	*ret_leave = leave;
-	snprintf(path, sizeof(path), "/api/v1/nodes/%s", agent->options.node_name);
-	if (!agent->node.serves || !agent->client ||
-		kube_request(agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TELL_TIMEOUT_MS,
-			on_told, leave, &leave->request) < 0)
+	node->leaving = true;
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s", node->name);
+	if (!node->serves || !client ||
+		kube_request(client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TELL_TIMEOUT_MS, on_told,
+			leave, &leave->request) < 0)
 		loop_timer_set(leave->timer, 0);
 	return 0;
 }
@@ -84,27 +90,33 @@ void leave_free(struct leave *leave)
 
 int leave_alone(const struct options *options)
 {
-	struct agent agent = {.options = *options};
+	struct kube_client *client = NULL;
+	struct node_registry node;
+	struct leave *leave = NULL;
 	struct error err = {""};
+	struct loop *loop;
 	struct state state;
-	int r = loop_new(&agent.loop);
+	int r = loop_new(&loop);
 
+	if (r < 0) {
+		log_error("cannot create the event loop");
+		return EXIT_FAILURE;
+	}
+	node_registry_init(&node, options->node_name);
 	state_load(options->state_dir, options->unit_mib, &state);
-	agent.node.inventory = state.inventory;
-	agent.node.in_force = state.mode;
-	node_registry_decide(&agent.node, 0);
-	if (r < 0)
-		error_set(&err, -r, "cannot create the event loop");
-	else
-		r = agent_connect(&agent, &err);
+	node.inventory = state.inventory;
+	node.in_force = state.mode;
+	node_registry_decide(&node, 0);
+	r = connect_new(loop, options->kubeconfig, &client, &err);
 	if (r == 0)
-		r = leave_start(&agent, &agent.leave);
+		r = leave_start(loop, client, &node, false, &leave);
 	if (r == 0)
-		r = loop_run(agent.loop);
+		r = loop_run(loop);
 	else
 		log_error("cannot tell the scheduler that this agent goes: %s", err.text);
-	leave_free(agent.leave);
-	kube_client_free(agent.client);
-	loop_free(agent.loop);
+	leave_free(leave);
+	kube_client_free(client);
+	node_registry_release(&node);
+	loop_free(loop);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -4,20 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/events.h"
 #include "base/cleanup.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "node/registry.h"
 
-void mig_report(struct agent *agent)
+void mig_report(struct node_registry *node, const struct events *events)
 {
-	const char *node = agent->options.node_name;
 	char text[1024];
 
-	if (!gpu_mode_is_served(agent->node.asked.mode))
+	if (!gpu_mode_is_served(node->asked.mode))
 		return;
-	for (size_t i = 0; i < agent->node.inventory.n_mig; i++) {
-		struct mig_gpu *gpu = &agent->node.inventory.mig[i];
+	for (size_t i = 0; i < node->inventory.n_mig; i++) {
+		struct mig_gpu *gpu = &node->inventory.mig[i];
 
 		if (gpu->told)
 			continue;
@@ -26,8 +26,8 @@ void mig_report(struct agent *agent)
 		snprintf(text, sizeof(text),
 			"GPU %u (%s) of node %s is divided by MIG, and is not shared: to share it, run \"nvidia-smi -i %u -mig 0\" on the node while no program uses the GPU, then \"kubectl -n " NAMESPACE_SYSTEM
 			" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s\"; or leave it to NVIDIA's device plugin",
-			gpu->index, gpu->uuid, node, gpu->index, node);
-		event_on_node(&agent->events, "GPUDividedByMIG", text);
+			gpu->index, gpu->uuid, node->name, gpu->index, node->name);
+		event_on_node(events, "GPUDividedByMIG", text);
 	}
 }
 

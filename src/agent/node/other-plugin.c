@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/node/report.h"
+#include "agent/events.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/quantity.h"
+#include "node/registry.h"
 
 /* The resource under which another plugin gives whole GPUs, or parts of whole GPUs, away; NULL if none does.
  * Allocatable tells, not capacity: when a plugin goes away the kubelet takes its devices from allocatable at
@@ -31,23 +31,23 @@ static const char *find_resource(struct json_object *node)
 	return NULL;
 }
 
-void other_plugin_look(struct agent *agent)
+void other_plugin_look(struct node_registry *node, const struct events *events, struct json_object *object)
 {
 	const char *resource = NULL;
-	char text[sizeof(agent->other_plugin)] = "";
+	char text[sizeof(node->problems.other_plugin)] = "";
 
-	if (gpu_mode_is_served(agent->node.in_force) && agent->node.inventory.n_gpus)
-		resource = find_resource(report_node(agent->report));
+	if (gpu_mode_is_served(node->in_force) && node->inventory.n_gpus)
+		resource = find_resource(object);
 	if (resource)
 		snprintf(text, sizeof(text),
 			"another device plugin offers the GPUs of this node a second time, as %s: a pod that gets a GPU so is held to no limit, and ration's scheduler gives the same GPU to others. Keep that plugin off this node (NVIDIA's GPU operator: kubectl label node %.253s " LABEL_NVIDIA_PLUGIN
 			"=false --overwrite), or remove the node's label " LABEL_SCHEDULE,
-			resource, agent->options.node_name);
-	if (strcmp(text, agent->other_plugin) == 0)
+			resource, node->name);
+	if (strcmp(text, node->problems.other_plugin) == 0)
 		return;
-	memcpy(agent->other_plugin, text, sizeof(text));
+	memcpy(node->problems.other_plugin, text, sizeof(text));
 	if (*text)
-		event_on_node(&agent->events, NODE_REASON_ADVERTISED_TWICE, text);
+		event_on_node(events, NODE_REASON_ADVERTISED_TWICE, text);
 	else
 		log_info("no other device plugin offers the GPUs of this node any more");
 }

@@ -2,11 +2,12 @@
  * nvidia.com/gpu: then a GPU that pods share is given to another pod as a whole. */
 #pragma once
 
-struct agent;
+struct events;
+struct json_object;
+struct node_registry;
 
 /* other_plugin_look() - reads the Node object as it was seen last, and compares it with what was found
  * before. Posts an Event of the node when the GPUs are advertised a second time, and logs when that has
- * ended; agent->other_plugin has the sentence as long as it lasts. Cheap; call it whenever something may have
- * changed.
- */
-void other_plugin_look(struct agent *agent);
+ * ended; the node's problem `other_plugin` has the sentence as long as it lasts. Cheap; call it whenever
+ * something may have changed. */
+void other_plugin_look(struct node_registry *node, const struct events *events, struct json_object *object);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/kubelet/plugin.h"
 #include "agent/node/condition.h"
 #include "agent/node/mig.h"
 #include "agent/pods/leftovers.h"
@@ -19,25 +17,31 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/node.h"
+#include "node/registry.h"
 
 #define TIMEOUT_MS 10000
 #define RETRY_NS (3 * NS_PER_S)
 #define LABEL_VALUE_MAX 63
 
 struct report {
-	struct agent *agent;
+	struct kube_client *client;
+	const struct node_registry *registry;
+	struct leftovers *leftovers;
 	struct json_object *node;	    /* as last seen, NULL: not yet, or gone */
 	struct kube_request *meta, *status; /* in flight */
 	int64_t not_before_ns; /* after a failure, or a success that the watch has not shown yet */
 };
 
-int report_new(struct agent *agent, struct report **ret_report)
+int report_new(struct kube_client *client, const struct node_registry *node, struct leftovers *leftovers,
+	struct report **ret_report)
 {
 	struct report *report = calloc(1, sizeof(*report));
 
 	if (!report)
 		return -ENOMEM;
-	report->agent = agent;
+	report->client = client;
+	report->registry = node;
+	report->leftovers = leftovers;
 	*ret_report = report;
 	return 0;
 }
@@ -92,7 +96,7 @@ static int patch_text(struct json_object *patch, struct json_object *seen, const
 
 static int patch_labels(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
-	const struct inventory *inventory = &report->agent->node.inventory;
+	const struct inventory *inventory = &report->registry->inventory;
 	char name[LABEL_VALUE_MAX + 1], text[32];
 	int r;
 
@@ -109,23 +113,25 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 
 /* "false" that the agent before us left there stands until the kubelet has our devices. Where that takes too
  * long, this agent writes it. */
-static int patch_serving(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+static int patch_serving(
+	const struct node_registry *node, struct json_object *seen, struct json_object *patch)
 {
-	if (agent->leave)
-		return agent->node.serves ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
-	if (*agent->unregistered.text)
+	if (node->leaving)
+		return node->serves ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
+	if (*node->problems.unregistered)
 		return patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false");
-	if (agent->node.serves && !agent_is_watched(agent))
+	if (node->serves && !node->watched)
 		return 0;
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
 }
 
 /* While they stand there the scheduler sends no new pods. */
-static int patch_pending(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+static int patch_pending(
+	const struct node_registry *node, struct json_object *seen, struct json_object *patch)
 {
-	struct terms now = node_registry_in_force(&agent->node), asked = agent->node.asked;
-	bool other_mode = !agent->node.open && now.mode != asked.mode;
-	bool other_unit = !agent->node.open && now.unit_mib != asked.unit_mib && !terms_equal(&now, &asked);
+	struct terms now = node_registry_in_force(node), asked = node->asked;
+	bool other_mode = !node->open && now.mode != asked.mode;
+	bool other_unit = !node->open && now.unit_mib != asked.unit_mib && !terms_equal(&now, &asked);
 	char unit[16];
 	int r;
 
@@ -137,7 +143,7 @@ static int patch_pending(const struct agent *agent, struct json_object *seen, st
 
 /* A Node object that was made anew lacks both: the write that shows its GPUs names what is held on them, or a
  * scheduler that has just started would find GPUs free on which orphans run. */
-static int patch_held(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+static int patch_held(struct leftovers *leftovers, struct json_object *seen, struct json_object *patch)
 {
 	bool shows_gpus = json_member(patch, ANNOTATION_NODE_GPUS) &&
 			  !json_member(seen, ANNOTATION_NODE_GPUS);
@@ -145,21 +151,20 @@ static int patch_held(const struct agent *agent, struct json_object *seen, struc
 	const char *text = NULL;
 
 	if (shows_gpus) {
-		int r = leftovers_text_now(agent->leftovers, &now);
+		int r = leftovers_text_now(leftovers, &now);
 
 		return r ? r : patch_text(patch, seen, ANNOTATION_NODE_HELD, now);
 	}
-	return leftovers_word(agent->leftovers, &text) ? patch_text(patch, seen, ANNOTATION_NODE_HELD, text)
-						       : 0;
+	return leftovers_word(leftovers, &text) ? patch_text(patch, seen, ANNOTATION_NODE_HELD, text) : 0;
 }
 
 /* What stands there stays until the driver has answered. */
-static int patch_mig(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+static int patch_mig(const struct node_registry *node, struct json_object *seen, struct json_object *patch)
 {
-	const struct inventory *inventory = &agent->node.inventory;
+	const struct inventory *inventory = &node->inventory;
 	_cleanup_free_ char *text = NULL;
 
-	if (!gpu_mode_is_served(agent->node.asked.mode))
+	if (!gpu_mode_is_served(node->asked.mode))
 		return patch_text(patch, seen, ANNOTATION_NODE_MIG, NULL);
 	if (!*inventory->driver_version)
 		return 0;
@@ -171,12 +176,12 @@ static int patch_mig(const struct agent *agent, struct json_object *seen, struct
 
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
-	const struct agent *agent = report->agent;
-	const struct inventory *inventory = &agent->node.inventory;
+	const struct node_registry *node = report->registry;
+	const struct inventory *inventory = &node->inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	struct gpu_details details[NODE_GPUS_MAX];
 	struct node_problem problem;
-	bool serves = agent->node.serves;
+	bool serves = node->serves;
 	_cleanup_free_ char *text = NULL;
 	char unit[16];
 	int r;
@@ -185,10 +190,10 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		gpus[i] = inventory->gpus[i].facts;
 		details[i] = inventory->gpus[i].details;
 		/* Only who gives whole GPUs is asked which of them. */
-		if (agent->node.in_force != GPU_MODE_TOPOLOGY)
+		if (node->in_force != GPU_MODE_TOPOLOGY)
 			memset(details[i].links, 0, sizeof(details[i].links));
 	}
-	condition_problem(agent, &problem);
+	condition_problem(node, &problem);
 	text = inventory_to_json(gpus, details, inventory->n_gpus);
 	if (!text)
 		return -ENOMEM;
@@ -197,26 +202,24 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_UNIT, serves ? unit : NULL);
 	if (r == 0)
-		r = patch_serving(agent, seen, patch);
+		r = patch_serving(node, seen, patch);
 	if (r == 0)
-		r = patch_held(agent, seen, patch);
+		r = patch_held(report->leftovers, seen, patch);
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem.text ? problem.text : NULL);
 	if (r == 0)
-		r = patch_mig(agent, seen, patch);
+		r = patch_mig(node, seen, patch);
 	if (r == 0)
-		r = patch_pending(agent, seen, patch);
+		r = patch_pending(node, seen, patch);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
-			   serves && !*agent->node.problems.isolation ? gpu_mode_text(agent->node.in_force)
-								      : NULL);
+			   serves && !*node->problems.isolation ? gpu_mode_text(node->in_force) : NULL);
 }
 
 static void report_failed(struct report *report, const struct kube_response *response)
 {
-	log_warning(
-		"cannot report the GPUs on node %s: %s", report->agent->options.node_name, response->text);
+	log_warning("cannot report the GPUs on node %s: %s", report->registry->name, response->text);
 	report->not_before_ns = monotonic_ns() + RETRY_NS;
 }
 
@@ -244,10 +247,9 @@ static void report_send(struct report *report, const char *sub, const char *kind
 	const char *text = json_text(patch);
 	char path[300];
 
-	snprintf(path, sizeof(path), "/api/v1/nodes/%s%s", report->agent->options.node_name, sub);
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s%s", report->registry->name, sub);
 	if (text)
-		kube_request(report->agent->client, "PATCH", path, kind, text, TIMEOUT_MS, fn, report,
-			ret_request);
+		kube_request(report->client, "PATCH", path, kind, text, TIMEOUT_MS, fn, report, ret_request);
 }
 
 static void report_meta(struct report *report)
@@ -269,7 +271,7 @@ static void report_meta(struct report *report)
 
 /* gpu-count is no device plugin: the kubelet keeps what others write into capacity and derives allocatable.
  */
-static int patch_count(const struct agent *agent, struct json_object *seen, struct json_object *status)
+static int patch_count(const struct node_registry *node, struct json_object *seen, struct json_object *status)
 {
 	struct json_object *capacity = json_object_new_object(), *allocatable = json_object_new_object();
 	const char *has = json_member_string(json_member(seen, "capacity"), RESOURCE_GPU_COUNT);
@@ -277,7 +279,8 @@ static int patch_count(const struct agent *agent, struct json_object *seen, stru
 
 	if (json_set(status, "capacity", capacity) < 0 || json_set(status, "allocatable", allocatable) < 0)
 		return -ENOMEM;
-	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->node.inventory.n_gpus : 0);
+	snprintf(count, sizeof(count), "%zu",
+		node_registry_offers(node, IDS_OF_UNITS) ? node->inventory.n_gpus : 0);
 	if (!has && strcmp(count, "0") == 0)
 		return 0;
 	if (patch_text(capacity, json_member(seen, "capacity"), RESOURCE_GPU_COUNT, count) < 0 ||
@@ -287,9 +290,10 @@ static int patch_count(const struct agent *agent, struct json_object *seen, stru
 }
 
 /* A list of conditions is merged by their type, which only a strategic patch does. */
-static int patch_condition(const struct agent *agent, struct json_object *seen, struct json_object *status)
+static int patch_condition(
+	const struct node_registry *node, struct json_object *seen, struct json_object *status)
 {
-	struct json_object *condition = condition_build(agent, seen), *list;
+	struct json_object *condition = condition_build(node, seen), *list;
 
 	if (!condition)
 		return 0;
@@ -310,8 +314,8 @@ static void report_status(struct report *report)
 
 	if (!patch || json_set(patch, "status", status) < 0)
 		return;
-	count = patch_count(report->agent, seen, status);
-	condition = patch_condition(report->agent, seen, status);
+	count = patch_count(report->registry, seen, status);
+	condition = patch_condition(report->registry, seen, status);
 	if (count >= 0 && condition >= 0 && count + condition)
 		report_send(
 			report, "/status", KUBE_CONTENT_STRATEGIC_PATCH, patch, on_status, &report->status);
@@ -319,7 +323,7 @@ static void report_status(struct report *report)
 
 void report_update(struct report *report)
 {
-	if (!report->node || !report->agent->client || report->meta || report->status ||
+	if (!report->node || !report->client || report->meta || report->status ||
 		monotonic_ns() < report->not_before_ns)
 		return;
 	/* A success shows in the watch, which comes back here; if it does not, not at once again. */

@@ -3,11 +3,15 @@
  * repaired: a kubelet that registers its node anew sets extended resources to 0. */
 #pragma once
 
-struct agent;
 struct json_object;
+struct kube_client;
+struct leftovers;
+struct node_registry;
 struct report;
 
-int report_new(struct agent *agent, struct report **ret_report);
+/* report_new() - all that it is given must outlive it. */
+int report_new(struct kube_client *client, const struct node_registry *node, struct leftovers *leftovers,
+	struct report **ret_report);
 void report_free(struct report *report); /* accepts NULL */
 
 /* report_seen() - the node object as the API server shows it; NULL: it is gone. */

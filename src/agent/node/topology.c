@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/kubelet/plugin.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "node/registry.h"
 
 #define COLLECTION "/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps"
 #define TIMEOUT_MS 10000
@@ -21,20 +20,22 @@
 #define NAME_MAX_LEN 253
 
 struct topology {
-	struct agent *agent;
+	struct kube_client *client;
+	const struct node_registry *node;
 	struct kube_request *request;
 	char *written, *sending; /* bodies */
 	bool complained;
 	int64_t not_before_ns; /* after a failure */
 };
 
-int topology_new(struct agent *agent, struct topology **ret_topology)
+int topology_new(struct kube_client *client, const struct node_registry *node, struct topology **ret_topology)
 {
 	struct topology *topology = calloc(1, sizeof(*topology));
 
 	if (!topology)
 		return -ENOMEM;
-	topology->agent = agent;
+	topology->client = client;
+	topology->node = node;
 	*ret_topology = topology;
 	return 0;
 }
@@ -119,7 +120,7 @@ static int add_matrices(struct json_object *data, const struct inventory *invent
 	return 0;
 }
 
-static int add_owner(struct json_object *meta, const struct agent *agent)
+static int add_owner(struct json_object *meta, const struct node_registry *node)
 {
 	struct json_object *list = json_object_new_array(), *owner = json_object_new_object();
 
@@ -132,12 +133,12 @@ static int add_owner(struct json_object *meta, const struct agent *agent)
 		return -ENOMEM;
 	}
 	if (set_text(owner, "apiVersion", "v1") < 0 || set_text(owner, "kind", "Node") < 0 ||
-		set_text(owner, "name", agent->options.node_name) < 0)
+		set_text(owner, "name", node->name) < 0)
 		return -ENOMEM;
-	return set_text(owner, "uid", agent->node.uid);
+	return set_text(owner, "uid", node->uid);
 }
 
-static int add_metadata(struct json_object *map, const struct agent *agent, const char *name)
+static int add_metadata(struct json_object *map, const struct node_registry *node, const char *name)
 {
 	struct json_object *meta = json_object_new_object(), *labels = json_object_new_object();
 
@@ -148,13 +149,13 @@ static int add_metadata(struct json_object *map, const struct agent *agent, cons
 	if (json_set(meta, "labels", labels) < 0 || set_text(meta, "name", name) < 0 ||
 		set_text(meta, "namespace", NAMESPACE_SYSTEM) < 0 ||
 		set_text(labels, LABEL_SCHEDULE, gpu_mode_text(GPU_MODE_TOPOLOGY)) < 0 ||
-		set_text(labels, CONFIG_MAP_TOPOLOGY_NODE_LABEL, agent->options.node_name) < 0 ||
+		set_text(labels, CONFIG_MAP_TOPOLOGY_NODE_LABEL, node->name) < 0 ||
 		set_text(labels, CONFIG_MAP_TOPOLOGY_LABEL, "agent") < 0)
 		return -ENOMEM;
-	return add_owner(meta, agent);
+	return add_owner(meta, node);
 }
 
-static char *map_text(const struct agent *agent, const char *name)
+static char *map_text(const struct node_registry *node, const char *name)
 {
 	_cleanup_json_ struct json_object *map = json_object_new_object();
 	struct json_object *data = json_object_new_object();
@@ -163,8 +164,8 @@ static char *map_text(const struct agent *agent, const char *name)
 	if (!map || json_set(map, "data", data) < 0)
 		return NULL;
 	if (set_text(map, "apiVersion", "v1") < 0 || set_text(map, "kind", "ConfigMap") < 0 ||
-		add_metadata(map, agent, name) < 0 || add_devices(data, &agent->node.inventory) < 0 ||
-		add_matrices(data, &agent->node.inventory) < 0)
+		add_metadata(map, node, name) < 0 || add_devices(data, &node->inventory) < 0 ||
+		add_matrices(data, &node->inventory) < 0)
 		return NULL;
 	text = json_text(map);
 	return text ? strdup(text) : NULL;
@@ -178,8 +179,8 @@ static int send(struct topology *topology, const char *method, kube_response_fn 
 	char path[600];
 
 	snprintf(path, sizeof(path), "%s%s%s", COLLECTION, creates ? "" : "/" CONFIG_MAP_TOPOLOGY_PREFIX,
-		creates ? "" : topology->agent->options.node_name);
-	return kube_request(topology->agent->client, method, path,
+		creates ? "" : topology->node->name);
+	return kube_request(topology->client, method, path,
 		creates ? KUBE_CONTENT_JSON : KUBE_CONTENT_MERGE_PATCH, topology->sending, TIMEOUT_MS, fn,
 		topology, &topology->request);
 }
@@ -197,7 +198,7 @@ static void ended(struct topology *topology, const struct kube_response *respons
 	if (!ok && !topology->complained)
 		log_warning("cannot write the ConfigMap %s/" CONFIG_MAP_TOPOLOGY_PREFIX
 			    "%s: %s; trying again. The scheduler does not need it",
-			NAMESPACE_SYSTEM, topology->agent->options.node_name, response->text);
+			NAMESPACE_SYSTEM, topology->node->name, response->text);
 	topology->complained = !ok;
 }
 
@@ -221,16 +222,16 @@ static void on_patched(void *userdata, const struct kube_response *response)
 
 void topology_update(struct topology *topology)
 {
-	const struct agent *agent = topology->agent;
+	const struct node_registry *node = topology->node;
 	char name[sizeof(CONFIG_MAP_TOPOLOGY_PREFIX) + NAME_MAX_LEN];
 	char *text;
 
 	/* Of a node with a longer name there can be none; and a label's value has 63 characters. */
-	if (!gpu_plugin_offered(agent) || !agent->node.uid[0] || topology->request ||
-		monotonic_ns() < topology->not_before_ns || strlen(agent->options.node_name) > 63)
+	if (!node_registry_offers(node, IDS_OF_GPUS) || !node->uid[0] || topology->request ||
+		monotonic_ns() < topology->not_before_ns || strlen(node->name) > 63)
 		return;
-	snprintf(name, sizeof(name), CONFIG_MAP_TOPOLOGY_PREFIX "%s", agent->options.node_name);
-	text = map_text(agent, name);
+	snprintf(name, sizeof(name), CONFIG_MAP_TOPOLOGY_PREFIX "%s", node->name);
+	text = map_text(node, name);
 	if (!text || (topology->written && strcmp(text, topology->written) == 0)) {
 		free(text);
 		return;

@@ -4,10 +4,13 @@
  * position). Our own scheduler does not read it. With the Node as its owner it goes when the node goes. */
 #pragma once
 
-struct agent;
+struct kube_client;
+struct node_registry;
 struct topology;
 
-int topology_new(struct agent *agent, struct topology **ret_topology);
+/* topology_new() - all that it is given must outlive it. */
+int topology_new(
+	struct kube_client *client, const struct node_registry *node, struct topology **ret_topology);
 void topology_free(struct topology *topology); /* accepts NULL */
 
 /* topology_update() - write it where it differs from what was written last. Cheap; call it whenever something

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/delivery/delivery.h"
+#include "agent/kubelet/socket.h"
 #include "agent/pods/alive.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
@@ -21,6 +20,7 @@
 #include "kube/micro-time.h"
 #include "kube/names.h"
 #include "net/loop.h"
+#include "node/registry.h"
 #include "node/room.h"
 
 #define ASK_NS (300 * NS_PER_MS) /* while somebody lives */
@@ -44,7 +44,7 @@ struct leftover {
 };
 
 struct leftovers {
-	struct agent *agent;
+	struct leftovers_deps deps;
 	struct alive *alive;
 	struct loop_timer *timer;
 	struct list pods;
@@ -187,7 +187,7 @@ int leftovers_list(const struct leftovers *l, struct held *held)
 			r = list_pod(held, &it);
 	}
 	for (size_t i = 0; r == 0 && i < l->recalled.n_pods; i++)
-		if (!node_pods_by_uid(&l->agent->node.pods, l->recalled.pods[i].uid))
+		if (!node_pods_by_uid(&l->deps.node->pods, l->recalled.pods[i].uid))
 			r = list_pod(held, &l->recalled.pods[i]);
 	return r;
 }
@@ -198,7 +198,7 @@ int leftovers_leave_room(const struct leftovers *l, const struct node_pod *pod, 
 
 	if (leftovers_list(l, &orphans) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	return room_look(&l->agent->node, &orphans, pod, err);
+	return room_look(l->deps.node, &orphans, pod, err);
 }
 
 void leftovers_examine(struct leftovers *l, const char *uid)
@@ -269,7 +269,7 @@ static void on_published(void *userdata, const struct kube_response *response)
 	} else if (l->changed) {
 		loop_timer_set(l->timer, 0);
 	}
-	agent_changed(l->agent); /* the report may have waited for this write */
+	l->deps.changed(l->deps.userdata); /* the report may have waited for this write */
 }
 
 static void leftovers_publish(struct leftovers *l)
@@ -288,8 +288,8 @@ static void leftovers_publish(struct leftovers *l)
 		    annotations, ANNOTATION_NODE_HELD, text ? json_object_new_string(text) : NULL) < 0)
 		return;
 	body = json_text(patch);
-	snprintf(path, sizeof(path), "/api/v1/nodes/%s", l->agent->options.node_name);
-	if (body && kube_request(l->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s", l->deps.node->name);
+	if (body && kube_request(l->deps.client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
 			    on_published, l, &l->request) == 0)
 		l->changed = false;
 	else
@@ -347,8 +347,8 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	}
 	pod->ended_ns = monotonic_ns();
 	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
-	delivery_remove(l->agent->delivery, pod->uid);
-	records_remove(l->agent->options.state_dir, pod->uid);
+	l->deps.ended(l->deps.userdata, pod->uid);
+	records_remove(l->deps.state_dir, pod->uid);
 	if (!pod->n_gpus || pod->quiet)
 		leftover_free(l, pod);
 }
@@ -380,7 +380,7 @@ static void on_alive(void *userdata, const struct table *uids, const char *text)
 		leftovers_publish(l);
 	loop_timer_set(l->timer, more ? ASK_NS : AGAIN_NS);
 	if (learnt)
-		agent_changed(l->agent); /* the report may have waited for it */
+		l->deps.changed(l->deps.userdata); /* the report may have waited for it */
 }
 
 static void on_timer(void *userdata)
@@ -400,14 +400,14 @@ static void on_timer(void *userdata)
 		l->questions++;
 	else if (r < 0 && r != -EBUSY)
 		on_alive(l, NULL, strerror(-r));
-	if (!ask && l->changed && !l->request && l->agent->client)
+	if (!ask && l->changed && !l->request && l->deps.client)
 		leftovers_publish(l);
 }
 
 static void leftovers_add_unknown(struct leftovers *l, const struct held *held)
 {
 	for (size_t i = 0; i < held->n_pods; i++)
-		if (!node_pods_by_uid(&l->agent->node.pods, held->pods[i].uid))
+		if (!node_pods_by_uid(&l->deps.node->pods, held->pods[i].uid))
 			leftovers_add(l, &held->pods[i], false);
 }
 
@@ -422,7 +422,7 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 		return;
 	l->reconciled = true;
 	held_release(&l->recalled);
-	records_read(l->agent->options.state_dir, &l->recalled);
+	records_read(l->deps.state_dir, &l->recalled);
 	leftovers_add_unknown(l, &l->recalled);
 	held_release(&l->recalled);
 	if (text && held_from_json(text, &told, NULL) == 0)
@@ -431,15 +431,15 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 		l->changed = true; /* it is not ours: either we say it anew, or it goes */
 		loop_timer_set(l->timer, 0);
 	}
-	table_for_each (&l->agent->node.pods.by_uid, cursor, value) {
+	table_for_each (&l->deps.node->pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
 		if (facts->has_placement && facts->running)
-			records_write(l->agent->options.state_dir, facts);
+			records_write(l->deps.state_dir, facts);
 	}
 }
 
-int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
+int leftovers_new(const struct leftovers_deps *deps, struct leftovers **ret_leftovers)
 {
 	struct leftovers *l = calloc(1, sizeof(*l));
 	char kubelet_socket[PATH_MAX];
@@ -447,13 +447,13 @@ int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
 
 	if (!l)
 		return -ENOMEM;
-	agent_kubelet_socket(agent, kubelet_socket);
-	l->agent = agent;
+	kubelet_socket_path(deps->plugin_dir, kubelet_socket);
+	l->deps = *deps;
 	list_init(&l->pods);
-	records_read(agent->options.state_dir, &l->recalled);
-	r = loop_add_timer(agent->loop, on_timer, l, &l->timer);
+	records_read(deps->state_dir, &l->recalled);
+	r = loop_add_timer(deps->loop, on_timer, l, &l->timer);
 	if (r == 0)
-		r = alive_new(agent->loop, agent->options.cri_socket, kubelet_socket, &l->alive);
+		r = alive_new(deps->loop, deps->cri_socket, kubelet_socket, &l->alive);
 	if (r < 0)
 		leftovers_free(l);
 	else

@@ -8,15 +8,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct agent;
 struct error;
 struct held;
 struct json_object;
+struct kube_client;
 struct leftovers;
+struct loop;
 struct node_pod;
+struct node_registry;
 struct pod_facts;
 
-int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers);
+/* What the leftovers need of the other parts. All of it must outlive them. */
+struct leftovers_deps {
+	struct loop *loop;
+	struct kube_client *client;
+	const struct node_registry *node;
+	const char *state_dir, *plugin_dir, *cri_socket;
+	/* Nothing of this pod runs any more: what lies on the node for its containers can go. */
+	void (*ended)(void *userdata, const char *uid);
+	/* What leftovers_text_now() had to wait for has come. */
+	void (*changed)(void *userdata);
+	void *userdata;
+};
+
+int leftovers_new(const struct leftovers_deps *deps, struct leftovers **ret_leftovers);
 void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
 
 /* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no GPU. */
@@ -37,7 +52,7 @@ bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
 /* leftovers_text_now() - what the annotation has to say at this moment, for the write that shows GPUs on a
  * Node object that shows none yet; *ret_text NULL: there is to be none. -EAGAIN while a write of it is open,
  * which might arrive after the caller's, and until the container runtime has told of each pod whether it
- * runs; agent_changed() follows. -ENOMEM. */
+ * runs; changed() follows. -ENOMEM. */
 int leftovers_text_now(struct leftovers *leftovers, char **ret_text);
 
 /* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers

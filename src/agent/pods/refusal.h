@@ -3,11 +3,12 @@
 
 #include <stddef.h>
 
-struct agent;
+struct events;
 struct node_pod;
+struct node_registry;
 
 /* refusal_sentence() - why the containers of this pod cannot start here, and what to do. */
-void refusal_sentence(const struct agent *agent, const struct node_pod *pod, char *buf, size_t size);
+void refusal_sentence(const struct node_registry *node, const struct node_pod *pod, char *buf, size_t size);
 
 /* refusal_report() - post it as an Event on the pod, once per pod. Unknown uids are ignored. */
-void refusal_report(struct agent *agent, const char *uid);
+void refusal_report(const struct node_registry *node, const struct events *events, const char *uid);

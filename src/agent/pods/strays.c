@@ -6,30 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
-#include "kube/watch.h"
+#include "node/registry.h"
 
 #define TIMEOUT_MS 3000
 
 struct strays {
-	struct agent *agent;
+	struct strays_deps deps;
 	struct kube_request *request;
 	char *uid; /* who is asked for */
 };
 
-int strays_new(struct agent *agent, struct strays **ret_strays)
+int strays_new(const struct strays_deps *deps, struct strays **ret_strays)
 {
 	struct strays *strays = calloc(1, sizeof(*strays));
 
 	if (!strays)
 		return -ENOMEM;
-	strays->agent = agent;
+	strays->deps = *deps;
 	*ret_strays = strays;
 	return 0;
 }
@@ -57,15 +56,14 @@ static bool is_ours(const struct strays *strays, const struct kube_response *res
 		return true;
 	uid = json_member_string(json_member(pod, "metadata"), "uid");
 	node = json_member_string(json_member(pod, "spec"), "nodeName");
-	return uid && node && strcmp(uid, strays->uid) == 0 &&
-	       strcmp(node, strays->agent->options.node_name) == 0;
+	return uid && node && strcmp(uid, strays->uid) == 0 && strcmp(node, strays->deps.node->name) == 0;
 }
 
 static void on_answer(void *userdata, const struct kube_response *response)
 {
 	struct strays *strays = userdata;
-	struct agent *agent = strays->agent;
-	struct node_pod *pod = node_pods_by_uid(&agent->node.pods, strays->uid);
+	struct node_registry *node = strays->deps.node;
+	struct node_pod *pod = node_pods_by_uid(&node->pods, strays->uid);
 
 	strays->request = NULL;
 	if (!pod || pod->watched)
@@ -76,27 +74,26 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	}
 	log_info("pod %s/%s is gone, and the watch never showed it", pod->facts.namespace_, pod->facts.name);
 	/* Its containers may have been started, and nobody has told their end. */
-	leftovers_pod_gone(agent->leftovers, &pod->facts);
-	node_pods_remove(&agent->node.pods, strays->uid);
-	served_remove_pod(&agent->node.served, strays->uid);
-	agent_changed(agent);
+	leftovers_pod_gone(strays->deps.leftovers, &pod->facts);
+	node_pods_remove(&node->pods, strays->uid);
+	served_remove_pod(&node->served, strays->uid);
+	strays->deps.changed(strays->deps.userdata);
 }
 
 void strays_look(struct strays *strays)
 {
-	struct agent *agent = strays->agent;
 	const struct node_pod *pod;
 	char path[700];
 
-	if (strays->request || !agent->pod_watch || !kube_watch_connected(agent->pod_watch))
+	if (strays->request)
 		return;
-	pod = node_pods_stray(&agent->node.pods, monotonic_ns());
+	pod = node_pods_stray(&strays->deps.node->pods, monotonic_ns());
 	if (!pod)
 		return;
 	free(strays->uid);
 	strays->uid = strdup(pod->facts.uid);
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->facts.namespace_, pod->facts.name);
-	if (!strays->uid || kube_request(agent->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_answer,
+	if (!strays->uid || kube_request(strays->deps.client, "GET", path, NULL, NULL, TIMEOUT_MS, on_answer,
 				    strays, &strays->request) < 0)
 		log_warning("cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
 }
