@@ -9,17 +9,12 @@
 #include "agent/connect.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
-#include "agent/delivery/images.h"
 #include "agent/delivery/orphans.h"
 #include "agent/delivery/runtime.h"
 #include "agent/door.h"
-#include "agent/kubelet/assign.h"
 #include "agent/kubelet/checkpoint.h"
-#include "agent/kubelet/core-plugin.h"
-#include "agent/kubelet/plugin.h"
+#include "agent/kubelet/kubelet.h"
 #include "agent/kubelet/podresources.h"
-#include "agent/kubelet/prestart.h"
-#include "agent/kubelet/registrar.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/refused.h"
 #include "agent/looks/watchdog.h"
@@ -31,12 +26,12 @@
 #include "agent/node/settle.h"
 #include "agent/node/state.h"
 #include "agent/node/topology.h"
+#include "agent/pages.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/pod-read.h"
 #include "agent/pods/records.h"
 #include "agent/pods/strays.h"
 #include "agent/power/power.h"
-#include "agent/probes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -49,13 +44,6 @@
 
 #define FIRST_TICK_NS (100 * NS_PER_MS)
 #define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
-
-bool agent_is_watched(const struct agent *agent)
-{
-	return plugin_watched(
-		       agent->node.in_force == GPU_MODE_TOPOLOGY ? agent->gpu_plugin : agent->plugin) &&
-	       (!core_plugin_offered(agent) || core_plugin_watched(agent->core_plugin));
-}
 
 /* The scheduler takes a value that is neither binpack nor spread for binpack. value may be NULL. */
 static void report_unknown_placement(struct agent *agent, const char *value)
@@ -313,8 +301,6 @@ static int start_questions(struct agent *agent)
 
 	if (r == 0)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
-	if (r == 0)
-		r = images_new(agent->loop, o->cri_socket, prestart_look_again, agent, &agent->images);
 	return r < 0 ? r : faults_new(&faults, &agent->faults);
 }
 
@@ -354,24 +340,33 @@ static int start_delivery(struct agent *agent)
 	return r < 0 ? r : leftovers_new(&leftovers, &agent->leftovers);
 }
 
-/* What the kubelet talks to, and the node object shows. */
+/* What the kubelet talks to, and the Node object shows. */
 static int start_plugins(struct agent *agent)
 {
-	int r = plugin_new(agent, false, &agent->plugin);
+	const struct options *o = &agent->options;
+	const struct kubelet_deps kubelet = {.loop = agent->loop,
+		.client = agent->client,
+		.node = &agent->node,
+		.events = &agent->events,
+		.relays = &agent->relays,
+		.podresources = agent->podresources,
+		.delivery = agent->delivery,
+		.driver = &agent->driver,
+		.leftovers = agent->leftovers,
+		.runtime = agent->runtime,
+		.state_dir = o->state_dir,
+		.cdi_dir = o->cdi_dir,
+		.plugin_dir = o->plugin_dir,
+		.checkpoint = o->checkpoint,
+		.pod_resources_socket = o->pod_resources_socket,
+		.cri_socket = o->cri_socket,
+		.changed = on_change,
+		.userdata = agent};
+	int r = kubelet_new(&kubelet, &agent->kubelet);
 
 	if (r == 0)
-		r = plugin_new(agent, true, &agent->gpu_plugin);
-	if (r == 0)
-		r = core_plugin_new(agent, &agent->core_plugin);
-	if (r == 0)
 		r = report_new(agent->client, &agent->node, agent->leftovers, &agent->report);
-	if (r == 0)
-		r = topology_new(agent->client, &agent->node, &agent->topology);
-	if (r == 0)
-		r = registrar_new(agent, &plugin_registration, &agent->registrar);
-	if (r == 0)
-		r = registrar_new(agent, &core_registration, &agent->core_registrar);
-	return r < 0 ? r : registrar_new(agent, &gpu_registration, &agent->gpu_registrar);
+	return r < 0 ? r : topology_new(agent->client, &agent->node, &agent->topology);
 }
 
 static int start_keepers(struct agent *agent)
@@ -425,8 +420,6 @@ int agent_start(struct agent *agent, struct error *err)
 	struct state state;
 	int r;
 
-	list_init(&agent->assignments);
-	list_init(&agent->prestarts);
 	node_registry_init(&agent->node, o->node_name);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
@@ -460,13 +453,7 @@ void agent_stop(struct agent *agent)
 {
 	door_free(agent->metrics_page);
 	door_free(agent->probes);
-	registrar_free(agent->registrar);
-	registrar_free(agent->core_registrar);
-	registrar_free(agent->gpu_registrar);
-	agent->registrar = agent->core_registrar = agent->gpu_registrar = NULL;
-	plugin_free(agent->plugin);
-	plugin_free(agent->gpu_plugin);
-	core_plugin_free(agent->core_plugin);
+	kubelet_free(agent->kubelet);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
 	leftovers_free(agent->leftovers);
@@ -480,13 +467,11 @@ void agent_stop(struct agent *agent)
 	agent->power = NULL;
 	faults_free(agent->faults);
 	kube_client_free(agent->client);
-	assign_stop(agent);
 	delivery_free(agent->delivery);
 	looks_free(agent->looks);
 	refused_free(agent->refused);
 	watchdog_free(agent->watchdog);
 	gpu_health_free(agent->health);
-	images_free(agent->images);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);
 	loop_timer_remove(agent->tick);

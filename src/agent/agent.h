@@ -7,25 +7,20 @@
 
 #include "agent/delivery/driver.h"
 #include "agent/events.h"
-#include "agent/kubelet/unregistered.h"
-#include "agent/metrics.h"
 #include "agent/node/device-loss.h"
 #include "agent/node/settle.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
-#include "base/list.h"
 #include "kube/node-mode.h"
 #include "node/registry.h"
 
-struct core_plugin;
 struct delivery;
 struct door;
 struct faults;
 struct gpu_health;
-struct grpc_server;
-struct json_object;
 struct kube_client;
 struct kube_watch;
+struct kubelet;
 struct lease;
 struct leave;
 struct leftovers;
@@ -33,13 +28,10 @@ struct looks;
 struct loop;
 struct loop_timer;
 struct orphans;
-struct plugin;
 struct podresources;
 struct power;
 struct refused;
-struct registrar;
 struct report;
-struct images;
 struct runtime;
 struct strays;
 struct topology;
@@ -61,7 +53,6 @@ struct agent {
 	struct refused *refused;
 	struct power *power;
 	struct runtime *runtime;
-	struct images *images;
 	struct delivery *delivery;
 	struct device_loss device_loss;
 
@@ -76,23 +67,17 @@ struct agent {
 
 	bool remember_failure; /* was said */
 	struct lease *lease;
-	struct leave *leave;		    /* not NULL: on the way out */
-	bool uninstalled;		    /* the chart is being removed: no agent comes after us */
-	struct list assignments;	    /* of assign.c, on their way */
-	struct list prestarts;		    /* of prestart.c: calls that wait */
-	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole GPUs: never both at a time */
-	struct registrar *registrar, *gpu_registrar;
-	struct core_plugin *core_plugin;
-	struct registrar *core_registrar;
+	struct leave *leave; /* not NULL: on the way out */
+	bool uninstalled;    /* the chart is being removed: no agent comes after us */
+	struct kubelet *kubelet;
 	struct report *report;
 	struct topology *topology;
 	struct orphans *orphans;
 	struct leftovers *leftovers;
 	struct strays *strays;
 	struct loop_timer *tick, *reconcile; /* each second; when something has changed */
-	struct agent_metrics metrics;
+	uint64_t respawns;		     /* of this process by its supervisor */
 	struct door *metrics_page, *probes;
-	struct unregistered unregistered;
 };
 
 /* agent_start() - everything, on agent->loop, from agent->options. agent_stop() undoes it, in part if the
@@ -112,6 +97,3 @@ void agent_tick(void *userdata);
 /* agent_forget_gone() - what the record of device ids says of pods that the API server does not have. Only
  * when all pods of the node are known. */
 void agent_forget_gone(struct agent *agent);
-
-/* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
-bool agent_is_watched(const struct agent *agent);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/options.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -14,10 +14,11 @@
 #define BODY_MAX 1024
 
 struct door {
-	struct agent *agent;
+	struct loop *loop;
 	const char *what;
 	const struct option_address *address;
 	http_handler_fn handler;
+	void *userdata;
 	struct http_server *server;
 	struct loop_timer *timer;
 	bool complained;
@@ -28,8 +29,8 @@ static void door_listen(void *userdata)
 	struct door *door = userdata;
 	struct error err = {""};
 
-	if (http_server_new(door->agent->loop, door->address->text, door->address->port, BODY_MAX,
-		    door->handler, door->agent, &door->server, &err) == 0) {
+	if (http_server_new(door->loop, door->address->text, door->address->port, BODY_MAX, door->handler,
+		    door->userdata, &door->server, &err) == 0) {
 		log_info("%s on port %u", door->what, http_server_port(door->server));
 		return;
 	}
@@ -40,16 +41,17 @@ static void door_listen(void *userdata)
 	loop_timer_set(door->timer, RETRY_NS);
 }
 
-int door_new(struct agent *agent, const char *what, const struct option_address *address,
-	http_handler_fn handler, struct door **ret_door)
+int door_new(struct loop *loop, const char *what, const struct option_address *address,
+	http_handler_fn handler, void *userdata, struct door **ret_door)
 {
 	struct door *door = calloc(1, sizeof(*door));
 	int r;
 
 	if (!door)
 		return -ENOMEM;
-	*door = (struct door){.agent = agent, .what = what, .address = address, .handler = handler};
-	r = loop_add_timer(agent->loop, door_listen, door, &door->timer);
+	*door = (struct door){
+		.loop = loop, .what = what, .address = address, .handler = handler, .userdata = userdata};
+	r = loop_add_timer(loop, door_listen, door, &door->timer);
 	if (r < 0) {
 		free(door);
 		return r;

@@ -4,12 +4,11 @@
 
 #include "net/http-server.h"
 
-struct agent;
 struct door;
 struct option_address;
+struct loop;
 
-/* door_new() - what: its name in the log. No address: nothing listens. The handler's userdata is the agent.
- */
-int door_new(struct agent *agent, const char *what, const struct option_address *address,
-	http_handler_fn handler, struct door **ret_door);
+/* door_new() - what: its name in the log. No address: nothing listens. address must outlive the door. */
+int door_new(struct loop *loop, const char *what, const struct option_address *address,
+	http_handler_fn handler, void *userdata, struct door **ret_door);
 void door_free(struct door *door); /* accepts NULL */

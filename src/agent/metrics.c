@@ -1,4 +1,4 @@
-#include "agent/metrics.h"
+#include "agent/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/delivery/delivery.h"
 #include "agent/door.h"
+#include "agent/kubelet/kubelet.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/watchdog.h"
 #include "agent/power/power.h"
@@ -150,7 +151,7 @@ static void add_mode(struct metrics *page, const struct agent *agent)
 		(uint64_t)agent->node.inventory.unit_mib << 20);
 }
 
-static void add_calls(struct metrics *page, const struct agent_metrics *counted)
+static void add_calls(struct metrics *page, const struct kubelet_counts *counted)
 {
 	static const char *const verdicts[] = {"accepted", "refused"};
 	uint64_t prestarts[] = {counted->prestart_accepted, counted->prestart_refused};
@@ -173,7 +174,7 @@ static void add_calls(struct metrics *page, const struct agent_metrics *counted)
 
 static void add_registration(struct metrics *page, const struct agent *agent)
 {
-	const struct agent_metrics *counted = &agent->metrics;
+	const struct kubelet_counts *counted = kubelet_counts(agent->kubelet);
 
 	metrics_family(page, "ration_registration_duration_seconds", "histogram",
 		"From the kubelet's return (or our start) to its answer to Register.");
@@ -186,15 +187,15 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		counted->registration_failures);
 	metrics_one(page, "ration_worker_respawns_total", "counter",
 		"Times that the supervisor had to start the worker again; all other counters began anew then.",
-		counted->respawns);
+		agent->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
-		agent_is_watched(agent));
+		kubelet_has_devices(agent->kubelet));
 	metrics_one(page, "ration_driver_unknown_functions", "gauge",
 		"Functions of the node's driver that this version does not know and does not limit.",
 		delivery_unknown_functions(agent->delivery));
 	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
 		"For how long the kubelet has not had devices that the mode in force offers; 0 while it has.");
-	metrics_seconds(page, NULL, 0, unregistered_for_ns(agent));
+	metrics_seconds(page, NULL, 0, kubelet_unregistered_ns(agent->kubelet));
 }
 
 static char *page_text(const struct agent *agent)
@@ -210,7 +211,7 @@ static char *page_text(const struct agent *agent)
 	looks_metrics(agent->looks, &agent->node.inventory, &page);
 	watchdog_metrics(agent->watchdog, &page);
 	power_metrics(agent->power, looks_set(agent->looks), &agent->node.inventory, &page);
-	add_calls(&page, &agent->metrics);
+	add_calls(&page, kubelet_counts(agent->kubelet));
 	add_registration(&page, agent);
 	kube_metrics(&page, agent->client);
 	kube_watch_metrics(&page, watches, ARRAY_SIZE(watches));
@@ -231,5 +232,5 @@ static void on_scrape(void *userdata, struct http_call *call, const char *method
 
 int metrics_page_new(struct agent *agent, struct door **ret_page)
 {
-	return door_new(agent, "metrics", &agent->options.metrics, on_scrape, ret_page);
+	return door_new(agent->loop, "metrics", &agent->options.metrics, on_scrape, agent, ret_page);
 }

@@ -1,4 +1,4 @@
-#include "agent/probes.h"
+#include "agent/pages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/door.h"
+#include "agent/kubelet/kubelet.h"
 
 /* Why the agent is not ready; NULL if it is. */
 static const char *not_ready(const struct agent *agent)
@@ -14,7 +15,7 @@ static const char *not_ready(const struct agent *agent)
 		return "stopping";
 	if (!agent->node.settled)
 		return "the node, its pods and the cluster's settings are not read yet";
-	if (!agent->node.serves || agent_is_watched(agent))
+	if (!agent->node.serves || kubelet_has_devices(agent->kubelet))
 		return NULL;
 	return *agent->node.problems.unregistered ? agent->node.problems.unregistered
 						  : "the kubelet does not have the devices of this node yet";
@@ -44,5 +45,5 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 
 int probes_new(struct agent *agent, struct door **ret_door)
 {
-	return door_new(agent, "probes", &agent->options.probes, on_probe, ret_door);
+	return door_new(agent->loop, "probes", &agent->options.probes, on_probe, agent, ret_door);
 }

@@ -5,10 +5,7 @@
 
 #include "agent/delivery/delivery.h"
 #include "agent/delivery/runtime.h"
-#include "agent/kubelet/assign.h"
-#include "agent/kubelet/core-plugin.h"
-#include "agent/kubelet/plugin.h"
-#include "agent/kubelet/registrar.h"
+#include "agent/kubelet/kubelet.h"
 #include "agent/looks/looks.h"
 #include "agent/looks/refused.h"
 #include "agent/node/faults.h"
@@ -56,26 +53,6 @@ static bool knows_the_cluster(const struct agent *agent)
 	       power_is_told(agent->power);
 }
 
-/* Tells the kubelet what there is now. A registrar runs from the first time that its resource is offered. */
-static void offer_devices(struct agent *agent)
-{
-	/* What the container runtime can do decides how Allocate answers. */
-	if (runtime_answered(agent->runtime)) {
-		plugin_begin(agent->plugin);
-		plugin_begin(agent->gpu_plugin);
-		core_plugin_begin(agent->core_plugin);
-		if (node_registry_offers(&agent->node, IDS_OF_UNITS))
-			registrar_want(agent->registrar);
-		if (node_registry_offers(&agent->node, IDS_OF_GPUS))
-			registrar_want(agent->gpu_registrar);
-		if (node_registry_offers(&agent->node, IDS_OF_CORE))
-			registrar_want(agent->core_registrar);
-	}
-	plugin_update(agent->plugin);
-	plugin_update(agent->gpu_plugin);
-	core_plugin_update(agent->core_plugin);
-}
-
 /* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares and
  * writes only a difference, so that it can run at any time. A step reads only what the steps before it have
  * decided. */
@@ -110,10 +87,7 @@ void agent_reconcile(void *userdata)
 	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
 	 * report as not served. */
 	agent_remember(agent);
-	offer_devices(agent);
-	/* What the kubelet has not taken is part of the report. */
-	unregistered_look(agent);
-	agent->node.watched = agent_is_watched(agent);
+	kubelet_offer(agent->kubelet);
 	power_changed(agent->power);
 	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
 	 * read, it could call a GPU healthy that is not. */
@@ -165,7 +139,7 @@ void agent_tick(void *userdata)
 	gpu_health_poll(agent->health);
 	looks_tick(agent->looks);
 	refused_tick(agent->refused);
-	assign_retry(agent);
+	kubelet_retry(agent->kubelet);
 	if (kube_watch_connected(agent->pod_watch))
 		strays_look(agent->strays);
 	if (agent->node.pods_listed && kube_watch_connected(agent->pod_watch))

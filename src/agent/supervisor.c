@@ -1,12 +1,14 @@
 #include "agent/supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,11 +16,12 @@
 
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/front.h"
-#include "agent/options.h"
 #include "agent/kubelet/plugin.h"
-#include "agent/single.h"
+#include "agent/options.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "net/loop.h"
 
@@ -172,11 +175,41 @@ static void supervisor_notify(struct supervisor *s)
 	loop_quit(s->loop, EXIT_FAILURE);
 }
 
+/* One agent per node: two would take the plugin's socket from each other, and each other's pods. Held until
+ * the fd is closed, by death if nothing else. -EBUSY with a sentence that names the process that has it;
+ * other errors where a lock cannot be had at all (a directory that cannot be written to). */
+static int lock_node(const char *dir, int *ret_fd, struct error *err)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX], text[32] = "";
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/agent.lock", dir);
+	fs_mkdir_parents(dir, 0755);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return error_set(err, errno, "%s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		int r = errno == EWOULDBLOCK ? EBUSY : errno;
+
+		n = read(fd, text, sizeof(text) - 1);
+		text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+		return error_set(
+			err, r, "another ration-agent (process %s by its own count) holds %s", text, path);
+	}
+	/* Only for people: the lock is the kernel's. */
+	snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) < 0)
+		text[0] = '\0';
+	*ret_fd = TAKE_FD(&fd);
+	return 0;
+}
+
 /* Returns whether this is the only agent here, as far as one can know. */
 static bool supervisor_lock(struct supervisor *s)
 {
 	struct error err = {""};
-	int r = single_lock(s->options->state_dir, &s->lock_fd, &err);
+	int r = lock_node(s->options->state_dir, &s->lock_fd, &err);
 
 	if (r == -EBUSY) {
 		if (!s->waits_for_lock)

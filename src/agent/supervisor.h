@@ -5,15 +5,9 @@
  */
 #pragma once
 
+#include "agent/kubelet/relay.h"
+
 struct options;
-
-/* The device plugins, each with a socket of its own: gpu-mem, gpu-core.percentage, whole GPUs. */
-enum plugin_of { PLUGIN_OF_MEM, PLUGIN_OF_CORE, PLUGIN_OF_GPU, PLUGINS };
-
-/* The worker's ends of its relays to the supervisor, by device plugin. */
-struct relay_ends {
-	int fds[PLUGINS];
-};
 
 /* What the worker runs: its exit status. It takes the ends; respawns: how many workers died before it. */
 typedef int (*worker_fn)(const struct options *options, struct relay_ends ends, unsigned int respawns);

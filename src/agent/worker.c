@@ -27,7 +27,7 @@ static void on_signal(void *userdata, int signo)
 
 int worker_run(const struct options *options, struct relay_ends ends, unsigned int respawns)
 {
-	struct agent agent = {.options = *options, .relays = ends, .metrics.respawns = respawns};
+	struct agent agent = {.options = *options, .relays = ends, .respawns = respawns};
 	char checkpoint[4096];
 	struct error err = {""};
 	int r;

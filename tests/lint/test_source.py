@@ -103,7 +103,7 @@ def test_nothing_of_one_machine_is_in_the_project():
 
 # The largest circle of files that include each other, a source and its header being one. Three is what a person can keep in mind;
 # the others are as they were found, and only become smaller.
-CIRCLES = {"src/agent": 47, "src/agent/delivery": 5, "src/shim": 5}
+CIRCLES = {"src/agent/kubelet": 12, "src/agent/delivery": 5, "src/shim": 5}
 
 
 def circles(graph):
@@ -152,9 +152,7 @@ def test_files_include_each_other_in_small_circles_only():
 # Files of the agent that may include the struct of the whole agent. Those beside it put the agent together; a part below a folder is given what
 # it needs instead. A file that no longer includes it must leave the list, so that the list only becomes shorter.
 KNOWS_THE_AGENT = {
-    "agent.c", "door.c", "kubelet/allocate.c", "kubelet/assign.c", "kubelet/core-plugin.c", "kubelet/device-list.c",
-    "kubelet/identify.c", "kubelet/plugin.c", "kubelet/preferred.c", "kubelet/prestart.c", "kubelet/registrar.c",
-    "kubelet/unregistered.c", "metrics.c", "probes.c", "reconcile.c", "worker.c"}
+    "agent.c", "metrics.c", "probes.c", "reconcile.c", "worker.c"}
 
 
 def test_only_these_files_know_the_struct_of_the_whole_agent():

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/agent.h"
 #include "agent/kubelet/calls.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"
 #include "base/cleanup.h"
 #include "net/loop.h"
@@ -80,10 +80,18 @@ void kubelet_call_fail(struct kubelet_call *call, enum grpc_status status, const
 }
 
 struct fixture {
-	struct agent agent;
+	struct loop *loop;
+	struct node_registry node;
+	struct relay_ends relays;
+	struct kubelet kubelet;
 	struct plugin *plugin;
 	struct kubelet_call first, second;
 };
+
+static void changed(void *userdata)
+{
+	plugin_update(((struct fixture *)userdata)->plugin);
+}
 
 /* Two GPUs of 4 units, nothing watched but the plugin. */
 static int setup(void **state)
@@ -95,15 +103,17 @@ static int setup(void **state)
 	*state = f;
 	strcpy(gpus[0].facts.uuid, UUID_0);
 	strcpy(gpus[1].facts.uuid, UUID_1);
-	assert_int_equal(loop_new(&f->agent.loop), 0);
-	node_registry_init(&f->agent.node, "n1");
-	f->agent.node.inventory.unit_mib = 1024;
-	assert_true(inventory_update(&f->agent.node.inventory, gpus, 2));
-	f->agent.node.in_force = GPU_MODE_SHARE;
-	f->agent.node.settled = true;
-	node_registry_decide(&f->agent.node, 0);
-	f->agent.relays.fds[PLUGIN_OF_MEM] = dup(0);
-	assert_int_equal(plugin_new(&f->agent, false, &f->plugin), 0);
+	assert_int_equal(loop_new(&f->loop), 0);
+	node_registry_init(&f->node, "n1");
+	f->node.inventory.unit_mib = 1024;
+	assert_true(inventory_update(&f->node.inventory, gpus, 2));
+	f->node.in_force = GPU_MODE_SHARE;
+	f->node.settled = true;
+	node_registry_decide(&f->node, 0);
+	f->relays.fds[PLUGIN_OF_MEM] = dup(0);
+	f->kubelet.deps = (struct kubelet_deps){
+		.loop = f->loop, .node = &f->node, .relays = &f->relays, .changed = changed, .userdata = f};
+	assert_int_equal(plugin_new(&f->kubelet, false, &f->plugin), 0);
 	return 0;
 }
 
@@ -112,15 +122,15 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	plugin_free(f->plugin);
-	node_registry_release(&f->agent.node);
-	loop_free(f->agent.loop);
+	node_registry_release(&f->node);
+	loop_free(f->loop);
 	free(f);
 	return 0;
 }
 
 static void set_health(struct fixture *f, bool healthy)
 {
-	f->agent.node.inventory.gpus[1].facts.healthy = healthy;
+	f->node.inventory.gpus[1].facts.healthy = healthy;
 }
 
 /* The messages are packed texts. */
@@ -143,17 +153,6 @@ static void unwatch(struct kubelet_call *call)
 	ops->methods[RELAY_LIST_AND_WATCH].closed(plugin_of_calls, call);
 }
 
-/* agent.c's, without node and pods: the rest of the agent is not there. */
-void agent_changed(struct agent *agent)
-{
-	plugin_update(agent->plugin);
-}
-
-bool agent_is_watched(const struct agent *agent)
-{
-	return plugin_watched(agent->plugin);
-}
-
 void event_on_pod(
 	const struct events *events, const struct pod_facts *pod, const char *reason, const char *text)
 {
@@ -167,11 +166,11 @@ static void kubelet_is_told_what_could_not_be_sent_at_first(void **state)
 {
 	struct fixture *f = *state;
 
-	f->agent.plugin = f->plugin;
+	f->kubelet.plugin = f->plugin;
 	watch(&f->first);
 	assert_int_equal(count(&f->first, "Healthy"), 8);
-	f->agent.node.in_force = GPU_MODE_NONE;
-	node_registry_decide(&f->agent.node, 0);
+	f->node.in_force = GPU_MODE_NONE;
+	node_registry_decide(&f->node, 0);
 	f->first.fails = 1;
 	plugin_update(f->plugin);
 	assert_int_equal(f->first.messages, 1);
@@ -186,7 +185,7 @@ static void stream_that_alone_had_the_new_list_is_told_of_the_old_one_again(void
 {
 	struct fixture *f = *state;
 
-	f->agent.plugin = f->plugin;
+	f->kubelet.plugin = f->plugin;
 	watch(&f->first);
 	watch(&f->second);
 	set_health(f, false);
@@ -203,7 +202,7 @@ static void gpu_that_was_sick_when_the_kubelet_came_back_is_told_as_healthy(void
 {
 	struct fixture *f = *state;
 
-	f->agent.plugin = f->plugin;
+	f->kubelet.plugin = f->plugin;
 	watch(&f->first);
 	plugin_update(f->plugin);
 	unwatch(&f->first);
@@ -219,7 +218,7 @@ static void list_that_stays_the_same_is_sent_once(void **state)
 {
 	struct fixture *f = *state;
 
-	f->agent.plugin = f->plugin;
+	f->kubelet.plugin = f->plugin;
 	watch(&f->first);
 	for (int i = 0; i < 3; i++)
 		plugin_update(f->plugin);

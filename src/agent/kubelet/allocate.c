@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/allotment.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
@@ -13,6 +12,7 @@
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/identify.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/wire.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/records.h"
@@ -40,7 +40,7 @@ struct allocation {
 };
 
 struct allocator {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	bool whole;
 	struct list queue;
 };
@@ -61,13 +61,13 @@ struct answer {
 	struct allotment allotment;
 };
 
-int allocator_new(struct agent *agent, bool whole, struct allocator **ret_allocator)
+int allocator_new(struct kubelet *kubelet, bool whole, struct allocator **ret_allocator)
 {
 	struct allocator *allocator = calloc(1, sizeof(*allocator));
 
 	if (!allocator)
 		return -ENOMEM;
-	allocator->agent = agent;
+	allocator->kubelet = kubelet;
 	allocator->whole = whole;
 	list_init(&allocator->queue);
 	*ret_allocator = allocator;
@@ -93,7 +93,7 @@ void allocator_free(struct allocator *allocator)
 
 static void allocation_count(const struct allocation *a, enum allocate_outcome outcome)
 {
-	struct agent_metrics *metrics = &a->allocator->agent->metrics;
+	struct kubelet_counts *metrics = &a->allocator->kubelet->counts;
 
 	metrics->allocate_results[outcome]++;
 	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
@@ -102,15 +102,15 @@ static void allocation_count(const struct allocation *a, enum allocate_outcome o
 /* "<gpu>-<unit>": the kubelet may have chosen ids of another GPU. */
 static void count_disagreeing_ids(const struct allocation *a, const struct allotment *allotment)
 {
-	struct agent *agent = a->allocator->agent;
+	struct kubelet *kubelet = a->allocator->kubelet;
 
 	for (size_t i = 0; i < a->n_ids; i++) {
 		int gpu = ids_gpu(a->ids[i]);
 		bool agrees = false;
 
 		for (size_t k = 0; k < allotment->n_own && gpu >= 0; k++)
-			agrees |= allotment->gpus[k] == &agent->node.inventory.gpus[gpu];
-		agent->metrics.ids_disagreed += !agrees;
+			agrees |= allotment->gpus[k] == &kubelet->deps.node->inventory.gpus[gpu];
+		kubelet->counts.ids_disagreed += !agrees;
 	}
 }
 
@@ -196,27 +196,28 @@ static void answer_unplaced(struct answer *answer, const struct identified *who,
 	answer->container.n_envs = 1;
 }
 
-static void answer_placed(struct answer *answer, struct agent *agent, const struct identified *who, bool cdi)
+static void answer_placed(
+	struct answer *answer, struct kubelet *kubelet, const struct identified *who, bool cdi)
 {
 	const struct pod_facts *pod = &who->pod->facts;
 	struct error err = {""};
 
 	answer_add_variables(answer);
 	if (!cdi) {
-		answer_add_devices(answer, &agent->driver);
+		answer_add_devices(answer, kubelet->deps.driver);
 		return;
 	}
 	answer_set_cdi(answer, pod->uid, who->container->name);
 	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. While the
 	 * pod has to wait there must be no file: a kubelet that has just started does not call
 	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
-	if (leftovers_leave_room(agent->leftovers, who->pod, &err) < 0 ||
-		delivery_make(agent->delivery, who->pod, who->container->name, false, &err) < 0)
+	if (leftovers_leave_room(kubelet->deps.leftovers, who->pod, &err) < 0 ||
+		delivery_make(kubelet->deps.delivery, who->pod, who->container->name, false, &err) < 0)
 		log_warning("%s; trying again when the container starts", err.text);
 }
 
 static int allocation_reply(
-	struct allocation *a, struct agent *agent, const struct identified *who, struct answer *answer)
+	struct allocation *a, struct kubelet *kubelet, const struct identified *who, struct answer *answer)
 {
 	_cleanup_free_ uint8_t *packed = NULL;
 	size_t len = 0;
@@ -224,26 +225,27 @@ static int allocation_reply(
 
 	packed = wire_pack(&answer->response.base, &len);
 	if (packed && who->anew)
-		served_remove_pod(&agent->node.served, who->pod->facts.uid);
-	r = packed ? served_add(
-			     &agent->node.served, who->pod->facts.uid, who->container->name, a->ids, a->n_ids)
+		served_remove_pod(&kubelet->deps.node->served, who->pod->facts.uid);
+	r = packed ? served_add(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name,
+			     a->ids, a->n_ids)
 		   : -ENOMEM;
 	if (r < 0)
 		return r;
-	served_set_waits(&agent->node.served, who->pod->facts.uid, who->container->name, true);
+	served_set_waits(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name, true);
 	kubelet_call_reply(a->call, packed, len);
 	return 0;
 }
 
 static void allocation_serve(struct allocation *a, const struct identified *who)
 {
-	struct agent *agent = a->allocator->agent;
+	struct kubelet *kubelet = a->allocator->kubelet;
 	const struct pod_facts *pod = &who->pod->facts;
 	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
 	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
 	/* An isolated node has no other way: should the runtime not apply the file, PreStartContainer
 	 * refuses. */
-	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->node.in_force);
+	bool cdi = runtime_does_cdi(kubelet->deps.runtime) ||
+		   gpu_mode_is_isolated(kubelet->deps.node->in_force);
 	struct error err = {""};
 
 	if (!answer) {
@@ -252,22 +254,22 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		return;
 	}
 	answer_init(answer);
-	if (who->placed && driver_scan(&agent->driver, &err) == 0 &&
-		allotment_build(&agent->node.inventory, pod, who->container->name, cdi, &answer->allotment,
-			&err) == 0) {
-		answer_placed(answer, agent, who, cdi);
+	if (who->placed && driver_scan(kubelet->deps.driver, &err) == 0 &&
+		allotment_build(&kubelet->deps.node->inventory, pod, who->container->name, cdi,
+			&answer->allotment, &err) == 0) {
+		answer_placed(answer, kubelet, who, cdi);
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->allotment);
-		records_write(agent->options.state_dir, pod);
+		records_write(kubelet->deps.state_dir, pod);
 		log_info("pod %s/%s container %s gets %zu %s%s (%s)", pod->namespace_, pod->name,
 			who->container->name, a->n_ids, pod->request.whole ? "GPUs" : "units of GPU ",
 			allotment_value(&answer->allotment, ENV_MEM_IDX),
 			allotment_value(&answer->allotment, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
 	} else {
 		answer_unplaced(answer, who, cdi);
-		refusal_report(&agent->node, &agent->events, pod->uid);
+		refusal_report(kubelet->deps.node, kubelet->deps.events, pod->uid);
 	}
-	if (allocation_reply(a, agent, who, answer) < 0) {
+	if (allocation_reply(a, kubelet, who, answer) < 0) {
 		outcome = ALLOCATE_FAILED;
 		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	}
@@ -286,10 +288,10 @@ static void on_identified(void *userdata, const struct identified *who)
 		allocation_serve(a, who);
 	} else {
 		if (who->pod)
-			event_on_pod(
-				&allocator->agent->events, &who->pod->facts, "GPUAllocateRefused", who->text);
+			event_on_pod(allocator->kubelet->deps.events, &who->pod->facts, "GPUAllocateRefused",
+				who->text);
 		else
-			event_on_node(&allocator->agent->events, "GPUAllocateRefused", who->text);
+			event_on_node(allocator->kubelet->deps.events, "GPUAllocateRefused", who->text);
 		allocation_count(a, who->kubelet_silent ? ALLOCATE_KUBELET_SILENT
 				    : who->pod		? ALLOCATE_OVER_TOTAL
 							: ALLOCATE_UNIDENTIFIED);
@@ -297,7 +299,7 @@ static void on_identified(void *userdata, const struct identified *who)
 	}
 	allocation_free(a);
 	allocator_next(allocator);
-	agent_changed(allocator->agent);
+	allocator->kubelet->deps.changed(allocator->kubelet->deps.userdata);
 }
 
 static void allocator_next(struct allocator *allocator)
@@ -305,7 +307,7 @@ static void allocator_next(struct allocator *allocator)
 	while (!list_empty(&allocator->queue)) {
 		struct allocation *a = list_entry(allocator->queue.next, struct allocation, item);
 
-		if (a->identification || identify_start(allocator->agent, allocator->whole, a->n_ids,
+		if (a->identification || identify_start(allocator->kubelet, allocator->whole, a->n_ids,
 						 on_identified, a, &a->identification) == 0)
 			return;
 		allocation_count(a, ALLOCATE_FAILED);
@@ -358,7 +360,7 @@ void allocator_closed(struct allocator *allocator, struct kubelet_call *call)
 
 		if (a->call != call)
 			continue;
-		allocator->agent->metrics.allocate_abandoned++;
+		allocator->kubelet->counts.allocate_abandoned++;
 		allocation_free(a);
 		allocator_next(allocator);
 		return;

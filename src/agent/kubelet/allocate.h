@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct agent;
+struct kubelet;
 struct allocator;
 struct kubelet_call;
 
 /* allocator_new() - whole: of whole GPUs. */
-int allocator_new(struct agent *agent, bool whole, struct allocator **ret_allocator);
+int allocator_new(struct kubelet *kubelet, bool whole, struct allocator **ret_allocator);
 void allocator_free(struct allocator *allocator); /* accepts NULL; after the calls */
 
 /* Calls are worked on one after the other, as the kubelet makes them: each decision needs the record of the

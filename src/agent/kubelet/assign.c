@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/client.h"
@@ -15,8 +15,9 @@
 /* The pod may be gone when the answer comes: its uid is looked up again. */
 struct assignment {
 	struct list item;
-	struct agent *agent;
+	struct kubelet *kubelet;
 	char *uid;
+	struct kube_request *request;
 };
 
 static void assignment_free(struct assignment *assignment)
@@ -29,7 +30,7 @@ static void assignment_free(struct assignment *assignment)
 static void on_patched(void *userdata, const struct kube_response *response)
 {
 	struct assignment *assignment = userdata;
-	struct node_pod *pod = node_pods_by_uid(&assignment->agent->node.pods, assignment->uid);
+	struct node_pod *pod = node_pods_by_uid(&assignment->kubelet->deps.node->pods, assignment->uid);
 	bool over = response->result == 0 && response->status < 500 && response->status != 429;
 
 	if (response->result < 0 || response->status >= 300)
@@ -45,55 +46,60 @@ static void on_patched(void *userdata, const struct kube_response *response)
 	assignment_free(assignment);
 }
 
-static void assign_send(struct agent *agent, struct node_pod *pod)
+static void assign_send(struct kubelet *kubelet, struct node_pod *pod)
 {
 	struct assignment *assignment;
 	char path[700], body[512];
 
-	if (!agent->client || pod->assign_busy)
+	if (!kubelet->deps.client || pod->assign_busy)
 		return;
 	assignment = calloc(1, sizeof(*assignment));
 	if (!assignment)
 		return;
-	assignment->agent = agent;
+	assignment->kubelet = kubelet;
 	assignment->uid = strdup(pod->facts.uid);
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->facts.namespace_, pod->facts.name);
 	/* The uid in a patch is a precondition: another pod of that name is a conflict. */
 	snprintf(body, sizeof(body), "{\"metadata\":{\"uid\":\"%s\",\"annotations\":{\"%s\":\"true\"}}}",
 		pod->facts.uid, ANNOTATION_MEM_ASSIGNED);
-	if (!assignment->uid || kube_request(agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
-					TIMEOUT_MS, on_patched, assignment, NULL) < 0) {
+	if (!assignment->uid || kube_request(kubelet->deps.client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH,
+					body, TIMEOUT_MS, on_patched, assignment, &assignment->request) < 0) {
 		assignment_free(assignment);
 		return;
 	}
-	list_append(&agent->assignments, &assignment->item);
+	list_append(&kubelet->assignments, &assignment->item);
 	pod->assign_busy = true;
 }
 
-void assign_pod(struct agent *agent, struct node_pod *pod)
+void assign_pod(struct kubelet *kubelet, struct node_pod *pod)
 {
 	if (pod->facts.assigned || pod->assign_wanted)
 		return;
 	pod->assign_wanted = true;
-	assign_send(agent, pod);
+	assign_send(kubelet, pod);
 }
 
-void assign_stop(struct agent *agent)
+void assign_stop(struct kubelet *kubelet)
 {
-	while (!list_empty(&agent->assignments))
-		assignment_free(list_entry(agent->assignments.next, struct assignment, item));
+	while (!list_empty(&kubelet->assignments)) {
+		struct assignment *assignment = list_entry(
+			kubelet->assignments.next, struct assignment, item);
+
+		kube_request_cancel(assignment->request);
+		assignment_free(assignment);
+	}
 }
 
-void assign_retry(struct agent *agent)
+void assign_retry(struct kubelet *kubelet)
 {
 	void *value;
 
-	table_for_each (&agent->node.pods.by_uid, cursor, value) {
+	table_for_each (&kubelet->deps.node->pods.by_uid, cursor, value) {
 		struct node_pod *pod = value;
 
 		if (pod->facts.assigned)
 			pod->assign_wanted = false;
 		if (pod->assign_wanted)
-			assign_send(agent, pod);
+			assign_send(kubelet, pod);
 	}
 }

@@ -2,13 +2,13 @@
  * readers: it never delays a start, and is tried again while the API server is away. */
 #pragma once
 
-struct agent;
+struct kubelet;
 struct node_pod;
 
-void assign_pod(struct agent *agent, struct node_pod *pod);
+void assign_pod(struct kubelet *kubelet, struct node_pod *pod);
 
-/* assign_stop() - forget what is on its way; after the client is gone. */
-void assign_stop(struct agent *agent);
+/* assign_stop() - forget what is on its way. */
+void assign_stop(struct kubelet *kubelet);
 
 /* assign_retry() - all that is still to be written. */
-void assign_retry(struct agent *agent);
+void assign_retry(struct kubelet *kubelet);

@@ -7,12 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/device-list.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/registrar.h"
+#include "agent/kubelet/relay.h"
 #include "agent/kubelet/wire.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
@@ -28,7 +29,7 @@
 #define CONTAINERS_MAX 64 /* of one call; the kubelet asks for one */
 
 struct core_plugin {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	struct calls *calls;
 	struct device_list list;
 	bool begun;
@@ -36,7 +37,7 @@ struct core_plugin {
 	 * answered since. Only names depend on it, and which free ids stand for a sick GPU. */
 	struct served served;
 	struct stat seen;	/* the file that it was read from */
-	struct table spent;	/* as agent->node.spent */
+	struct table spent;	/* as in the registry */
 	unsigned int n_answers; /* names those that have no pod yet */
 };
 
@@ -49,7 +50,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 /* The kubelet writes its checkpoint under another name and renames it. False: what we had stays. */
 static bool read_record(struct core_plugin *plugin)
 {
-	const char *path = plugin->agent->options.checkpoint;
+	const char *path = plugin->kubelet->deps.checkpoint;
 	struct stat now = {0};
 	struct error err = {""};
 
@@ -63,26 +64,21 @@ static bool read_record(struct core_plugin *plugin)
 	return true;
 }
 
-bool core_plugin_offered(const struct agent *agent)
+static uint32_t count_ids(const struct kubelet *kubelet)
 {
-	return agent->node.in_force == GPU_MODE_CORE_MEM && agent->node.serves;
+	return (uint32_t)kubelet->deps.node->inventory.n_gpus * CORE_PER_GPU;
 }
 
-static uint32_t count_ids(const struct agent *agent)
+static int build_ids(struct kubelet *kubelet, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return (uint32_t)agent->node.inventory.n_gpus * CORE_PER_GPU;
-}
-
-static int build_ids(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
-{
-	struct core_plugin *plugin = agent->core_plugin;
+	struct core_plugin *plugin = kubelet->core_plugin;
 
 	read_record(plugin);
-	return ids_build(IDS_OF_CORE, inventory, &agent->node.pods, &plugin->served, &plugin->spent, ret_ids);
+	return ids_build(
+		IDS_OF_CORE, inventory, &kubelet->deps.node->pods, &plugin->served, &plugin->spent, ret_ids);
 }
 
-static const struct device_list_ops LIST_OPS = {
-	.offered = core_plugin_offered, .count = count_ids, .build = build_ids};
+static const struct device_list_ops LIST_OPS = {.of = IDS_OF_CORE, .count = count_ids, .build = build_ids};
 
 /* ---- the calls ---- */
 
@@ -102,8 +98,8 @@ static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 {
 	struct core_plugin *plugin = userdata;
 
-	if (device_list_closed(&plugin->list, call) && plugin->agent->core_registrar)
-		registrar_unwatched(plugin->agent->core_registrar);
+	if (device_list_closed(&plugin->list, call) && plugin->kubelet->core_registrar)
+		registrar_unwatched(plugin->kubelet->core_registrar);
 }
 
 /* Whose they are the checkpoint will say. */
@@ -158,8 +154,8 @@ static void on_listening(void *userdata, const char *text)
 {
 	struct core_plugin *plugin = userdata;
 
-	if (plugin->agent->core_registrar)
-		registrar_listening(plugin->agent->core_registrar, text);
+	if (plugin->kubelet->core_registrar)
+		registrar_listening(plugin->kubelet->core_registrar, text);
 }
 
 static const struct calls_ops OPS = {
@@ -174,20 +170,21 @@ static const struct calls_ops OPS = {
 	.listening = on_listening,
 };
 
-int core_plugin_new(struct agent *agent, struct core_plugin **ret_plugin)
+int core_plugin_new(struct kubelet *kubelet, struct core_plugin **ret_plugin)
 {
 	struct core_plugin *plugin = calloc(1, sizeof(*plugin));
 	int r;
 
 	if (!plugin) {
-		close(TAKE_FD(&agent->relays.fds[PLUGIN_OF_CORE]));
+		close(TAKE_FD(&kubelet->deps.relays->fds[PLUGIN_OF_CORE]));
 		return -ENOMEM;
 	}
-	plugin->agent = agent;
+	plugin->kubelet = kubelet;
 	served_init(&plugin->served);
 	table_init(&plugin->spent);
-	device_list_init(&plugin->list, agent, &LIST_OPS);
-	r = calls_new(agent->loop, TAKE_FD(&agent->relays.fds[PLUGIN_OF_CORE]), &OPS, plugin, &plugin->calls);
+	device_list_init(&plugin->list, kubelet, &LIST_OPS);
+	r = calls_new(kubelet->deps.loop, TAKE_FD(&kubelet->deps.relays->fds[PLUGIN_OF_CORE]), &OPS, plugin,
+		&plugin->calls);
 	if (r < 0)
 		core_plugin_free(plugin);
 	else
@@ -226,27 +223,27 @@ void core_plugin_update(struct core_plugin *plugin)
 
 /* ---- the registration ---- */
 
-static void listen_for_kubelet(struct agent *agent)
+static void listen_for_kubelet(struct kubelet *kubelet)
 {
-	calls_listen(agent->core_plugin->calls);
+	calls_listen(kubelet->core_plugin->calls);
 }
 
-static bool is_watched(const struct agent *agent)
+static bool is_watched(const struct kubelet *kubelet)
 {
-	return core_plugin_watched(agent->core_plugin);
+	return core_plugin_watched(kubelet->core_plugin);
 }
 
 /* As for gpu-mem: spent.h. */
-static void kubelet_started(struct agent *agent)
+static void kubelet_started(struct kubelet *kubelet)
 {
-	struct core_plugin *plugin = agent->core_plugin;
+	struct core_plugin *plugin = kubelet->core_plugin;
 
 	table_release(&plugin->spent);
 	plugin->seen = (struct stat){0};
-	if (!read_record(plugin) || !agent->node.pods_listed)
+	if (!read_record(plugin) || !kubelet->deps.node->pods_listed)
 		return;
-	if (spent_find(&plugin->served, &agent->node.pods, leftovers_may_live, agent->leftovers,
-		    &plugin->spent) < 0)
+	if (spent_find(&plugin->served, &kubelet->deps.node->pods, leftovers_may_live,
+		    kubelet->deps.leftovers, &plugin->spent) < 0)
 		table_release(&plugin->spent);
 }
 

@@ -7,24 +7,22 @@
 
 #include <stdbool.h>
 
-struct agent;
+struct kubelet;
 struct core_plugin;
 struct registration;
 
 #define CORE_PLUGIN_ENDPOINT "ration-gpu-core.sock"
 
-int core_plugin_new(struct agent *agent, struct core_plugin **ret_plugin);
+int core_plugin_new(struct kubelet *kubelet, struct core_plugin **ret_plugin);
 void core_plugin_free(struct core_plugin *plugin); /* accepts NULL */
 
 /* core_plugin_begin() - calls of the kubelet are answered from now on. */
 void core_plugin_begin(struct core_plugin *plugin);
 
-/* How it is registered: agent->core_registrar. */
+/* How it is registered. */
 extern const struct registration core_registration;
 
-/* core_plugin_offered() - the mode in force has the resource. core_plugin_watched() - the kubelet has a
- * ListAndWatch open. */
-bool core_plugin_offered(const struct agent *agent);
+/* core_plugin_watched() - the kubelet has a ListAndWatch open. */
 bool core_plugin_watched(const struct core_plugin *plugin);
 
 /* core_plugin_update() - tell the open ListAndWatch what there is now, if it differs. */

@@ -3,16 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
-void device_list_init(struct device_list *list, struct agent *agent, const struct device_list_ops *ops)
+void device_list_init(struct device_list *list, struct kubelet *kubelet, const struct device_list_ops *ops)
 {
-	*list = (struct device_list){.agent = agent, .ops = ops};
+	*list = (struct device_list){.kubelet = kubelet, .ops = ops};
 }
 
 void device_list_release(struct device_list *list)
@@ -44,25 +44,26 @@ static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
  * cannot hold containers to their limits at the moment keeps what pods hold. */
 static uint8_t *device_list_state(const struct device_list *list, size_t *ret_len)
 {
-	struct agent *agent = list->agent;
-	struct inventory inventory = agent->node.inventory;
+	struct kubelet *kubelet = list->kubelet;
+	struct inventory inventory = kubelet->deps.node->inventory;
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
-	for (size_t i = 0; *agent->node.problems.isolation && i < inventory.n_gpus; i++)
+	for (size_t i = 0; *kubelet->deps.node->problems.isolation && i < inventory.n_gpus; i++)
 		inventory.gpus[i].facts.healthy = false;
-	if (list->ops->offered(agent) && list->ops->build(agent, &inventory, &ids) < 0)
+	if (node_registry_offers(kubelet->deps.node, list->ops->of) &&
+		list->ops->build(kubelet, &inventory, &ids) < 0)
 		return NULL;
 	packed = pack_devices(&ids, ret_len);
 	ids_release(&ids);
 	return packed;
 }
 
-static bool all_healthy(const struct agent *agent)
+static bool all_healthy(const struct kubelet *kubelet)
 {
-	const struct inventory *inventory = &agent->node.inventory;
+	const struct inventory *inventory = &kubelet->deps.node->inventory;
 
-	if (*agent->node.problems.isolation)
+	if (*kubelet->deps.node->problems.isolation)
 		return false;
 	for (size_t i = 0; i < inventory->n_gpus; i++)
 		if (!inventory->gpus[i].facts.healthy)
@@ -74,11 +75,11 @@ static bool all_healthy(const struct agent *agent)
  * they are the same. */
 static bool device_list_may_differ(const struct device_list *list)
 {
-	const struct agent *agent = list->agent;
+	const struct kubelet *kubelet = list->kubelet;
 
-	return !list->message || !list->message_healthy || !all_healthy(agent) ||
-	       list->ops->offered(agent) != list->message_offered ||
-	       list->ops->count(agent) != list->message_count;
+	return !list->message || !list->message_healthy || !all_healthy(kubelet) ||
+	       node_registry_offers(kubelet->deps.node, list->ops->of) != list->message_offered ||
+	       list->ops->count(kubelet) != list->message_count;
 }
 
 /* All streams were told; takes state. */
@@ -87,9 +88,9 @@ static void device_list_remember(struct device_list *list, uint8_t *state, size_
 	free(list->message);
 	list->message = state;
 	list->message_len = len;
-	list->message_offered = list->ops->offered(list->agent);
-	list->message_healthy = all_healthy(list->agent);
-	list->message_count = list->ops->count(list->agent);
+	list->message_offered = node_registry_offers(list->kubelet->deps.node, list->ops->of);
+	list->message_healthy = all_healthy(list->kubelet);
+	list->message_count = list->ops->count(list->kubelet);
 }
 
 /* Some streams had it, some did not: the next update tells them all. */
@@ -124,7 +125,7 @@ void device_list_open(struct device_list *list, struct kubelet_call *call)
 	list->streams[list->n_streams++] = call;
 	device_list_remember(list, TAKE_PTR(state), len);
 	log_debug("the kubelet watches our devices");
-	agent_changed(list->agent);
+	list->kubelet->deps.changed(list->kubelet->deps.userdata);
 }
 
 bool device_list_closed(struct device_list *list, struct kubelet_call *call)
@@ -148,7 +149,7 @@ void device_list_update(struct device_list *list)
 	size_t len = 0;
 	bool same;
 
-	if (!list->n_streams || (!list->message && !list->agent->node.settled) ||
+	if (!list->n_streams || (!list->message && !list->kubelet->deps.node->settled) ||
 		!device_list_may_differ(list))
 		return;
 	state = device_list_state(list, &len);

@@ -8,23 +8,22 @@
 
 #include "node/ids.h"
 
-struct agent;
+struct kubelet;
 struct inventory;
 struct kubelet_call;
 
 #define DEVICE_STREAMS_MAX 16
 
 struct device_list_ops {
-	/* The mode in force has this resource. */
-	bool (*offered)(const struct agent *agent);
+	enum ids_of of;
 	/* How many devices that is. While all GPUs are healthy the list depends on nothing else. */
-	uint32_t (*count)(const struct agent *agent);
+	uint32_t (*count)(const struct kubelet *kubelet);
 	/* Their ids, of GPUs as in `inventory`, not in the agent's own. -ENOMEM. */
-	int (*build)(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids);
+	int (*build)(struct kubelet *kubelet, const struct inventory *inventory, struct device_ids *ret_ids);
 };
 
 struct device_list {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	const struct device_list_ops *ops;
 	struct kubelet_call *streams[DEVICE_STREAMS_MAX];
 	size_t n_streams;
@@ -35,7 +34,7 @@ struct device_list {
 	bool message_healthy;
 };
 
-void device_list_init(struct device_list *list, struct agent *agent, const struct device_list_ops *ops);
+void device_list_init(struct device_list *list, struct kubelet *kubelet, const struct device_list_ops *ops);
 void device_list_release(struct device_list *list);
 
 /* device_list_open() - a stream begins: it is told what there is now, or stays as an earlier worker left it.

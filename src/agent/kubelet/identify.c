@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/delivery.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/podresources.h"
 #include "agent/pods/pod-read.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/object-name.h"
@@ -31,7 +30,7 @@ struct question {
 };
 
 struct identification {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	bool whole;
 	size_t n_ids;
 	identify_fn fn;
@@ -86,8 +85,9 @@ static const struct node_pod *listed_node_pod(const struct identification *id, s
 {
 	const struct listed_pod *listed = &id->listing->pods[i];
 
-	return id->gone[i] ? NULL
-			   : node_pods_by_name(&id->agent->node.pods, listed->namespace_, listed->name);
+	return id->gone[i]
+		       ? NULL
+		       : node_pods_by_name(&id->kubelet->deps.node->pods, listed->namespace_, listed->name);
 }
 
 #define LISTED_KEY_SIZE 600 /* namespace, '/', name */
@@ -105,7 +105,7 @@ static bool had_turn(
 	char key[LISTED_KEY_SIZE];
 
 	return pod && (!pod->may_return || pod->facts.running) &&
-	       turn_is_past(&id->agent->node.turn, listed_key(listed, key));
+	       turn_is_past(&id->kubelet->deps.node->turn, listed_key(listed, key));
 }
 
 static void follow_turn(struct identification *id)
@@ -117,9 +117,9 @@ static void follow_turn(struct identification *id)
 	for (size_t i = 0; keys && names && i < n; i++)
 		names[i] = listed_key(&id->listing->pods[i], keys[i]);
 	if (keys && names)
-		turn_follow(&id->agent->node.turn, names, n);
+		turn_follow(&id->kubelet->deps.node->turn, names, n);
 	else
-		turn_begin(&id->agent->node.turn);
+		turn_begin(&id->kubelet->deps.node->turn);
 }
 
 static void identify_fill(struct identification *id)
@@ -140,9 +140,9 @@ static void identify_fill(struct identification *id)
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			/* Asked of the file system only where it matters: matching.h. */
-			.has_grant = pod && !served_knows(&id->agent->node.served, pod->facts.uid) &&
+			.has_grant = pod && !served_knows(&id->kubelet->deps.node->served, pod->facts.uid) &&
 				     !request_is_empty(&pod->facts.request) &&
-				     cdi_exists(id->agent->options.cdi_dir, pod->facts.uid),
+				     cdi_exists(id->kubelet->deps.cdi_dir, pod->facts.uid),
 		};
 	}
 }
@@ -160,14 +160,14 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	id->fresh[question->pod] = true;
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
-		pod = pod_read(&id->agent->node.pods, object);
+		pod = pod_read(&id->kubelet->deps.node->pods, object);
 		/* Another node's, or nobody's yet: what our kubelet lists is its predecessor. */
-		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->agent->options.node_name) != 0;
+		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0;
 		if (pod && id->gone[question->pod])
-			node_pods_remove(&id->agent->node.pods, pod->facts.uid);
+			node_pods_remove(&id->kubelet->deps.node->pods, pod->facts.uid);
 		else if (pod)
-			node_pods_asked(&id->agent->node.pods, pod, monotonic_ns());
-		delivery_follow_sizes(id->agent->delivery, id->agent->leftovers);
+			node_pods_asked(&id->kubelet->deps.node->pods, pod, monotonic_ns());
+		delivery_follow_sizes(id->kubelet->deps.delivery, id->kubelet->deps.leftovers);
 	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
 	} else {
@@ -182,13 +182,14 @@ static int ask_pod(struct identification *id, struct question *question, size_t 
 	const struct listed_pod *pod = &id->listing->pods[i];
 	char path[700];
 
-	if (!object_name_is_valid(pod->namespace_) || !object_name_is_valid(pod->name) || !id->agent->client)
+	if (!object_name_is_valid(pod->namespace_) || !object_name_is_valid(pod->name) ||
+		!id->kubelet->deps.client)
 		return -EINVAL;
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
 	question->identification = id;
 	question->pod = i;
-	return kube_request(id->agent->client, "GET", path, NULL, NULL, ASK_TIMEOUT_MS, on_pod, question,
-		&question->request);
+	return kube_request(id->kubelet->deps.client, "GET", path, NULL, NULL, ASK_TIMEOUT_MS, on_pod,
+		question, &question->request);
 }
 
 /* Returns whether at least one question is on its way. */
@@ -209,13 +210,13 @@ static enum matching_verdict identify_match(
 	struct identification *id, struct matching *ret_found, struct error *err)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
-	const struct inventory *inventory = &id->agent->node.inventory;
+	const struct inventory *inventory = &id->kubelet->deps.node->inventory;
 
 	identify_fill(id);
 	for (size_t i = 0; i < inventory->n_gpus; i++)
 		gpus[i] = inventory->gpus[i].facts;
-	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->node.served, gpus,
-		inventory->n_gpus, inventory->unit_mib, id->ask, ret_found, err);
+	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->kubelet->deps.node->served,
+		gpus, inventory->n_gpus, inventory->unit_mib, id->ask, ret_found, err);
 }
 
 static void identify_decide(struct identification *id)
@@ -252,7 +253,7 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	id->list_call = NULL;
 	if (!listing) {
 		snprintf(sentence, sizeof(sentence), "cannot ask the kubelet which pod this is for (%s): %s",
-			id->agent->options.pod_resources_socket, text);
+			id->kubelet->deps.pod_resources_socket, text);
 		silent.text = sentence;
 		identify_end(id, &silent);
 		return;
@@ -272,7 +273,7 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	identify_decide(id);
 }
 
-int identify_start(struct agent *agent, bool whole, size_t n_ids, identify_fn fn, void *userdata,
+int identify_start(struct kubelet *kubelet, bool whole, size_t n_ids, identify_fn fn, void *userdata,
 	struct identification **ret_identification)
 {
 	struct identification *id = calloc(1, sizeof(*id));
@@ -281,8 +282,8 @@ int identify_start(struct agent *agent, bool whole, size_t n_ids, identify_fn fn
 	if (!id)
 		return -ENOMEM;
 	*id = (struct identification){
-		.agent = agent, .whole = whole, .n_ids = n_ids, .fn = fn, .userdata = userdata};
-	r = podresources_list(agent->podresources, on_listing, id, &id->list_call);
+		.kubelet = kubelet, .whole = whole, .n_ids = n_ids, .fn = fn, .userdata = userdata};
+	r = podresources_list(kubelet->deps.podresources, on_listing, id, &id->list_call);
 	if (r < 0) {
 		free(id);
 		return r;

@@ -6,7 +6,7 @@
 
 #include "node/matching.h"
 
-struct agent;
+struct kubelet;
 struct identification;
 struct node_pod;
 
@@ -25,6 +25,6 @@ typedef void (*identify_fn)(void *userdata, const struct identified *result);
 
 /* identify_start() - of a call for so many whole GPUs, or units. fn is called once, never from within. Takes
  * some milliseconds; up to some seconds when the API server has to be asked and is away. */
-int identify_start(struct agent *agent, bool whole, size_t n_ids, identify_fn fn, void *userdata,
+int identify_start(struct kubelet *kubelet, bool whole, size_t n_ids, identify_fn fn, void *userdata,
 	struct identification **ret_identification);
 void identify_cancel(struct identification *identification); /* accepts NULL */

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/allocate.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/device-list.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/preferred.h"
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
+#include "agent/kubelet/relay.h"
 #include "agent/kubelet/wire.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
@@ -26,7 +27,7 @@
 #include "node/spent.h"
 
 struct plugin {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	bool whole;
 	struct calls *calls;
 	struct allocator *allocator;
@@ -50,46 +51,35 @@ static void handle_options(void *userdata, struct kubelet_call *call, const uint
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-bool plugin_offered(const struct agent *agent)
+static int build_units(struct kubelet *kubelet, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return agent->node.in_force != GPU_MODE_TOPOLOGY && agent->node.serves;
+	return ids_build(IDS_OF_UNITS, inventory, &kubelet->deps.node->pods, &kubelet->deps.node->served,
+		&kubelet->deps.node->spent, ret_ids);
 }
 
-bool gpu_plugin_offered(const struct agent *agent)
+static int build_gpus(struct kubelet *kubelet, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return agent->node.in_force == GPU_MODE_TOPOLOGY && agent->node.serves;
+	return ids_build(IDS_OF_GPUS, inventory, &kubelet->deps.node->pods, &kubelet->deps.node->served,
+		&kubelet->deps.node->spent, ret_ids);
 }
 
-static int build_units(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
+static uint32_t count_units(const struct kubelet *kubelet)
 {
-	return ids_build(
-		IDS_OF_UNITS, inventory, &agent->node.pods, &agent->node.served, &agent->node.spent, ret_ids);
+	return inventory_units(&kubelet->deps.node->inventory);
 }
 
-static int build_gpus(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
+static uint32_t count_gpus(const struct kubelet *kubelet)
 {
-	return ids_build(
-		IDS_OF_GPUS, inventory, &agent->node.pods, &agent->node.served, &agent->node.spent, ret_ids);
-}
-
-static uint32_t count_units(const struct agent *agent)
-{
-	return inventory_units(&agent->node.inventory);
-}
-
-static uint32_t count_gpus(const struct agent *agent)
-{
-	return (uint32_t)agent->node.inventory.n_gpus;
+	return (uint32_t)kubelet->deps.node->inventory.n_gpus;
 }
 
 static const struct device_list_ops UNITS_OPS = {
-	.offered = plugin_offered, .count = count_units, .build = build_units};
-static const struct device_list_ops GPUS_OPS = {
-	.offered = gpu_plugin_offered, .count = count_gpus, .build = build_gpus};
+	.of = IDS_OF_UNITS, .count = count_units, .build = build_units};
+static const struct device_list_ops GPUS_OPS = {.of = IDS_OF_GPUS, .count = count_gpus, .build = build_gpus};
 
 static struct registrar *registrar_of(const struct plugin *plugin)
 {
-	return plugin->whole ? plugin->agent->gpu_registrar : plugin->agent->registrar;
+	return plugin->whole ? plugin->kubelet->gpu_registrar : plugin->kubelet->registrar;
 }
 
 static void handle_list_and_watch(
@@ -128,12 +118,12 @@ static void preferred_closed(void *userdata, struct kubelet_call *call)
 
 static void handle_prestart(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	prestart_handle(((struct plugin *)userdata)->agent, call, message, len);
+	prestart_handle(((struct plugin *)userdata)->kubelet, call, message, len);
 }
 
 static void prestart_closed_call(void *userdata, struct kubelet_call *call)
 {
-	prestart_closed(((struct plugin *)userdata)->agent, call);
+	prestart_closed(((struct plugin *)userdata)->kubelet, call);
 }
 
 static void on_listening(void *userdata, const char *text)
@@ -156,23 +146,23 @@ static const struct calls_ops OPS = {
 	.listening = on_listening,
 };
 
-int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin)
+int plugin_new(struct kubelet *kubelet, bool whole, struct plugin **ret_plugin)
 {
 	struct plugin *plugin = calloc(1, sizeof(*plugin));
-	int *relay = &agent->relays.fds[whole ? PLUGIN_OF_GPU : PLUGIN_OF_MEM], r;
+	int *relay = &kubelet->deps.relays->fds[whole ? PLUGIN_OF_GPU : PLUGIN_OF_MEM], r;
 
 	if (!plugin) {
 		close(TAKE_FD(relay));
 		return -ENOMEM;
 	}
-	plugin->agent = agent;
+	plugin->kubelet = kubelet;
 	plugin->whole = whole;
-	device_list_init(&plugin->list, agent, whole ? &GPUS_OPS : &UNITS_OPS);
-	r = calls_new(agent->loop, TAKE_FD(relay), &OPS, plugin, &plugin->calls);
+	device_list_init(&plugin->list, kubelet, whole ? &GPUS_OPS : &UNITS_OPS);
+	r = calls_new(kubelet->deps.loop, TAKE_FD(relay), &OPS, plugin, &plugin->calls);
 	if (r == 0)
-		r = allocator_new(agent, whole, &plugin->allocator);
+		r = allocator_new(kubelet, whole, &plugin->allocator);
 	if (r == 0)
-		r = preferrer_new(agent, whole, &plugin->preferrer);
+		r = preferrer_new(kubelet, whole, &plugin->preferrer);
 	if (r < 0)
 		plugin_free(plugin);
 	else
@@ -212,49 +202,50 @@ void plugin_update(struct plugin *plugin)
 
 /* ---- the registration ---- */
 
-static void listen_for_kubelet(struct agent *agent)
+static void listen_for_kubelet(struct kubelet *kubelet)
 {
-	calls_listen(agent->plugin->calls);
+	calls_listen(kubelet->plugin->calls);
 }
 
-static void listen_for_kubelet_gpu(struct agent *agent)
+static void listen_for_kubelet_gpu(struct kubelet *kubelet)
 {
-	calls_listen(agent->gpu_plugin->calls);
+	calls_listen(kubelet->gpu_plugin->calls);
 }
 
-static bool is_watched(const struct agent *agent)
+static bool is_watched(const struct kubelet *kubelet)
 {
-	return plugin_watched(agent->plugin);
+	return plugin_watched(kubelet->plugin);
 }
 
-static bool is_gpu_watched(const struct agent *agent)
+static bool is_gpu_watched(const struct kubelet *kubelet)
 {
-	return plugin_watched(agent->gpu_plugin);
+	return plugin_watched(kubelet->gpu_plugin);
 }
 
-static void find_spent(struct agent *agent)
+static void find_spent(struct kubelet *kubelet)
 {
-	table_release(&agent->node.spent);
-	if (!agent->node.pods_listed)
+	table_release(&kubelet->deps.node->spent);
+	if (!kubelet->deps.node->pods_listed)
 		return;
-	if (spent_find(&agent->node.served, &agent->node.pods, leftovers_may_live, agent->leftovers,
-		    &agent->node.spent) < 0)
-		table_release(&agent->node.spent);
-	if (agent->node.spent.count)
+	if (spent_find(&kubelet->deps.node->served, &kubelet->deps.node->pods, leftovers_may_live,
+		    kubelet->deps.leftovers, &kubelet->deps.node->spent) < 0)
+		table_release(&kubelet->deps.node->spent);
+	if (kubelet->deps.node->spent.count)
 		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
-			agent->node.spent.count);
+			kubelet->deps.node->spent.count);
 }
 
 /* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
  * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
-static void kubelet_started(struct agent *agent)
+static void kubelet_started(struct kubelet *kubelet)
 {
 	struct error err = {""};
 
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &err) < 0)
+	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &kubelet->deps.node->served, &err) <
+		0)
 		log_warning("%s; going on with our own record", err.text);
-	turn_begin(&agent->node.turn);
-	find_spent(agent);
+	turn_begin(&kubelet->deps.node->turn);
+	find_spent(kubelet);
 }
 
 const struct registration plugin_registration = {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-struct agent;
+struct kubelet;
 struct plugin;
 struct registration;
 
@@ -12,19 +12,15 @@ struct registration;
 #define GPU_PLUGIN_ENDPOINT "ration-gpu.sock"
 
 /* plugin_new() - whole: of whole GPUs. */
-int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin);
+int plugin_new(struct kubelet *kubelet, bool whole, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
 /* plugin_begin() - calls of the kubelet are answered from now on. */
 void plugin_begin(struct plugin *plugin);
 
-/* How they are registered; registrar_listening() of agent->registrar, or agent->gpu_registrar, is called when
- * the socket is there, after the calls that waited for us. */
+/* How they are registered. registrar_listening() is called when the socket is there, after the calls that
+ * waited for us. */
 extern const struct registration plugin_registration, gpu_registration;
-
-/* plugin_offered() - the mode in force has gpu-mem. gpu_plugin_offered() - it has whole GPUs. */
-bool plugin_offered(const struct agent *agent);
-bool gpu_plugin_offered(const struct agent *agent);
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */
 bool plugin_watched(const struct plugin *plugin);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/identify.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -29,18 +29,18 @@ struct preference {
 };
 
 struct preferrer {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	bool whole;
 	struct list pending;
 };
 
-int preferrer_new(struct agent *agent, bool whole, struct preferrer **ret_preferrer)
+int preferrer_new(struct kubelet *kubelet, bool whole, struct preferrer **ret_preferrer)
 {
 	struct preferrer *preferrer = calloc(1, sizeof(*preferrer));
 
 	if (!preferrer)
 		return -ENOMEM;
-	preferrer->agent = agent;
+	preferrer->kubelet = kubelet;
 	preferrer->whole = whole;
 	list_init(&preferrer->pending);
 	*ret_preferrer = preferrer;
@@ -144,7 +144,7 @@ static void preference_answer(struct preference *p, const struct shares *shares)
 	preference_free(p);
 }
 
-static struct shares placed_shares(const struct agent *agent, const struct identified *who)
+static struct shares placed_shares(const struct kubelet *kubelet, const struct identified *who)
 {
 	const struct container_placement *placed;
 	struct shares shares = {0};
@@ -152,9 +152,10 @@ static struct shares placed_shares(const struct agent *agent, const struct ident
 	if (who->verdict != MATCHING_FOUND || !who->placed)
 		return shares;
 	placed = placement_find(&who->pod->facts.placement, who->container->name);
-	for (size_t i = 0; i < agent->node.inventory.n_gpus; i++)
+	for (size_t i = 0; i < kubelet->deps.node->inventory.n_gpus; i++)
 		for (size_t k = 0; k < placed->n_gpus; k++)
-			if (strcmp(agent->node.inventory.gpus[i].facts.uuid, placed->gpus[k].uuid) == 0)
+			if (strcmp(kubelet->deps.node->inventory.gpus[i].facts.uuid, placed->gpus[k].uuid) ==
+				0)
 				shares.units[i] = placed->gpus[k].units;
 	return shares;
 }
@@ -162,7 +163,7 @@ static struct shares placed_shares(const struct agent *agent, const struct ident
 static void on_identified(void *userdata, const struct identified *who)
 {
 	struct preference *p = userdata;
-	struct shares shares = placed_shares(p->preferrer->agent, who);
+	struct shares shares = placed_shares(p->preferrer->kubelet, who);
 
 	p->identification = NULL;
 	preference_answer(p, &shares);
@@ -195,9 +196,9 @@ void preferrer_handle(
 	}
 	if (p->request->n_container_requests == 1 && p->request->container_requests[0]->allocation_size > 0)
 		size = (size_t)p->request->container_requests[0]->allocation_size;
-	if (!size || loop_add_timer(preferrer->agent->loop, on_late, p, &p->timer) < 0 ||
-		identify_start(
-			preferrer->agent, preferrer->whole, size, on_identified, p, &p->identification) < 0) {
+	if (!size || loop_add_timer(preferrer->kubelet->deps.loop, on_late, p, &p->timer) < 0 ||
+		identify_start(preferrer->kubelet, preferrer->whole, size, on_identified, p,
+			&p->identification) < 0) {
 		preference_answer(p, &(struct shares){0});
 		return;
 	}

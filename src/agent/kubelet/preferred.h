@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct agent;
+struct kubelet;
 struct kubelet_call;
 struct preferrer;
 
 /* preferrer_new() - whole: of whole GPUs. */
-int preferrer_new(struct agent *agent, bool whole, struct preferrer **ret_preferrer);
+int preferrer_new(struct kubelet *kubelet, bool whole, struct preferrer **ret_preferrer);
 void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the calls */
 
 void preferrer_handle(

@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/allotment.h"
 #include "agent/delivery/delivery.h"
+#include "agent/delivery/driver.h"
 #include "agent/delivery/images.h"
 #include "agent/delivery/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/assign.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/wire.h"
 #include "agent/pods/leftovers.h"
 #include "agent/pods/refusal.h"
@@ -27,91 +28,92 @@
 #define LOOK_NS (50 * NS_PER_MS)
 
 /* The entry in this agent's record, else in the kubelet's checkpoint, which has the ids by now. */
-static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
+static const struct served_entry *find_entry(struct kubelet *kubelet, char *const *ids, size_t n_ids)
 {
-	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, ids, n_ids);
+	const struct served_entry *entry = served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
 	struct served of_kubelet;
 	struct error err = {""};
 
 	if (entry)
 		return entry;
 	served_init(&of_kubelet);
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &of_kubelet, &err) < 0)
+	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &of_kubelet, &err) < 0)
 		log_warning("%s", err.text);
-	served_complete(&agent->node.served, &of_kubelet);
-	return served_find_ids(&agent->node.served, NULL, ids, n_ids);
+	served_complete(&kubelet->deps.node->served, &of_kubelet);
+	return served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
 }
 
 /* While it waits the pod has no CDI file, see allocate.c. A pod of which a container was started has its
  * units already. */
-static int check_room(struct agent *agent, struct node_pod *pod, struct error *err)
+static int check_room(struct kubelet *kubelet, struct node_pod *pod, struct error *err)
 {
-	int r = leftovers_leave_room(agent->leftovers, pod, err);
+	int r = leftovers_leave_room(kubelet->deps.leftovers, pod, err);
 
-	if (r < 0 && !room_has_started(&agent->node, pod))
-		delivery_remove(agent->delivery, pod->facts.uid);
+	if (r < 0 && !room_has_started(kubelet->deps.node, pod))
+		delivery_remove(kubelet->deps.delivery, pod->facts.uid);
 	return r;
 }
 
 /* Returns 0; -EBUSY: it may start when an orphan has ended; or -EPERM. err is the sentence for the kubelet,
  * which shows it on the pod and tries again. */
-static int prepare(struct agent *agent, struct node_pod *pod, const char *container, struct error *err)
+static int prepare(struct kubelet *kubelet, struct node_pod *pod, const char *container, struct error *err)
 {
 	struct allotment allotment;
-	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->node.in_force);
+	bool cdi = runtime_does_cdi(kubelet->deps.runtime) ||
+		   gpu_mode_is_isolated(kubelet->deps.node->in_force);
 	int r;
 
-	if (!pod->facts.has_placement ||
-		allotment_build(&agent->node.inventory, &pod->facts, container, cdi, &allotment, err) < 0) {
-		refusal_sentence(&agent->node, pod, err->text, sizeof(err->text));
-		refusal_report(&agent->node, &agent->events, pod->facts.uid);
+	if (!pod->facts.has_placement || allotment_build(&kubelet->deps.node->inventory, &pod->facts,
+						 container, cdi, &allotment, err) < 0) {
+		refusal_sentence(kubelet->deps.node, pod, err->text, sizeof(err->text));
+		refusal_report(kubelet->deps.node, kubelet->deps.events, pod->facts.uid);
 		return -EPERM;
 	}
-	r = check_room(agent, pod, err);
+	r = check_room(kubelet, pod, err);
 	if (r < 0)
 		return r;
-	r = cdi ? delivery_make(agent->delivery, pod, container, true, err)
-		: driver_scan(&agent->driver, err);
+	r = cdi ? delivery_make(kubelet->deps.delivery, pod, container, true, err)
+		: driver_scan(kubelet->deps.driver, err);
 	return r < 0 ? -EPERM : 0;
 }
 
-static int prestart_entry(struct agent *agent, const struct served_entry *entry, struct error *err)
+static int prestart_entry(struct kubelet *kubelet, const struct served_entry *entry, struct error *err)
 {
-	struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
+	struct node_pod *pod = node_pods_by_uid(&kubelet->deps.node->pods, entry->uid);
 	int r;
 
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
-		if (runtime_does_cdi(agent->runtime) &&
-			delivery_exists(agent->delivery, entry->uid, entry->container)) {
-			served_set_waits(&agent->node.served, entry->uid, entry->container, false);
+		if (runtime_does_cdi(kubelet->deps.runtime) &&
+			delivery_exists(kubelet->deps.delivery, entry->uid, entry->container)) {
+			served_set_waits(&kubelet->deps.node->served, entry->uid, entry->container, false);
 			return 0;
 		}
 		return error_set(err, EBUSY,
 			"the placement of the pod with uid %s is not known yet: the API server has not told",
 			entry->uid);
 	}
-	r = prepare(agent, pod, entry->container, err);
+	r = prepare(kubelet, pod, entry->container, err);
 	if (r < 0)
 		return r;
-	served_set_waits(&agent->node.served, entry->uid, entry->container, false);
-	assign_pod(agent, pod);
+	served_set_waits(&kubelet->deps.node->served, entry->uid, entry->container, false);
+	assign_pod(kubelet, pod);
 	return 0;
 }
 
 /* The ids do not name one pod: all that have them are prepared. Each gets its own CDI device, and none whose
  * file could not be written. */
-static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
+static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids, struct error *err)
 {
-	const struct served_entry *entry = find_entry(agent, ids, n_ids);
+	const struct served_entry *entry = find_entry(kubelet, ids, n_ids);
 	int result = -EPERM;
 
 	if (!entry)
 		return error_set(err, EPERM,
 			"these %zu units were given to nobody, by our record and by the kubelet's checkpoint: delete the pod, so that it is created anew",
 			n_ids);
-	for (; entry; entry = served_find_ids(&agent->node.served, entry, ids, n_ids)) {
-		int r = prestart_entry(agent, entry, err);
+	for (; entry; entry = served_find_ids(&kubelet->deps.node->served, entry, ids, n_ids)) {
+		int r = prestart_entry(kubelet, entry, err);
 
 		if (r == 0 || (r == -EBUSY && result < 0))
 			result = r;
@@ -123,8 +125,8 @@ static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, str
  * after an error 10 s before it tries again. What ends soon is waited for here: an orphan that holds the
  * pod's units, and the first list of pods of an agent that has just started. */
 struct prestart {
-	struct list item; /* in agent->prestarts */
-	struct agent *agent;
+	struct list item; /* in kubelet->prestarts */
+	struct kubelet *kubelet;
 	struct kubelet_call *call;
 	struct wire_arena arena;
 	char **ids; /* in the arena */
@@ -141,32 +143,34 @@ static void prestart_free(struct prestart *p)
 	free(p);
 }
 
-static void report_waiting(struct agent *agent, const struct prestart *p, const char *text)
+static void report_waiting(struct kubelet *kubelet, const struct prestart *p, const char *text)
 {
-	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, p->ids, p->n_ids);
-	struct node_pod *pod = entry ? node_pods_by_uid(&agent->node.pods, entry->uid) : NULL;
+	const struct served_entry *entry = served_find_ids(
+		&kubelet->deps.node->served, NULL, p->ids, p->n_ids);
+	struct node_pod *pod = entry ? node_pods_by_uid(&kubelet->deps.node->pods, entry->uid) : NULL;
 
 	if (pod && !pod->wait_reported)
-		event_on_pod(&agent->events, &pod->facts, "GPUStillInUse", text);
+		event_on_pod(kubelet->deps.events, &pod->facts, "GPUStillInUse", text);
 	if (pod)
 		pod->wait_reported = true;
 }
 
 /* Images may say which of the driver's files their containers need. Where the runtime does not answer in
  * time, they do without. */
-static bool waits_for_image(struct agent *agent, const struct prestart *p)
+static bool waits_for_image(struct kubelet *kubelet, const struct prestart *p)
 {
-	const struct served_entry *entry = served_find_ids(&agent->node.served, NULL, p->ids, p->n_ids);
+	const struct served_entry *entry = served_find_ids(
+		&kubelet->deps.node->served, NULL, p->ids, p->n_ids);
 	bool waits = false;
 
-	for (; entry; entry = served_find_ids(&agent->node.served, entry, p->ids, p->n_ids)) {
-		struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
+	for (; entry; entry = served_find_ids(&kubelet->deps.node->served, entry, p->ids, p->n_ids)) {
+		struct node_pod *pod = node_pods_by_uid(&kubelet->deps.node->pods, entry->uid);
 		struct container_spec *spec = pod ? node_pod_container(pod, entry->container) : NULL;
 		const char *text;
 
 		if (!spec || spec->capabilities_by_spec || !spec->image)
 			continue;
-		if (images_capabilities(agent->images, spec->image, &text) == -EBUSY) {
+		if (images_capabilities(kubelet->images, spec->image, &text) == -EBUSY) {
 			waits = true;
 			continue;
 		}
@@ -179,26 +183,26 @@ static bool waits_for_image(struct agent *agent, const struct prestart *p)
 static void prestart_try(void *userdata)
 {
 	struct prestart *p = userdata;
-	struct agent *agent = p->agent;
+	struct kubelet *kubelet = p->kubelet;
 	struct error err = {""};
 	int r;
 
-	if (waits_for_image(agent, p)) {
+	if (waits_for_image(kubelet, p)) {
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
 	}
-	r = prestart_all(agent, p->ids, p->n_ids, &err);
+	r = prestart_all(kubelet, p->ids, p->n_ids, &err);
 	if (r == -EBUSY && monotonic_ns() < p->until_ns) {
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
 	}
 	if (r == -EBUSY)
-		report_waiting(agent, p, err.text);
+		report_waiting(kubelet, p, err.text);
 	if (r == 0) {
-		agent->metrics.prestart_accepted++;
+		kubelet->counts.prestart_accepted++;
 		kubelet_call_reply(p->call, NULL, 0);
 	} else {
-		agent->metrics.prestart_refused++;
+		kubelet->counts.prestart_refused++;
 		kubelet_call_fail(p->call, GRPC_FAILED_PRECONDITION, err.text);
 	}
 	prestart_free(p);
@@ -206,15 +210,15 @@ static void prestart_try(void *userdata)
 
 void prestart_look_again(void *userdata)
 {
-	struct agent *agent = userdata;
+	struct kubelet *kubelet = userdata;
 
-	list_for_each (item, &agent->prestarts)
+	list_for_each (item, &kubelet->prestarts)
 		loop_timer_set(list_entry(item, struct prestart, item)->timer, 0);
 }
 
-void prestart_closed(struct agent *agent, struct kubelet_call *call)
+void prestart_closed(struct kubelet *kubelet, struct kubelet_call *call)
 {
-	list_for_each_safe (item, after, &agent->prestarts) {
+	list_for_each_safe (item, after, &kubelet->prestarts) {
 		struct prestart *p = list_entry(item, struct prestart, item);
 
 		if (p->call == call)
@@ -222,20 +226,20 @@ void prestart_closed(struct agent *agent, struct kubelet_call *call)
 	}
 }
 
-void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len)
+void prestart_handle(struct kubelet *kubelet, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	const V1beta1__PreStartContainerRequest *request = NULL;
 	struct prestart *p = calloc(1, sizeof(*p));
 
-	if (!p || loop_add_timer(agent->loop, prestart_try, p, &p->timer) < 0) {
+	if (!p || loop_add_timer(kubelet->deps.loop, prestart_try, p, &p->timer) < 0) {
 		free(p);
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	p->agent = agent;
+	p->kubelet = kubelet;
 	p->call = call;
 	wire_arena_init(&p->arena, ARENA_MAX);
-	list_append(&agent->prestarts, &p->item);
+	list_append(&kubelet->prestarts, &p->item);
 	request = wire_unpack(&p->arena, &v1beta1__pre_start_container_request__descriptor, message, len);
 	if (!request || !request->n_devices_ids) {
 		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");

@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct agent;
+struct kubelet;
 struct kubelet_call;
 
-void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len);
-void prestart_closed(struct agent *agent, struct kubelet_call *call);
+void prestart_handle(struct kubelet *kubelet, struct kubelet_call *call, const uint8_t *message, size_t len);
+void prestart_closed(struct kubelet *kubelet, struct kubelet_call *call);
 
-/* prestart_look_again() - what calls wait for may be there now. userdata: the agent. */
+/* prestart_look_again() - what calls wait for may be there now. userdata: the kubelet. */
 void prestart_look_again(void *userdata);

@@ -8,9 +8,9 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/socket.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
@@ -27,7 +27,7 @@
 #define DROPPED_NS (10 * NS_PER_MS) /* it has closed it */
 
 struct registrar {
-	struct agent *agent;
+	struct kubelet *kubelet;
 	const struct registration *registration;
 	/* The kubelet's folder is watched for its socket. */
 	struct {
@@ -64,7 +64,7 @@ static void registrar_unreached(struct registrar *r, int error)
 {
 	char socket[PATH_MAX];
 
-	kubelet_socket_path(r->agent->options.plugin_dir, socket);
+	kubelet_socket_path(r->kubelet->deps.plugin_dir, socket);
 	registrar_failed(r, socket, strerror(-error));
 }
 
@@ -81,7 +81,7 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 
 	r->call = NULL;
 	if (reply->result < 0 || reply->status != GRPC_OK) {
-		r->agent->metrics.registration_failures++;
+		r->kubelet->counts.registration_failures++;
 		if (reply->result < 0)
 			registrar_unreached(r, reply->result);
 		else
@@ -93,11 +93,11 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 	r->registered = true;
 	r->anew = false;
 	r->registered_ns = monotonic_ns();
-	r->agent->metrics.last_registration_ns = monotonic_ns() - r->since_ns;
-	histogram_observe(&r->agent->metrics.registration, r->agent->metrics.last_registration_ns);
+	r->kubelet->counts.last_registration_ns = monotonic_ns() - r->since_ns;
+	histogram_observe(&r->kubelet->counts.registration, r->kubelet->counts.last_registration_ns);
 	log_info("registered %s at the kubelet after %.1f ms", r->registration->resource,
-		(double)r->agent->metrics.last_registration_ns / NS_PER_MS);
-	runtime_ask(r->agent->runtime);
+		(double)r->kubelet->counts.last_registration_ns / NS_PER_MS);
+	runtime_ask(r->kubelet->deps.runtime);
 	loop_timer_set(r->timer, UNWATCHED_NS);
 }
 
@@ -121,7 +121,7 @@ static void registrar_try(struct registrar *r)
 	if (!r->wanted || r->call || r->asking)
 		return;
 	r->asking = true;
-	r->registration->listen(r->agent);
+	r->registration->listen(r->kubelet);
 }
 
 static void registrar_send(struct registrar *r)
@@ -147,7 +147,7 @@ void registrar_listening(struct registrar *r, const char *text)
 	}
 	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.
 	 */
-	if (r->registration->watched(r->agent) && !r->anew && !r->call) {
+	if (r->registration->watched(r->kubelet) && !r->anew && !r->call) {
 		if (!r->registered)
 			log_info("the kubelet still watches our devices: nothing to register (%s)",
 				r->registration->resource);
@@ -187,7 +187,7 @@ static void registrar_on_event(struct registrar *r, const struct inotify_event *
 	if (!event->len)
 		return;
 	if (event->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(event->name, KUBELET_SOCKET) == 0) {
-		r->registration->kubelet_started(r->agent);
+		r->registration->kubelet_started(r->kubelet);
 		registrar_begin(r, true);
 	}
 	/* A starting kubelet removes all sockets; ours may also have been removed by hand: then the kubelet's
@@ -214,10 +214,10 @@ static void registrar_watch_dir(struct registrar *r)
 {
 	if (r->inotify.dir >= 0)
 		return;
-	r->inotify.dir = inotify_add_watch(r->inotify.fd, r->agent->options.plugin_dir,
+	r->inotify.dir = inotify_add_watch(r->inotify.fd, r->kubelet->deps.plugin_dir,
 		IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR);
 	if (r->inotify.dir < 0 && r->retry_ns >= LAST_RETRY_NS)
-		log_debug("%s: %s", r->agent->options.plugin_dir, strerror(errno));
+		log_debug("%s: %s", r->kubelet->deps.plugin_dir, strerror(errno));
 }
 
 static void on_timer(void *userdata)
@@ -227,12 +227,12 @@ static void on_timer(void *userdata)
 	registrar_watch_dir(r);
 	if (!r->registered)
 		registrar_try(r);
-	else if (!r->registration->watched(r->agent))
+	else if (!r->registration->watched(r->kubelet))
 		registrar_begin(r, false);
 }
 
 int registrar_new(
-	struct agent *agent, const struct registration *registration, struct registrar **ret_registrar)
+	struct kubelet *kubelet, const struct registration *registration, struct registrar **ret_registrar)
 {
 	struct registrar *r = calloc(1, sizeof(*r));
 	char path[PATH_MAX];
@@ -240,15 +240,18 @@ int registrar_new(
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct registrar){
-		.agent = agent, .registration = registration, .inotify.dir = -1, .retry_ns = FIRST_RETRY_NS};
-	kubelet_socket_path(agent->options.plugin_dir, path);
+	*r = (struct registrar){.kubelet = kubelet,
+		.registration = registration,
+		.inotify.dir = -1,
+		.retry_ns = FIRST_RETRY_NS};
+	kubelet_socket_path(kubelet->deps.plugin_dir, path);
 	r->inotify.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	error = r->inotify.fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
+	error = r->inotify.fd < 0 ? -errno : grpc_client_new(kubelet->deps.loop, path, 65536, &r->client);
 	if (error == 0)
-		error = loop_add_timer(agent->loop, on_timer, r, &r->timer);
+		error = loop_add_timer(kubelet->deps.loop, on_timer, r, &r->timer);
 	if (error == 0)
-		error = loop_add_io(agent->loop, r->inotify.fd, EPOLLIN, on_inotify, r, &r->inotify.io);
+		error = loop_add_io(
+			kubelet->deps.loop, r->inotify.fd, EPOLLIN, on_inotify, r, &r->inotify.io);
 	if (error < 0) {
 		registrar_free(r);
 		return error;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct agent;
+struct kubelet;
 struct registrar;
 
 /* One resource. */
@@ -14,13 +14,14 @@ struct registration {
 	const char *resource; /* aliyun.com/... */
 	const char *endpoint; /* its socket's name in the plugin directory */
 	bool decides;	      /* the kubelet is to ask for preferred ids, and before each start */
-	void (*listen)(struct agent *agent); /* have the socket there; answered by registrar_listening() */
-	bool (*watched)(const struct agent *agent);   /* the kubelet has a ListAndWatch open */
-	void (*kubelet_started)(struct agent *agent); /* a new one, and before it is told of us */
+	void (*listen)(
+		struct kubelet *kubelet); /* have the socket there; answered by registrar_listening() */
+	bool (*watched)(const struct kubelet *kubelet);	  /* the kubelet has a ListAndWatch open */
+	void (*kubelet_started)(struct kubelet *kubelet); /* a new one, and before it is told of us */
 };
 
 int registrar_new(
-	struct agent *agent, const struct registration *registration, struct registrar **ret_registrar);
+	struct kubelet *kubelet, const struct registration *registration, struct registrar **ret_registrar);
 void registrar_free(struct registrar *registrar); /* accepts NULL */
 
 /* registrar_want() - from now on (and for ever) there is something to register. */

@@ -7,6 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The device plugins, each with a socket of its own: gpu-mem, gpu-core.percentage, whole GPUs. */
+enum plugin_of { PLUGIN_OF_MEM, PLUGIN_OF_CORE, PLUGIN_OF_GPU, PLUGINS };
+
+/* The worker's ends of its relays to the supervisor, by device plugin. */
+struct relay_ends {
+	int fds[PLUGINS];
+};
+
 struct loop;
 struct relay;
 

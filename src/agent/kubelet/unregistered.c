@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/delivery/runtime.h"
 #include "agent/kubelet/core-plugin.h"
+#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/kubelet/registrar.h"
 #include "base/clock.h"
@@ -16,25 +16,26 @@
 
 /* The registrar of a resource that is offered and that the kubelet does not have; NULL: the kubelet has all.
  */
-static const struct registrar *find_missing(const struct agent *agent)
+static const struct registrar *find_missing(const struct kubelet *kubelet)
 {
-	if (gpu_plugin_offered(agent) && !plugin_watched(agent->gpu_plugin))
-		return agent->gpu_registrar;
-	if (plugin_offered(agent) && !plugin_watched(agent->plugin))
-		return agent->registrar;
-	if (core_plugin_offered(agent) && !core_plugin_watched(agent->core_plugin))
-		return agent->core_registrar;
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_GPUS) && !plugin_watched(kubelet->gpu_plugin))
+		return kubelet->gpu_registrar;
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_UNITS) && !plugin_watched(kubelet->plugin))
+		return kubelet->registrar;
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_CORE) &&
+		!core_plugin_watched(kubelet->core_plugin))
+		return kubelet->core_registrar;
 	return NULL;
 }
 
-static void describe(const struct agent *agent, const struct registrar *missing, char *buf, size_t size)
+static void describe(const struct kubelet *kubelet, const struct registrar *missing, char *buf, size_t size)
 {
 	char failure[320];
 
-	if (!runtime_answered(agent->runtime)) {
+	if (!runtime_answered(kubelet->deps.runtime)) {
 		snprintf(buf, size,
 			"the kubelet is not told of this node's GPUs, since the container runtime at %s does not answer",
-			agent->options.cri_socket);
+			kubelet->deps.cri_socket);
 		return;
 	}
 	registrar_failure(missing, failure, sizeof(failure));
@@ -43,11 +44,11 @@ static void describe(const struct agent *agent, const struct registrar *missing,
 		failure);
 }
 
-void unregistered_look(struct agent *agent)
+void unregistered_look(struct kubelet *kubelet)
 {
-	struct unregistered *unregistered = &agent->unregistered;
-	char *text = agent->node.problems.unregistered;
-	const struct registrar *missing = agent->node.leaving ? NULL : find_missing(agent);
+	struct unregistered *unregistered = &kubelet->unregistered;
+	char *text = kubelet->deps.node->problems.unregistered;
+	const struct registrar *missing = kubelet->deps.node->leaving ? NULL : find_missing(kubelet);
 	int64_t now = monotonic_ns();
 
 	if (!missing) {
@@ -61,14 +62,14 @@ void unregistered_look(struct agent *agent)
 		unregistered->since_ns = now;
 	if (now - unregistered->since_ns < PATIENCE_NS)
 		return;
-	describe(agent, missing, text, sizeof(agent->node.problems.unregistered));
+	describe(kubelet, missing, text, sizeof(kubelet->deps.node->problems.unregistered));
 	if (unregistered->told_ns && now - unregistered->told_ns < REMIND_NS)
 		return;
 	unregistered->told_ns = now;
-	event_on_node(&agent->events, "GPUNotRegistered", text);
+	event_on_node(kubelet->deps.events, "GPUNotRegistered", text);
 }
 
-int64_t unregistered_for_ns(const struct agent *agent)
+int64_t unregistered_for_ns(const struct kubelet *kubelet)
 {
-	return agent->unregistered.since_ns ? monotonic_ns() - agent->unregistered.since_ns : 0;
+	return kubelet->unregistered.since_ns ? monotonic_ns() - kubelet->unregistered.since_ns : 0;
 }

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-struct agent;
+struct kubelet;
 
 struct unregistered {
 	int64_t since_ns; /* 0: the kubelet has them, or the mode has none */
@@ -14,7 +14,7 @@ struct unregistered {
 /* unregistered_look() - again, at least once in a second. The node's problem `unregistered` is empty for the
  * first 10 s, which a kubelet that restarts may take. Tells by an Event and the log when it has lasted for 10
  * s, and then every 5 minutes. */
-void unregistered_look(struct agent *agent);
+void unregistered_look(struct kubelet *kubelet);
 
 /* unregistered_for_ns() - how long by now. */
-int64_t unregistered_for_ns(const struct agent *agent);
+int64_t unregistered_for_ns(const struct kubelet *kubelet);

@@ -1,0 +1,82 @@
+/* kubelet.h - all that the agent has to do with the kubelet: the device plugins, their registration, and the
+ * calls. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/metrics.h"
+
+struct delivery;
+struct driver;
+struct events;
+struct kube_client;
+struct kubelet;
+struct leftovers;
+struct loop;
+struct node_registry;
+struct podresources;
+struct relay_ends;
+struct runtime;
+
+/* What the folder needs of the other parts. All of it must outlive the struct kubelet. */
+struct kubelet_deps {
+	struct loop *loop;
+	struct kube_client *client;
+	struct node_registry
+		*node; /* who has which device ids, and the problem `unregistered`, are written here */
+	const struct events *events;
+	struct relay_ends *relays; /* to the supervisor, which holds the plugins' sockets; taken */
+	struct podresources *podresources;
+	struct delivery *delivery;
+	struct driver *driver;
+	struct leftovers *leftovers;
+	struct runtime *runtime;
+	const char *state_dir, *cdi_dir;
+	const char *plugin_dir, *checkpoint, *pod_resources_socket; /* of the kubelet */
+	const char *cri_socket;
+	/* Allocate was answered, or the kubelet has begun to watch our devices. */
+	void (*changed)(void *userdata);
+	void *userdata;
+};
+
+enum allocate_outcome {
+	ALLOCATE_GRANTED,
+	ALLOCATE_NOT_PLACED,	 /* answered, with nothing: PreStartContainer says why */
+	ALLOCATE_UNIDENTIFIED,	 /* no listed pod, or several, would be the one */
+	ALLOCATE_OVER_TOTAL,	 /* the pod is known, but its GPU has no room for it */
+	ALLOCATE_KUBELET_SILENT, /* PodResources cannot be asked */
+	ALLOCATE_BAD_REQUEST,
+	ALLOCATE_FAILED, /* out of memory */
+	ALLOCATE_OUTCOME_MAX,
+};
+
+struct kubelet_counts {
+	struct histogram allocate, registration;
+	uint64_t allocate_results[ALLOCATE_OUTCOME_MAX];
+	uint64_t allocate_abandoned; /* by the kubelet, before the answer */
+	uint64_t ids_disagreed;
+	uint64_t prestart_accepted, prestart_refused;
+	uint64_t registration_failures;
+	int64_t last_registration_ns; /* how long it took */
+};
+
+int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet);
+void kubelet_free(struct kubelet *kubelet); /* accepts NULL */
+
+/* kubelet_offer() - tells the kubelet what there is now, if that differs, and whether it takes it: sets the
+ * node's `watched` and its problem `unregistered`. At least once a second. Calls are answered from the first
+ * time on that the container runtime has said what it can do, and a resource is registered from the first
+ * time on that it is offered. */
+void kubelet_offer(struct kubelet *kubelet);
+
+/* kubelet_retry() - each second: pods that are still to be told that their devices are assigned. */
+void kubelet_retry(struct kubelet *kubelet);
+
+/* kubelet_has_devices() - the kubelet has our devices of every resource that the mode in force has. */
+bool kubelet_has_devices(const struct kubelet *kubelet);
+
+/* kubelet_unregistered_ns() - for how long it has not; 0 while it has. */
+int64_t kubelet_unregistered_ns(const struct kubelet *kubelet);
+
+const struct kubelet_counts *kubelet_counts(const struct kubelet *kubelet);
