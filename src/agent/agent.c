@@ -40,8 +40,10 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/watch.h"
+#include "net/grpc-client.h"
 #include "net/loop.h"
 
+#define CRI_ANSWER_MAX ((size_t)16 << 20) /* a list of all containers */
 #define FIRST_TICK_NS (100 * NS_PER_MS)
 #define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
 
@@ -252,7 +254,7 @@ static int start_gpu_parts(struct agent *agent)
 	const struct gpu_health_ops health = {&agent->driver, &agent->node.inventory, on_health, agent};
 	struct looks_deps looks = {.loop = agent->loop,
 		.proc = o->proc,
-		.cri_socket = o->cri_socket,
+		.cri = agent->cri,
 		.node = &agent->node,
 		.events = &agent->events,
 		.wants_use = on_use_wanted,
@@ -300,7 +302,10 @@ static int start_questions(struct agent *agent)
 	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
 
 	if (r == 0)
-		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
+		r = grpc_client_new(agent->loop, o->cri_socket, CRI_ANSWER_MAX, &agent->cri);
+	if (r == 0)
+		r = runtime_new(agent->loop, agent->cri, o->cri_socket, o->cdi_dir, on_runtime, agent,
+			&agent->runtime);
 	return r < 0 ? r : faults_new(&faults, &agent->faults);
 }
 
@@ -330,8 +335,8 @@ static int start_delivery(struct agent *agent)
 		.client = agent->client,
 		.node = &agent->node,
 		.state_dir = o->state_dir,
+		.cri = agent->cri,
 		.plugin_dir = o->plugin_dir,
-		.cri_socket = o->cri_socket,
 		.ended = on_ended,
 		.changed = on_change,
 		.userdata = agent};
@@ -354,6 +359,7 @@ static int start_plugins(struct agent *agent)
 		.driver = &agent->driver,
 		.leftovers = agent->leftovers,
 		.runtime = agent->runtime,
+		.cri = agent->cri,
 		.state_dir = o->state_dir,
 		.cdi_dir = o->cdi_dir,
 		.plugin_dir = o->plugin_dir,
@@ -473,6 +479,7 @@ void agent_stop(struct agent *agent)
 	watchdog_free(agent->watchdog);
 	gpu_health_free(agent->health);
 	runtime_free(agent->runtime);
+	grpc_client_free(agent->cri);
 	podresources_free(agent->podresources);
 	loop_timer_remove(agent->tick);
 	loop_timer_remove(agent->reconcile);

@@ -18,6 +18,7 @@ struct delivery;
 struct door;
 struct faults;
 struct gpu_health;
+struct grpc_client;
 struct kube_client;
 struct kube_watch;
 struct kubelet;
@@ -52,6 +53,7 @@ struct agent {
 	struct watchdog *watchdog;
 	struct refused *refused;
 	struct power *power;
+	struct grpc_client *cri; /* to the container runtime; all parts share its connection */
 	struct runtime *runtime;
 	struct delivery *delivery;
 	struct device_loss device_loss;

@@ -11,6 +11,7 @@
 #include "agent/delivery/runtime.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "net/grpc-client.h"
 #include "net/loop.h"
 
 const unsigned int fuzz_rounds = 1500;
@@ -133,11 +134,14 @@ static void ask_kubelet(const struct strbuf *answer)
 
 static void ask_runtime(const struct strbuf *answer)
 {
+	struct grpc_client *cri;
 	struct runtime *runtime;
 
-	MUST(runtime_new(loop, path, "/var/run/cdi", on_runtime, NULL, &runtime) == 0);
+	MUST(grpc_client_new(loop, path, (size_t)4 << 20, &cri) == 0 &&
+		runtime_new(loop, cri, path, "/var/run/cdi", on_runtime, NULL, &runtime) == 0);
 	serve(answer);
 	runtime_free(runtime);
+	grpc_client_free(cri);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/deviceplugin.pb-c.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/error.h"
 #include "net/grpc-server.h"
 #include "net/loop.h"

@@ -297,7 +297,6 @@ static void agent_begin(struct agent *agent)
 		.node = &agent->node,
 		.state_dir = dir,
 		.plugin_dir = "/nowhere",
-		.cri_socket = "/nowhere",
 		.ended = ended,
 		.changed = runtime_changed,
 		.userdata = agent};
@@ -314,7 +313,10 @@ static void agent_begin(struct agent *agent)
 	node_registry_init(&agent->node, "n1");
 	agent->node.pods_listed = true;
 	MUST(podresources_new(loop, "/nowhere", &agent->podresources) == 0);
-	MUST(runtime_new(loop, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) == 0);
+	MUST(grpc_client_new(loop, "/nowhere", 1 << 20, &agent->cri) == 0 &&
+		runtime_new(loop, agent->cri, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) ==
+			0);
+	leftovers.cri = agent->cri;
 	MUST(delivery_new(&delivery, &agent->delivery) == 0 &&
 		leftovers_new(&leftovers, &agent->leftovers) == 0);
 	orphans.delivery = agent->delivery;
@@ -329,6 +331,7 @@ static void agent_end(struct agent *agent)
 	delivery_free(agent->delivery);
 	orphans_free(agent->orphans);
 	runtime_free(agent->runtime);
+	grpc_client_free(agent->cri);
 	podresources_free(agent->podresources);
 	node_registry_release(&agent->node);
 	MUST(!n_clients && !published.fn);

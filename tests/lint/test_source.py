@@ -160,6 +160,25 @@ def test_only_these_files_know_the_struct_of_the_whole_agent():
     assert knows == KNOWS_THE_AGENT
 
 
+# Headers of each folder of the agent that the other folders include. One each is the aim; the lists only become shorter.
+HEADERS_FOR_OTHERS = {
+    "delivery": {"allotment.h", "cdi.h", "delivery.h", "driver.h", "images.h", "runtime.h"},
+    "kubelet": {"podresources.h", "socket.h"},
+    "looks": {"looks.h", "metrics-gpus.h", "watched.h"},
+    "node": {"health.h"},
+    "pods": {"leftovers.h", "pod-read.h", "records.h", "refusal.h"},
+    "power": {"power-gpu.h", "power.h"}}
+
+
+def test_a_folder_of_the_agent_shows_few_headers_to_the_others():
+    shown = {}
+    for path in (ROOT / "src/agent").glob("*/*.[ch]"):
+        for folder, header in re.findall(r'^#include "agent/([a-z]+)/([^"/]+)"', path.read_text(), re.M):
+            if folder != path.parent.name:
+                shown.setdefault(folder, set()).add(header)
+    assert shown == HEADERS_FOR_OTHERS
+
+
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md",
                                   "LICENSE", "demo", "check", ".ci/run"])
 def test_the_front_door_is_complete(name):

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/cri.pb-c.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,7 +22,7 @@
 #define GOOD_NS (5 * NS_PER_S)
 
 struct images {
-	struct grpc_client *client;
+	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	char *asked;	/* the image that it is about */
 	char *answered; /* the last one that there is an answer for */
@@ -33,29 +33,25 @@ struct images {
 	void *userdata;
 };
 
-int images_new(struct loop *loop, const char *runtime_socket, void (*answered)(void *userdata),
-	void *userdata, struct images **ret_images)
+int images_new(
+	struct grpc_client *cri, void (*answered)(void *userdata), void *userdata, struct images **ret_images)
 {
 	struct images *images = calloc(1, sizeof(*images));
-	int r;
 
 	if (!images)
 		return -ENOMEM;
 	images->on_answer = answered;
 	images->userdata = userdata;
-	r = grpc_client_new(loop, runtime_socket, ANSWER_MAX, &images->client);
-	if (r < 0)
-		images_free(images);
-	else
-		*ret_images = images;
-	return r;
+	images->cri = cri;
+	*ret_images = images;
+	return 0;
 }
 
 void images_free(struct images *images)
 {
 	if (!images)
 		return;
-	grpc_client_free(images->client);
+	grpc_client_cancel(images->call);
 	free(images->asked);
 	free(images->answered);
 	free(images->text);
@@ -158,7 +154,7 @@ int images_capabilities(struct images *images, const char *name, const char **re
 	if (!images->asked)
 		return 0;
 	len = pack_request(images->asked, message);
-	if (grpc_client_call(images->client, "/runtime.v1.ImageService/ImageStatus", message, len, TIMEOUT_MS,
+	if (grpc_client_call(images->cri, "/runtime.v1.ImageService/ImageStatus", message, len, TIMEOUT_MS,
 		    on_reply, images, &images->call) < 0)
 		return 0;
 	return -EBUSY;

@@ -6,12 +6,12 @@
 
 #include <stddef.h>
 
+struct grpc_client;
 struct images;
-struct loop;
 
-/* images_new() - asks the runtime behind this socket; answered() is called after each answer. */
-int images_new(struct loop *loop, const char *runtime_socket, void (*answered)(void *userdata),
-	void *userdata, struct images **ret_images);
+/* images_new() - cri must outlive it; answered() is called after each answer. */
+int images_new(struct grpc_client *cri, void (*answered)(void *userdata), void *userdata,
+	struct images **ret_images);
 void images_free(struct images *images); /* accepts NULL */
 
 /* images_capabilities() - of the image of this name. 0, and *ret_text, valid until the next call; NULL where

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/introspection.pb-c.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/json.h"
@@ -19,7 +19,7 @@
 #define RUNC_ANNOTATION "org.opencontainers.runc.version" /* runc's libcontainer/... features, since 1.1 */
 
 struct runc {
-	struct grpc_client *client;
+	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	void (*changed)(void *userdata);
 	void *userdata;
@@ -140,7 +140,7 @@ static void runc_ask(struct runc *runc)
 	if (runc->call)
 		return;
 	request = pack_request(&runc->config, &len);
-	r = request ? grpc_client_call(runc->client,
+	r = request ? grpc_client_call(runc->cri,
 			      "/containerd.services.introspection.v1.Introspection/PluginInfo", request, len,
 			      TIMEOUT_MS, on_reply, runc, &runc->call)
 		    : -ENOMEM;
@@ -162,20 +162,13 @@ const char *runc_version(const struct runc *runc)
 	return runc->config.systemd ? runc->version : "";
 }
 
-int runc_new(struct loop *loop, const char *socket, void (*changed)(void *userdata), void *userdata,
-	struct runc **ret_runc)
+int runc_new(struct grpc_client *cri, void (*changed)(void *userdata), void *userdata, struct runc **ret_runc)
 {
 	struct runc *runc = calloc(1, sizeof(*runc));
-	int r;
 
 	if (!runc)
 		return -ENOMEM;
-	*runc = (struct runc){.changed = changed, .userdata = userdata};
-	r = grpc_client_new(loop, socket, ANSWER_MAX, &runc->client);
-	if (r < 0) {
-		runc_free(runc);
-		return r;
-	}
+	*runc = (struct runc){.cri = cri, .changed = changed, .userdata = userdata};
 	*ret_runc = runc;
 	return 0;
 }
@@ -184,6 +177,6 @@ void runc_free(struct runc *runc)
 {
 	if (!runc)
 		return;
-	grpc_client_free(runc->client);
+	grpc_client_cancel(runc->call);
 	free(runc);
 }

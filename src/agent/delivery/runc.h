@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct loop;
+struct grpc_client;
 struct runc;
 
 #define RUNC_VERSION_SIZE 40
@@ -17,9 +17,9 @@ struct runc_config {
 	char binary[256]; /* "": containerd finds it on its PATH */
 };
 
-/* runc_new() - asks nothing yet; changed() is called when runc_version() changes. socket must outlive it. */
-int runc_new(struct loop *loop, const char *socket, void (*changed)(void *userdata), void *userdata,
-	struct runc **ret_runc);
+/* runc_new() - asks nothing yet; changed() is called when runc_version() changes. cri must outlive it. */
+int runc_new(
+	struct grpc_client *cri, void (*changed)(void *userdata), void *userdata, struct runc **ret_runc);
 void runc_free(struct runc *runc); /* accepts NULL */
 
 /* runc_configured() - the runtime has told its configuration, perhaps another one: asks for the version where

@@ -7,7 +7,7 @@
 
 #include "agent/cri.pb-c.h"
 #include "agent/delivery/runc.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -20,9 +20,8 @@
 #define AGAIN_NS (2 * NS_PER_S)
 
 struct runtime {
-	struct loop *loop;
 	const char *socket, *cdi_dir;
-	struct grpc_client *client;
+	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	struct loop_timer *timer;
 	struct runc *runc;
@@ -129,7 +128,7 @@ void runtime_ask(struct runtime *runtime)
 
 	if (runtime->call)
 		return;
-	r = grpc_client_call(runtime->client, "/runtime.v1.RuntimeService/Status", verbose, sizeof(verbose),
+	r = grpc_client_call(runtime->cri, "/runtime.v1.RuntimeService/Status", verbose, sizeof(verbose),
 		TIMEOUT_MS, on_reply, runtime, &runtime->call);
 	if (r == 0)
 		return;
@@ -145,8 +144,8 @@ static void on_timer(void *userdata)
 	runtime_ask(userdata);
 }
 
-int runtime_new(struct loop *loop, const char *socket, const char *cdi_dir, void (*changed)(void *userdata),
-	void *userdata, struct runtime **ret_runtime)
+int runtime_new(struct loop *loop, struct grpc_client *cri, const char *socket, const char *cdi_dir,
+	void (*changed)(void *userdata), void *userdata, struct runtime **ret_runtime)
 {
 	struct runtime *runtime = calloc(1, sizeof(*runtime));
 	int r;
@@ -154,12 +153,10 @@ int runtime_new(struct loop *loop, const char *socket, const char *cdi_dir, void
 	if (!runtime)
 		return -ENOMEM;
 	*runtime = (struct runtime){
-		.loop = loop, .socket = socket, .cdi_dir = cdi_dir, .changed = changed, .userdata = userdata};
-	r = grpc_client_new(loop, socket, ANSWER_MAX, &runtime->client);
+		.cri = cri, .socket = socket, .cdi_dir = cdi_dir, .changed = changed, .userdata = userdata};
+	r = loop_add_timer(loop, on_timer, runtime, &runtime->timer);
 	if (r == 0)
-		r = loop_add_timer(loop, on_timer, runtime, &runtime->timer);
-	if (r == 0)
-		r = runc_new(loop, socket, changed, userdata, &runtime->runc);
+		r = runc_new(cri, changed, userdata, &runtime->runc);
 	if (r < 0) {
 		runtime_free(runtime);
 		return r;
@@ -173,7 +170,7 @@ void runtime_free(struct runtime *runtime)
 {
 	if (!runtime)
 		return;
-	grpc_client_free(runtime->client);
+	grpc_client_cancel(runtime->call);
 	loop_timer_remove(runtime->timer);
 	runc_free(runtime->runc);
 	free(runtime);

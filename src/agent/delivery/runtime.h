@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 struct error;
+struct grpc_client;
 struct loop;
 struct runtime;
 
@@ -15,9 +16,9 @@ struct runtime;
 bool runtime_config_does_cdi(const char *config, size_t len, const char *cdi_dir);
 
 /* runtime_new() - asks at once, and every 2 s until there is an answer; changed() is called whenever the
- * answer changes. socket and cdi_dir must outlive it. */
-int runtime_new(struct loop *loop, const char *socket, const char *cdi_dir, void (*changed)(void *userdata),
-	void *userdata, struct runtime **ret_runtime);
+ * answer changes. socket is the one that cri calls, for messages. All of it must outlive the runtime. */
+int runtime_new(struct loop *loop, struct grpc_client *cri, const char *socket, const char *cdi_dir,
+	void (*changed)(void *userdata), void *userdata, struct runtime **ret_runtime);
 void runtime_free(struct runtime *runtime); /* accepts NULL */
 
 /* runtime_ask() - again, because the runtime may have been reconfigured. */

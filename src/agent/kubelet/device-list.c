@@ -6,7 +6,7 @@
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/kubelet-internal.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 

@@ -22,7 +22,7 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	kubelet->deps = *deps;
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
-	r = images_new(deps->loop, deps->cri_socket, prestart_look_again, kubelet, &kubelet->images);
+	r = images_new(deps->cri, prestart_look_again, kubelet, &kubelet->images);
 	if (r == 0)
 		r = plugin_new(kubelet, false, &kubelet->plugin);
 	if (r == 0)

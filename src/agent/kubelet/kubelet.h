@@ -10,6 +10,7 @@
 struct delivery;
 struct driver;
 struct events;
+struct grpc_client;
 struct kube_client;
 struct kubelet;
 struct leftovers;
@@ -32,9 +33,10 @@ struct kubelet_deps {
 	struct driver *driver;
 	struct leftovers *leftovers;
 	struct runtime *runtime;
+	struct grpc_client *cri;
 	const char *state_dir, *cdi_dir;
 	const char *plugin_dir, *checkpoint, *pod_resources_socket; /* of the kubelet */
-	const char *cri_socket;
+	const char *cri_socket;					    /* that cri calls, for messages */
 	/* Allocate was answered, or the kubelet has begun to watch our devices. */
 	void (*changed)(void *userdata);
 	void *userdata;

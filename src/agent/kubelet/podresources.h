@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 
 struct loop;
 struct podresources;

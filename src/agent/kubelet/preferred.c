@@ -8,7 +8,7 @@
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/identify.h"
 #include "agent/kubelet/kubelet-internal.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"

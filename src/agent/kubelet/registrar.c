@@ -12,7 +12,7 @@
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/socket.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -6,16 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/looks/cgroup.h"
 #include "agent/cri.pb-c.h"
-#include "agent/kubelet/wire.h"
+#include "agent/looks/cgroup.h"
+#include "agent/wire.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
 
-#define ANSWER_MAX ((size_t)1 << 20)
 #define ARENA_MAX ((size_t)4 << 20)
 #define TIMEOUT_MS 2000
 #define AGAIN_NS (2 * NS_PER_S)	  /* after a failure */
@@ -34,7 +33,7 @@ struct container_name {
 };
 
 struct container_names {
-	struct grpc_client *client;
+	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	char asked[CGROUP_ID_SIZE]; /* whom the call is about */
 	struct table by_id;
@@ -60,30 +59,26 @@ static void names_clear(struct container_names *names)
 	table_init(&names->by_id);
 }
 
-int container_names_new(struct loop *loop, const char *socket, void (*changed)(void *userdata),
-	void *userdata, struct container_names **ret_names)
+int container_names_new(struct grpc_client *cri, void (*changed)(void *userdata), void *userdata,
+	struct container_names **ret_names)
 {
 	struct container_names *names = calloc(1, sizeof(*names));
-	int r;
 
 	if (!names)
 		return -ENOMEM;
 	table_init(&names->by_id);
 	names->changed = changed;
 	names->userdata = userdata;
-	r = grpc_client_new(loop, socket, ANSWER_MAX, &names->client);
-	if (r < 0)
-		container_names_free(names);
-	else
-		*ret_names = names;
-	return r;
+	names->cri = cri;
+	*ret_names = names;
+	return 0;
 }
 
 void container_names_free(struct container_names *names)
 {
 	if (!names)
 		return;
-	grpc_client_free(names->client);
+	grpc_client_cancel(names->call);
 	names_clear(names);
 	table_release(&names->by_id);
 	free(names);
@@ -152,7 +147,7 @@ static void names_ask(struct container_names *names, struct container_name *name
 	message[3] = (uint8_t)len;
 	memcpy(message + 4, name->id, len);
 	memcpy(names->asked, name->id, sizeof(names->asked));
-	if (grpc_client_call(names->client, "/runtime.v1.RuntimeService/ListContainers", message, len + 4,
+	if (grpc_client_call(names->cri, "/runtime.v1.RuntimeService/ListContainers", message, len + 4,
 		    TIMEOUT_MS, on_reply, names, &names->call) < 0)
 		name->ask_ns = now + AGAIN_NS;
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 struct container_names;
-struct loop;
+struct grpc_client;
 
-/* changed: the runtime has answered what container_names_find() did not know. */
-int container_names_new(struct loop *loop, const char *socket, void (*changed)(void *userdata),
-	void *userdata, struct container_names **ret_names);
+/* cri: must outlive the names. changed: the runtime has answered what container_names_find() did not know. */
+int container_names_new(struct grpc_client *cri, void (*changed)(void *userdata), void *userdata,
+	struct container_names **ret_names);
 void container_names_free(struct container_names *names); /* accepts NULL */
 
 /* container_names_begin() - before each round of questions: names of containers that are long gone may be

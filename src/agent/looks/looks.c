@@ -430,7 +430,7 @@ int looks_new(const struct looks_deps *deps, struct looks **ret_looks)
 	if (r == 0)
 		r = processes_new(deps->proc, &looks->processes);
 	if (r == 0)
-		r = container_names_new(deps->loop, deps->cri_socket, on_names, looks, &looks->names);
+		r = container_names_new(deps->cri, on_names, looks, &looks->names);
 	if (r == 0)
 		r = watched_set_new(deps->loop, on_wanted, looks, &looks->set);
 	if (r == 0)

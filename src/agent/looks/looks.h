@@ -11,6 +11,7 @@
 struct correction_gpu;
 struct events;
 struct gpu_health;
+struct grpc_client;
 struct inventory;
 struct loop;
 struct looks;
@@ -30,7 +31,8 @@ struct holder {
 /* What the looks need of the other parts. All of it must outlive them. */
 struct looks_deps {
 	struct loop *loop;
-	const char *proc, *cri_socket;
+	const char *proc;
+	struct grpc_client *cri;
 	const struct node_registry *node;
 	const struct events *events;
 	struct gpu_health *health; /* lends the driver's library */

@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 
 #include "agent/cri.pb-c.h"
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 #include "base/clock.h"
 #include "base/table.h"
 #include "net/grpc-client.h"
 
-#define ANSWER_MAX ((size_t)16 << 20)
 #define ARENA_MAX ((size_t)64 << 20)
 #define TIMEOUT_MS 5000
 #define SANDBOX_READY 0
@@ -20,7 +19,7 @@
 #define LABEL_POD_UID "io.kubernetes.pod.uid" /* kubelet: pkg/kubelet/types/labels.go at 1.36 */
 
 struct alive {
-	struct grpc_client *client;
+	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	char *kubelet_socket;
 	int64_t kubelet_since_ns; /* since 1970; 0: no kubelet is there */
@@ -29,30 +28,28 @@ struct alive {
 	void *userdata;
 };
 
-int alive_new(
-	struct loop *loop, const char *runtime_socket, const char *kubelet_socket, struct alive **ret_alive)
+int alive_new(struct grpc_client *cri, const char *kubelet_socket, struct alive **ret_alive)
 {
 	struct alive *alive = calloc(1, sizeof(*alive));
-	int r;
 
 	if (!alive)
 		return -ENOMEM;
 	table_init(&alive->uids);
+	alive->cri = cri;
 	alive->kubelet_socket = strdup(kubelet_socket);
-	r = alive->kubelet_socket ? grpc_client_new(loop, runtime_socket, ANSWER_MAX, &alive->client)
-				  : -ENOMEM;
-	if (r < 0)
+	if (!alive->kubelet_socket) {
 		alive_free(alive);
-	else
-		*ret_alive = alive;
-	return r;
+		return -ENOMEM;
+	}
+	*ret_alive = alive;
+	return 0;
 }
 
 void alive_free(struct alive *alive)
 {
 	if (!alive)
 		return;
-	grpc_client_free(alive->client);
+	grpc_client_cancel(alive->call);
 	table_release(&alive->uids);
 	free(alive->kubelet_socket);
 	free(alive);
@@ -148,7 +145,7 @@ static void on_sandboxes(void *userdata, const struct grpc_reply *reply)
 
 	if (alive_learn(alive, reply, add_sandboxes) < 0)
 		return;
-	if (grpc_client_call(alive->client, "/runtime.v1.RuntimeService/ListContainers", NULL, 0, TIMEOUT_MS,
+	if (grpc_client_call(alive->cri, "/runtime.v1.RuntimeService/ListContainers", NULL, 0, TIMEOUT_MS,
 		    on_containers, alive, &alive->call) < 0)
 		alive_end(alive, "it does not listen");
 }
@@ -159,7 +156,7 @@ int alive_ask(struct alive *alive, alive_fn fn, void *userdata)
 
 	if (alive->fn)
 		return -EBUSY;
-	r = grpc_client_call(alive->client, "/runtime.v1.RuntimeService/ListPodSandbox", NULL, 0, TIMEOUT_MS,
+	r = grpc_client_call(alive->cri, "/runtime.v1.RuntimeService/ListPodSandbox", NULL, 0, TIMEOUT_MS,
 		on_sandboxes, alive, &alive->call);
 	if (r < 0)
 		return r;

@@ -3,7 +3,7 @@
 #pragma once
 
 struct alive;
-struct loop;
+struct grpc_client;
 struct table;
 
 /* uids: keys are the uids of pods with a container that has not exited, or with a sandbox that is ready, in
@@ -13,10 +13,9 @@ struct table;
  * NULL: the runtime did not answer, text says why. Valid during the call only. */
 typedef void (*alive_fn)(void *userdata, const struct table *uids, const char *text);
 
-/* alive_new() - kubelet_socket is made anew by each kubelet at its start:
+/* alive_new() - cri must outlive it. kubelet_socket is made anew by each kubelet at its start:
  * "/var/lib/kubelet/device-plugins/kubelet.sock". */
-int alive_new(
-	struct loop *loop, const char *runtime_socket, const char *kubelet_socket, struct alive **ret_alive);
+int alive_new(struct grpc_client *cri, const char *kubelet_socket, struct alive **ret_alive);
 void alive_free(struct alive *alive); /* cancels; accepts NULL */
 
 /* alive_ask() - fn is called once, never from within. One question at a time: -EBUSY. */

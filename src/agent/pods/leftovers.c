@@ -453,7 +453,7 @@ int leftovers_new(const struct leftovers_deps *deps, struct leftovers **ret_left
 	records_read(deps->state_dir, &l->recalled);
 	r = loop_add_timer(deps->loop, on_timer, l, &l->timer);
 	if (r == 0)
-		r = alive_new(deps->loop, deps->cri_socket, kubelet_socket, &l->alive);
+		r = alive_new(deps->cri, kubelet_socket, &l->alive);
 	if (r < 0)
 		leftovers_free(l);
 	else

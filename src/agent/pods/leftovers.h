@@ -11,6 +11,7 @@
 struct error;
 struct held;
 struct json_object;
+struct grpc_client;
 struct kube_client;
 struct leftovers;
 struct loop;
@@ -23,7 +24,8 @@ struct leftovers_deps {
 	struct loop *loop;
 	struct kube_client *client;
 	const struct node_registry *node;
-	const char *state_dir, *plugin_dir, *cri_socket;
+	struct grpc_client *cri;
+	const char *state_dir, *plugin_dir;
 	/* Nothing of this pod runs any more: what lies on the node for its containers can go. */
 	void (*ended)(void *userdata, const char *uid);
 	/* What leftovers_text_now() had to wait for has come. */

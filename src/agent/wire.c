@@ -1,4 +1,4 @@
-#include "agent/kubelet/wire.h"
+#include "agent/wire.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
