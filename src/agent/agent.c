@@ -39,6 +39,7 @@
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "kube/node-mode.h"
 #include "kube/watch.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
@@ -71,17 +72,17 @@ static void on_node(void *userdata, struct json_object *node)
 	struct agent *agent = userdata;
 	struct json_object *meta = json_member(node, "metadata"), *labels = json_member(meta, "labels");
 	const char *uid = json_member_string(meta, "uid");
+	char *problem = agent->node.problems.mode;
+	struct mode mode;
 	struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
 		.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
 		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
 
-	mode_from_labels(&values, agent->options.node_name, &agent->mode);
-	agent->node.asked.mode = agent->mode.asked;
-	snprintf(agent->node.problems.mode, sizeof(agent->node.problems.mode), "%s",
-		agent->mode.refused ? agent->mode.sentence : "");
-	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
-		event_on_node(&agent->events, "GPUModeRefused", agent->mode.sentence);
-	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
+	mode_from_labels(&values, agent->options.node_name, &mode);
+	agent->node.asked.mode = mode.asked;
+	if (mode.refused && strcmp(problem, mode.sentence) != 0)
+		event_on_node(&agent->events, "GPUModeRefused", mode.sentence);
+	snprintf(problem, sizeof(agent->node.problems.mode), "%s", mode.refused ? mode.sentence : "");
 	report_unknown_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
 	snprintf(agent->node.uid, sizeof(agent->node.uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
@@ -224,8 +225,8 @@ static void on_holders(void *userdata, const char *uuid, const struct holder *ho
 	watchdog_judge(((struct agent *)userdata)->watchdog, uuid, holders, n);
 }
 
-/* The cluster's settings; data NULL: there are none. Who deletes them does not take back that the chart is
- * being removed: they are part of it. */
+/* The ConfigMap with the cluster's settings says this; data is NULL if there is none. The ConfigMap is part
+ * of the chart, so its deletion does not take back that the chart is being removed. */
 static void on_settings(void *userdata, struct json_object *data)
 {
 	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);

@@ -1,4 +1,5 @@
-/* agent.h - the state of the running agent; each part in its own file. One thread, one loop. */
+/* agent.h - the running agent: its parts, and the registry that they share. One thread, one loop. A part does
+ * not include this; agent.c gives it what it needs. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +12,6 @@
 #include "agent/node/settle.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
-#include "kube/node-mode.h"
 #include "node/registry.h"
 
 struct delivery;
@@ -62,9 +62,7 @@ struct agent {
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
 	struct podresources *podresources;
 
-	struct mode mode; /* what the labels ask for */
 	struct settle settle;
-	char refused_value[512];    /* the refusals that were last reported */
 	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
 
 	bool remember_failure; /* was said */
@@ -96,6 +94,6 @@ void agent_changed(struct agent *agent);
 void agent_reconcile(void *userdata);
 void agent_tick(void *userdata);
 
-/* agent_forget_gone() - what the record of device ids says of pods that the API server does not have. Only
- * when all pods of the node are known. */
+/* agent_forget_gone() - the record of device ids forgets the pods that the API server does not have. To be
+ * called only when all pods of the node are known. */
 void agent_forget_gone(struct agent *agent);

@@ -53,9 +53,9 @@ static bool knows_the_cluster(const struct agent *agent)
 	       power_is_told(agent->power);
 }
 
-/* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares and
- * writes only a difference, so that it can run at any time. A step reads only what the steps before it have
- * decided. */
+/* Brings everything that follows from GPUs, pods, labels and settings up to date. Each step compares, and
+ * writes only a difference, so that it can run at any time. A step reads the registry and what the steps
+ * before it have decided. */
 void agent_reconcile(void *userdata)
 {
 	struct agent *agent = userdata;
@@ -88,6 +88,7 @@ void agent_reconcile(void *userdata)
 	 * report as not served. */
 	agent_remember(agent);
 	kubelet_offer(agent->kubelet);
+	/* No other step reads the shares of computing power. */
 	power_changed(agent->power);
 	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
 	 * read, it could call a GPU healthy that is not. */
@@ -130,7 +131,7 @@ void agent_forget_gone(struct agent *agent)
 	}
 }
 
-/* Questions to others, and what only time makes due. */
+/* Asks the driver, the container runtime and the API server again, and repeats what failed. */
 void agent_tick(void *userdata)
 {
 	struct agent *agent = userdata;
