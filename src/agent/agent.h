@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/delivery/driver.h"
+#include "agent/container/driver.h"
 #include "agent/events.h"
 #include "agent/node/device-loss.h"
 #include "agent/node/settle.h"

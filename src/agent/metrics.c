@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/delivery/delivery.h"
+#include "agent/container/delivery.h"
 #include "agent/door.h"
+#include "agent/gpu/looks.h"
+#include "agent/gpu/power.h"
+#include "agent/gpu/watchdog.h"
 #include "agent/kubelet/kubelet.h"
-#include "agent/looks/looks.h"
-#include "agent/looks/watchdog.h"
-#include "agent/power/power.h"
 #include "kube/kube-metrics.h"
 #include "node/ids.h"
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/delivery/unknown.h"
-#include "agent/looks/watchdog.h"
+#include "agent/container/unknown.h"
+#include "agent/gpu/watchdog.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "model/shares.h"

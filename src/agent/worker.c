@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "agent/delivery/delivery.h"
+#include "agent/container/delivery.h"
 #include "agent/node/leave.h"
 #include "base/descriptors.h"
 #include "base/error.h"

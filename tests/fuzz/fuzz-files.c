@@ -6,13 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/delivery/cdi.h"
-#include "agent/delivery/images.h"
-#include "agent/delivery/runtime.h"
+#include "agent/container/cdi.h"
+#include "agent/container/images.h"
+#include "agent/container/runtime.h"
 #include "agent/kubelet/checkpoint.h"
 #include "node/served.h"
 #include "agent/node/state.h"
-#include "agent/pods/records.h"
+#include "agent/container/records.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/config.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/kubelet/podresources.h"
-#include "agent/delivery/runtime.h"
+#include "agent/container/runtime.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "net/grpc-client.h"

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/delivery/cdi.h"
-#include "agent/delivery/delivery.h"
-#include "agent/pods/leftovers.h"
-#include "agent/delivery/orphans.h"
+#include "agent/container/cdi.h"
+#include "agent/container/delivery.h"
+#include "agent/container/leftovers.h"
+#include "agent/container/orphans.h"
 #include "agent/kubelet/podresources.h"
-#include "agent/delivery/runtime.h"
+#include "agent/container/runtime.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "kube/client.h"

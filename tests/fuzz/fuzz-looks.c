@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/looks/cgroup.h"
+#include "agent/gpu/cgroup.h"
 #include "grant/overhead.h"
 #include "grant/reserve.h"
 

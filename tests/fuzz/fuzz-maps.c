@@ -12,7 +12,7 @@
 #include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/node/faults.h"
-#include "agent/power/policy.h"
+#include "agent/gpu/power-policy.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/fault-list.h"

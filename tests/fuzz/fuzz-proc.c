@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/delivery/state-mount.h"
-#include "agent/looks/processes.h"
+#include "agent/container/state-mount.h"
+#include "agent/gpu/processes.h"
 #include "base/fs.h"
 #include "grant/outside.h"
 #include "grant/owner.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/delivery/allotment.h"
+#include "agent/container/allotment.h"
 #include "node/ids.h"
 #include "node/matching.h"
 #include "node/room.h"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/looks/cgroup.h"
+#include "agent/gpu/cgroup.h"
 
 #define UID "3b1f2c4d-0000-4111-8222-0123456789ab"
 #define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

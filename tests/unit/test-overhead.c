@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "grant/overhead.h"
-#include "agent/looks/watchdog.h"
+#include "agent/gpu/watchdog.h"
 #include "grant/reserve.h"
 
 #define MIB UINT64_C(1048576)

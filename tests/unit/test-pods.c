@@ -9,7 +9,7 @@
 
 #include <json-c/json.h>
 
-#include "agent/pods/pod-read.h"
+#include "agent/node/pod-read.h"
 #include "base/clock.h"
 #include "node/pods.h"
 

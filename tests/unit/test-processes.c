@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "agent/looks/cgroup.h"
-#include "agent/looks/processes.h"
+#include "agent/gpu/cgroup.h"
+#include "agent/gpu/processes.h"
 
 #define UID "6f1c2f0e-3c55-4a39-9a0b-0f1d2c3b4a59"
 #define UID_SYSTEMD "6f1c2f0e_3c55_4a39_9a0b_0f1d2c3b4a59"

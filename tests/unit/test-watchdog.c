@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/looks/watchdog.h"
+#include "agent/gpu/watchdog.h"
 
 #define MIB UINT64_C(1048576)
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/container/leftovers.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
@@ -14,7 +15,6 @@
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/registrar.h"
 #include "agent/kubelet/relay.h"
-#include "agent/pods/leftovers.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/error.h"

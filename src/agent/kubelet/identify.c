@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/delivery/cdi.h"
-#include "agent/delivery/delivery.h"
+#include "agent/container/cdi.h"
+#include "agent/container/delivery.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/podresources.h"
-#include "agent/pods/pod-read.h"
+#include "agent/node/pod-read.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kube/client.h"

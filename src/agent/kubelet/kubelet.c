@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/delivery/images.h"
-#include "agent/delivery/runtime.h"
+#include "agent/container/images.h"
+#include "agent/container/runtime.h"
 #include "agent/kubelet/assign.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/kubelet-internal.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/container/leftovers.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/allocate.h"
 #include "agent/kubelet/calls.h"
@@ -17,7 +18,6 @@
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
 #include "agent/kubelet/relay.h"
-#include "agent/pods/leftovers.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/error.h"

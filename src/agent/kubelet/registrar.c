@@ -8,7 +8,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "agent/delivery/runtime.h"
+#include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/socket.h"

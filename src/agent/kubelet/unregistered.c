@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/delivery/runtime.h"
+#include "agent/container/runtime.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"

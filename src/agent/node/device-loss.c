@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/delivery/runtime.h"
+#include "agent/container/runtime.h"
 #include "agent/events.h"
 #include "base/clock.h"
 #include "base/log.h"

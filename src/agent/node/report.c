@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/container/leftovers.h"
 #include "agent/node/condition.h"
 #include "agent/node/mig.h"
-#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,0 +1,381 @@
+#include "agent/container/cdi.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/container/allotment.h"
+#include "agent/container/driver-files.h"
+#include "agent/container/grants-folder.h"
+#include "agent/container/shim-install.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "grant/grant.h"
+#include "grant/usage.h"
+#include "kube/json.h"
+#include "node/pods.h"
+
+/* 0.5.0 is the first with hostPath of device nodes, and what containerd 1.7 reads. */
+#define CDI_VERSION "0.5.0"
+#define FILE_MAX ((size_t)1 << 20)
+#define PREFIX "ration-"
+#define SUFFIX ".json"
+
+/* Every directory that a dynamic linker searches by default: Debian's, Red Hat's, musl's and the others'. */
+#if defined(__aarch64__)
+static const char *const SHIM_DIRS[] = {
+	"/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib"};
+#else
+static const char *const SHIM_DIRS[] = {
+	"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib"};
+#endif
+
+/* What one file is made of. */
+struct cdi_parts {
+	const struct inventory *inventory;
+	const struct driver *driver;
+	const struct node_pod *pod;
+	const struct cdi_isolation *isolation;
+};
+
+const char *cdi_device_name(const char *uid, const char *container, char *buf, size_t size)
+{
+	snprintf(buf, size, CDI_KIND "=%s.%s", uid, container);
+	return buf;
+}
+
+int cdi_path(const char *dir, const char *uid, char *buf, size_t size)
+{
+	/* The uid comes from the API server; it must stay one file name. */
+	if (!uid[0] || strchr(uid, '/'))
+		return -EINVAL;
+	return (size_t)snprintf(buf, size, "%s/" PREFIX "%s" SUFFIX, dir, uid) < size ? 0 : -ENAMETOOLONG;
+}
+
+bool cdi_uid(const char *file, char *ret_uid, size_t size)
+{
+	size_t len = strlen(file), fixed = strlen(PREFIX) + strlen(SUFFIX);
+
+	if (len <= fixed || len - fixed >= size || strncmp(file, PREFIX, strlen(PREFIX)) != 0 ||
+		strcmp(file + len - strlen(SUFFIX), SUFFIX) != 0)
+		return false;
+	memcpy(ret_uid, file + strlen(PREFIX), len - fixed);
+	ret_uid[len - fixed] = '\0';
+	return true;
+}
+
+bool cdi_exists(const char *dir, const char *uid)
+{
+	char path[PATH_MAX];
+
+	return cdi_path(dir, uid, path, sizeof(path)) == 0 && access(path, F_OK) == 0;
+}
+
+void cdi_remove(const char *dir, const char *uid)
+{
+	char path[PATH_MAX];
+
+	if (cdi_path(dir, uid, path, sizeof(path)) == 0)
+		unlink(path);
+}
+
+static int array_add_text(struct json_object *array, const char *text)
+{
+	struct json_object *item = json_object_new_string(text);
+
+	if (item && json_object_array_add(array, item) == 0)
+		return 0;
+	json_object_put(item);
+	return -ENOMEM;
+}
+
+static struct json_object *array_add_object(struct json_object *array)
+{
+	struct json_object *item = json_object_new_object();
+
+	if (item && json_object_array_add(array, item) == 0)
+		return item;
+	json_object_put(item);
+	return NULL;
+}
+
+static int set_text(struct json_object *object, const char *key, const char *text)
+{
+	return json_set(object, key, json_object_new_string(text));
+}
+
+static struct json_object *set_array(struct json_object *object, const char *key)
+{
+	struct json_object *array = json_object_new_array();
+
+	return json_set(object, key, array) == 0 ? array : NULL;
+}
+
+static int add_mount(
+	struct json_object *mounts, const char *host, const char *container, bool writable, bool directory)
+{
+	struct json_object *mount = array_add_object(mounts);
+	struct json_object *options;
+	int r;
+
+	if (!mount)
+		return -ENOMEM;
+	r = set_text(mount, "hostPath", host);
+	if (r == 0)
+		r = set_text(mount, "containerPath", container);
+	options = r == 0 ? set_array(mount, "options") : NULL;
+	if (!options)
+		return -ENOMEM;
+	r = array_add_text(options, writable ? "rw" : "ro");
+	if (r == 0)
+		r = array_add_text(options, "nosuid");
+	if (r == 0)
+		r = array_add_text(options, "nodev");
+	return r ? r : array_add_text(options, directory ? "rbind" : "bind");
+}
+
+/* A device node, or a bind mount where a simulated tree has a plain file in its place. */
+static int add_device(struct json_object *nodes, struct json_object *mounts, const struct driver *driver,
+	const char *name, struct error *err)
+{
+	char host[PATH_MAX], inside[NAME_MAX + 8];
+	struct json_object *node;
+	bool is_node;
+	int r = driver_device(driver, name, host, sizeof(host), &is_node);
+
+	if (r < 0)
+		return error_set(err, -r, "dev/%s of the driver: %s", name, strerror(-r));
+	snprintf(inside, sizeof(inside), "/dev/%s", name);
+	if (!is_node)
+		return add_mount(mounts, host, inside, false, false);
+	node = array_add_object(nodes);
+	if (!node)
+		return -ENOMEM;
+	r = set_text(node, "path", inside);
+	return r ? r : set_text(node, "hostPath", host);
+}
+
+const char *cdi_private_library(enum driver_part part)
+{
+	static const char *const names[DRIVER_PART_MAX] = {
+		NULL, "/run/ration/driver/cuda/libcuda.so", "/run/ration/driver/nvml/libnvidia-ml.so"};
+
+	return names[part];
+}
+
+/* Under each name that a program may open it by. */
+static int add_shim_library(
+	struct json_object *mounts, const struct driver *driver, enum driver_part part, const char *host)
+{
+	const char *suffixes[] = {"", ".1", "."}, *version;
+	char inside[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(SHIM_DIRS); i++)
+		for (size_t k = 0; r == 0 && k < ARRAY_SIZE(suffixes); k++) {
+			version = strcmp(suffixes[k], ".") == 0 ? driver->version : "";
+			snprintf(inside, sizeof(inside), "%s/%s%s%s", SHIM_DIRS[i], driver_library(part),
+				suffixes[k], version);
+			r = add_mount(mounts, host, inside, false, false);
+		}
+	return r;
+}
+
+/* The shim in the driver's place, the driver where only the shim looks for it. */
+static int add_substitutes(struct json_object *mounts, const struct cdi_parts *parts)
+{
+	static const char *const files[DRIVER_PART_MAX] = {NULL, SHIM_CUDA_FILE, SHIM_NVML_FILE};
+	const struct cdi_isolation *isolation = parts->isolation;
+	char host[PATH_MAX];
+	int r = 0;
+
+	for (enum driver_part part = DRIVER_CUDA; r == 0 && part < DRIVER_PART_MAX; part++) {
+		r = driver_library_host(parts->driver, part, host, sizeof(host));
+		if (r == 0)
+			r = add_mount(mounts, host, cdi_private_library(part), false, false);
+		if (r == 0)
+			r = shim_path(isolation->state_dir, isolation->shim_version, files[part], host,
+				sizeof(host));
+		if (r == 0)
+			r = add_shim_library(mounts, parts->driver, part, host);
+	}
+	if (r == 0)
+		r = shim_path(isolation->state_dir, isolation->shim_version, "", host, sizeof(host));
+	if (r == 0)
+		r = add_mount(mounts, host, SHIM_INSIDE, false, true);
+	if (r == 0)
+		r = shim_path(
+			isolation->state_dir, isolation->shim_version, SHIM_PRELOAD_FILE, host, sizeof(host));
+	return r ? r : add_mount(mounts, host, "/etc/ld.so.preload", false, false);
+}
+
+static int add_grant(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
+{
+	char host[PATH_MAX];
+	int r = grants_folder_path(parts->isolation->state_dir, parts->pod->facts.uid, container,
+		GRANTS_GRANT_FILE, host, sizeof(host));
+
+	if (r == 0)
+		r = add_mount(mounts, host, GRANT_FILE_PATH, false, false);
+	if (r == 0)
+		r = grants_folder_path(parts->isolation->state_dir, parts->pod->facts.uid, container,
+			USAGE_FILE_NAME, host, sizeof(host));
+	return r ? r : add_mount(mounts, host, USAGE_FILE_PATH, true, false);
+}
+
+static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
+{
+	const struct driver *driver = parts->driver;
+	const struct container_spec *spec = node_pod_container(parts->pod, container);
+	bool isolated = parts->isolation &&
+			!(parts->isolation->allow_disable && spec && spec->asks_for_no_limit);
+	char unknown[64];
+	int r = 0, has = driver_capabilities(spec ? spec->capabilities : NULL, unknown, sizeof(unknown));
+
+	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++) {
+		const struct driver_mount *mount = &driver->mounts[i];
+
+		if ((mount->needs && !(mount->needs & has)) || (isolated && mount->part != DRIVER_OTHER))
+			continue;
+		r = add_mount(mounts, mount->host, mount->container, mount->writable, mount->directory);
+	}
+	if (r == 0 && isolated)
+		r = add_substitutes(mounts, parts);
+	return r || !isolated ? r : add_grant(mounts, parts, container);
+}
+
+static int add_variables(struct json_object *edits, const struct allotment *allotment)
+{
+	struct json_object *env = set_array(edits, "env");
+
+	for (size_t i = 0; env && i < allotment->n_variables; i++) {
+		char text[ALLOTMENT_VALUE_SIZE + 64];
+
+		snprintf(text, sizeof(text), "%s=%s", allotment->variables[i].name,
+			allotment->variables[i].value);
+		if (array_add_text(env, text) < 0)
+			return -ENOMEM;
+	}
+	return env ? 0 : -ENOMEM;
+}
+
+static int add_container(
+	struct json_object *devices, const struct cdi_parts *parts, const char *container, struct error *err)
+{
+	const struct driver *driver = parts->driver;
+	struct json_object *device = array_add_object(devices), *edits = json_object_new_object();
+	struct json_object *nodes, *mounts;
+	char name[CDI_NAME_SIZE], file[32];
+	struct allotment allotment;
+	int r = allotment_build(parts->inventory, &parts->pod->facts, container, true, &allotment, err);
+
+	if (!device || json_set(device, "containerEdits", edits) < 0)
+		return -ENOMEM;
+	nodes = set_array(edits, "deviceNodes");
+	mounts = set_array(edits, "mounts");
+	if (r < 0 || !nodes || !mounts)
+		return r < 0 ? r : -ENOMEM;
+	snprintf(name, sizeof(name), "%s.%s", parts->pod->facts.uid, container);
+	r = set_text(device, "name", name);
+	for (size_t i = 0; r == 0 && i < allotment.n_gpus; i++) {
+		snprintf(file, sizeof(file), "nvidia%u", allotment.gpus[i]->minor);
+		r = add_device(nodes, mounts, driver, file, err);
+	}
+	for (size_t i = 0; r == 0 && i < driver->n_devices; i++)
+		r = add_device(nodes, mounts, driver, driver->devices[i], err);
+	if (r == 0)
+		r = add_mounts(mounts, parts, container);
+	return r ? r : add_variables(edits, &allotment);
+}
+
+/* What the file has of this container; NULL: nothing. */
+static struct json_object *find_container(
+	struct json_object *file, const struct pod_facts *pod, const char *container)
+{
+	struct json_object *devices = json_member(file, "devices");
+	size_t n = json_object_is_type(devices, json_type_array) ? json_object_array_length(devices) : 0;
+	char name[CDI_NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *device = json_object_array_get_idx(devices, i);
+		const char *found = json_member_string(device, "name");
+
+		if (found && strcmp(found, name) == 0)
+			return device;
+	}
+	return NULL;
+}
+
+/* What another container has been given stays as it is: that one may run, and what it has must be named by a
+ * file, or it is removed (shim_remove_old()). It gets what is new when it is started itself. */
+static int keep_container(struct json_object *devices, struct json_object *device)
+{
+	if (json_object_array_add(devices, json_object_get(device)) == 0)
+		return 0;
+	json_object_put(device);
+	return -ENOMEM;
+}
+
+static int cdi_build(const struct cdi_parts *parts, const char *container, struct json_object *before,
+	struct json_object *root, struct error *err)
+{
+	const struct placement *placement = &parts->pod->facts.placement;
+	struct json_object *devices;
+	int r = set_text(root, "cdiVersion", CDI_VERSION);
+
+	if (r == 0)
+		r = set_text(root, "kind", CDI_KIND);
+	devices = r == 0 ? set_array(root, "devices") : NULL;
+	if (!devices)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < placement->n_containers; i++) {
+		const char *name = placement->containers[i].name;
+		struct json_object *kept = strcmp(name, container) == 0
+						   ? NULL
+						   : find_container(before, &parts->pod->facts, name);
+
+		r = kept ? keep_container(devices, kept) : add_container(devices, parts, name, err);
+	}
+	return r;
+}
+
+static int cannot_write(const char *dir, const struct pod_facts *pod, int r, struct error *err)
+{
+	return error_set(err, -r, "cannot write the CDI file of pod %s/%s in %s: %s", pod->namespace_,
+		pod->name, dir, strerror(-r));
+}
+
+int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
+	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
+	struct error *err)
+{
+	const struct cdi_parts parts = {inventory, driver, pod, isolation};
+	_cleanup_json_ struct json_object *root = json_object_new_object(), *old = NULL;
+	_cleanup_free_ char *before = NULL;
+	char path[PATH_MAX];
+	const char *text;
+	size_t len = 0;
+	int r = cdi_path(dir, pod->facts.uid, path, sizeof(path));
+
+	if (r < 0)
+		return cannot_write(dir, &pod->facts, r, err);
+	if (fs_read(path, FILE_MAX, &before, &len) == 0 && pod->facts.placement.n_containers > 1)
+		json_parse(before, len, &old, NULL);
+	error_set(err, ENOMEM, "out of memory");
+	r = root ? cdi_build(&parts, container, old, root, err) : -ENOMEM;
+	if (r < 0)
+		return r;
+	text = json_text(root);
+	if (text && before && len == strlen(text) && memcmp(before, text, len) == 0)
+		return 0;
+	r = text ? fs_write_atomic(path, 0644, text, strlen(text)) : -ENOMEM;
+	if (r == -ENOENT && fs_mkdir_parents(dir, 0755) == 0)
+		r = fs_write_atomic(path, 0644, text, strlen(text));
+	return r < 0 ? cannot_write(dir, &pod->facts, r, err) : 0;
+}

@@ -1,0 +1,45 @@
+/* cdi.h - one CDI file per pod: everything its containers get from us, applied by the container runtime after
+ * the pod's own environment and volumes, which therefore cannot override it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/container/driver.h"
+
+struct error;
+struct inventory;
+struct node_pod;
+
+#define CDI_KIND "ration.dev/grant"
+#define CDI_NAME_SIZE 512
+
+/* cdi_device_name() - "ration.dev/grant=<pod uid>.<container>". */
+const char *cdi_device_name(const char *uid, const char *container, char *buf, size_t size);
+
+/* cdi_path() - DIR/ration-<uid>.json. */
+int cdi_path(const char *dir, const char *uid, char *buf, size_t size);
+bool cdi_exists(const char *dir, const char *uid);
+
+/* What the containers of an isolated node get beside their GPUs. */
+struct cdi_isolation {
+	const char *state_dir;	  /* with the shim and the grants, as the container runtime sees it */
+	const char *shim_version; /* see shim-install.h */
+	bool allow_disable;	  /* who asks for no limit gets the whole GPU, as on a share node */
+};
+
+/* Where a container of an isolated node has the driver's own libraries. The names are the same for every
+ * version of the driver, since the grant, which is not rewritten, has them too. */
+const char *cdi_private_library(enum driver_part part);
+
+/* cdi_write() - the file for this pod, all its placed containers in it: this one anew, the others as the file
+ * has them, unless it has them not. isolation NULL: of a share node. Negative errno with a sentence. */
+int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
+	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
+	struct error *err);
+
+/* cdi_remove() - a file that is not there is success. */
+void cdi_remove(const char *dir, const char *uid);
+
+/* cdi_uid() - the uid in a file name of ours; false for any other name. */
+bool cdi_uid(const char *file, char *ret_uid, size_t size);

@@ -1,0 +1,132 @@
+#include "agent/container/delivery.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/container/cdi.h"
+#include "agent/container/delivery-internal.h"
+#include "agent/container/driver-files.h"
+#include "agent/container/grants.h"
+#include "agent/container/isolation.h"
+#include "agent/events.h"
+#include "base/error.h"
+#include "kube/names.h"
+#include "node/registry.h"
+
+static void report_ignored(struct delivery *delivery, const struct node_pod *pod, const char *container)
+{
+	char text[600];
+
+	snprintf(text, sizeof(text),
+		"container %s sets " ENV_CGPU_DISABLE
+		", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
+		container);
+	event_on_pod(delivery->deps.events, &pod->facts, "GPUDisableIgnored", text);
+}
+
+/* The pod's own at once, the image's when it is known. */
+static void report_capability(
+	struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting)
+{
+	const struct container_spec *spec = node_pod_container(pod, container);
+	char unknown[64], text[600];
+
+	driver_capabilities(spec ? spec->capabilities : NULL, unknown, sizeof(unknown));
+	if (!unknown[0] || spec->capabilities_by_spec == starting)
+		return;
+	snprintf(text, sizeof(text),
+		"container %s sets " ENV_DRIVER_CAPABILITIES
+		" with \"%s\" in it, for which there are no files: what there is are compute, utility, video, graphics, display, ngx and all",
+		container, unknown);
+	event_on_pod(delivery->deps.events, &pod->facts, "GPUDriverCapabilityUnknown", text);
+}
+
+static int make_isolated(struct delivery *delivery, const struct node_pod *pod, const char *container,
+	bool starting, struct error *err)
+{
+	const struct cdi_isolation isolation = {.state_dir = delivery->deps.state_dir,
+		.shim_version = delivery->isolation.shim_version,
+		.allow_disable = delivery->deps.allow_disable};
+	bool asks = node_pod_asks_for_no_limit(pod, container);
+	int r = 0;
+
+	delivery_look(delivery);
+	if (*delivery->deps.node->problems.isolation)
+		return error_set(err, EHOSTDOWN, "pod %s/%s cannot have its GPU: %.400s",
+			pod->facts.namespace_, pod->facts.name, delivery->deps.node->problems.isolation);
+	if (asks && !delivery->deps.allow_disable && !grants_find(delivery, pod->facts.uid, container))
+		report_ignored(delivery, pod, container);
+	if (!asks || !delivery->deps.allow_disable)
+		r = grants_prepare(delivery, pod, container, starting, err);
+	return r < 0 ? r
+		     : cdi_write(delivery->deps.cdi_dir, &delivery->deps.node->inventory,
+			       delivery->deps.driver, pod, container, &isolation, err);
+}
+
+int delivery_new(const struct delivery_deps *deps, struct delivery **ret_delivery)
+{
+	struct delivery *delivery = calloc(1, sizeof(*delivery));
+
+	if (!delivery)
+		return -ENOMEM;
+	delivery->deps = *deps;
+	list_init(&delivery->grants);
+	*ret_delivery = delivery;
+	return 0;
+}
+
+void delivery_free(struct delivery *delivery)
+{
+	if (!delivery)
+		return;
+	grants_release(delivery);
+	free(delivery);
+}
+
+void delivery_resume(struct delivery *delivery)
+{
+	grants_resume(delivery);
+}
+
+size_t delivery_unknown_functions(const struct delivery *delivery)
+{
+	return delivery->isolation.unknown.count;
+}
+
+int delivery_make(struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting,
+	struct error *err)
+{
+	int r = driver_scan(delivery->deps.driver, err);
+
+	if (r < 0)
+		return r;
+	report_capability(delivery, pod, container, starting);
+	if (gpu_mode_is_isolated(delivery->deps.node->in_force))
+		return make_isolated(delivery, pod, container, starting, err);
+	return cdi_write(delivery->deps.cdi_dir, &delivery->deps.node->inventory, delivery->deps.driver, pod,
+		container, NULL, err);
+}
+
+bool delivery_exists(const struct delivery *delivery, const char *uid, const char *container)
+{
+	return cdi_exists(delivery->deps.cdi_dir, uid) &&
+	       (!gpu_mode_is_isolated(delivery->deps.node->in_force) || delivery->deps.allow_disable ||
+		       grants_find(delivery, uid, container));
+}
+
+void delivery_remove(struct delivery *delivery, const char *uid)
+{
+	/* In this order: a container that is started in between finds no device, rather than no grant. */
+	cdi_remove(delivery->deps.cdi_dir, uid);
+	grants_remove(delivery, uid);
+	delivery_remove_shims(delivery);
+}
+
+void delivery_remove_shims(struct delivery *delivery)
+{
+	/* Somebody may have cleared the folder of CDI files: what such a pod has is not known then. */
+	list_for_each (item, &delivery->grants)
+		if (!cdi_exists(delivery->deps.cdi_dir, list_entry(item, struct node_grant, item)->uid))
+			return;
+	shim_remove_old(delivery->deps.state_dir, delivery->isolation.shim_version, delivery->deps.cdi_dir);
+}

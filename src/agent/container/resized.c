@@ -1,0 +1,134 @@
+#include "agent/container/delivery-internal.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/container/grants.h"
+#include "agent/container/leftovers.h"
+#include "agent/container/records.h"
+#include "agent/events.h"
+#include "base/cleanup.h"
+#include "grant/grant.h"
+#include "model/units.h"
+#include "node/registry.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static bool has_grant(const struct delivery *delivery, const char *uid)
+{
+	list_for_each (item, &delivery->grants)
+		if (strcmp(list_entry(item, struct node_grant, item)->uid, uid) == 0)
+			return true;
+	return false;
+}
+
+/* What runs without a pod holds its units as well. */
+static uint32_t orphan_units(const struct leftovers *leftovers, const char *uuid)
+{
+	_cleanup_held_ struct held orphans = {.names_ended = false};
+	uint32_t units = 0;
+
+	if (leftovers_list(leftovers, &orphans) < 0)
+		return UNITS_MAX;
+	for (size_t i = 0; i < orphans.n_pods; i++)
+		for (size_t k = 0; k < orphans.pods[i].n_gpus; k++)
+			if (strcmp(orphans.pods[i].gpus[k].uuid, uuid) == 0)
+				units = units_add(units, orphans.pods[i].gpus[k].units);
+	return units;
+}
+
+/* What the pods that have devices hold of a GPU. Our record may lack who has a grant: after a restart it is
+ * the kubelet's, which may be lost. */
+static uint32_t units_held(
+	const struct delivery *delivery, const struct leftovers *leftovers, const char *uuid)
+{
+	const struct node_pod *pod;
+	uint32_t units = orphan_units(leftovers, uuid);
+
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, pod)
+		if (pod->facts.has_placement && !pod->facts.finished &&
+			(has_grant(delivery, pod->facts.uid) ||
+				served_knows(&delivery->deps.node->served, pod->facts.uid)))
+			units = units_add(
+				units, placement_units_on(&pod->facts.placement, &pod->facts.request, uuid));
+	return units;
+}
+
+/* A GPU of this container on which it would get more than it has. */
+static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, const char *uuid)
+{
+	const struct container_placement *placed = placement_find(&pod->placement, g->container);
+	const struct gpu_share *share = placed ? container_share(placed, uuid) : NULL;
+
+	for (unsigned int i = 0; share && i < g->grant->gpu_count; i++)
+		if (strcmp(g->grant->gpus[i].uuid, uuid) == 0)
+			return grants_limit_bytes(g->grant->gpus[i].physical_bytes / MIB, share->units,
+				       pod->placement.unit_mib) > grant_file_limit_bytes(g->grant, i);
+	return false;
+}
+
+static bool grows(const struct delivery *delivery, const struct pod_facts *pod, const char *uuid)
+{
+	list_for_each (item, &delivery->grants) {
+		const struct node_grant *g = list_entry(item, struct node_grant, item);
+
+		if (strcmp(g->uid, pod->uid) == 0 && grows_on(g, pod, uuid))
+			return true;
+	}
+	return false;
+}
+
+/* A GPU that has not what the pod is to have more; NULL: there is none. */
+static const struct gpu *find_short(
+	const struct delivery *delivery, const struct leftovers *leftovers, const struct pod_facts *pod)
+{
+	for (size_t i = 0; i < delivery->deps.node->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &delivery->deps.node->inventory.gpus[i];
+
+		if (placement_units_on(&pod->placement, &pod->request, gpu->facts.uuid) &&
+			units_held(delivery, leftovers, gpu->facts.uuid) > gpu->units &&
+			grows(delivery, pod, gpu->facts.uuid))
+			return gpu;
+	}
+	return NULL;
+}
+
+static void refuse(const struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod,
+	const struct gpu *gpu)
+{
+	char text[500];
+
+	if (pod->size_refused == pod->facts.placement.resizes)
+		return;
+	pod->size_refused = pod->facts.placement.resizes;
+	snprintf(text, sizeof(text),
+		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
+		gpu->facts.index, gpu->units, units_held(delivery, leftovers, gpu->facts.uuid));
+	event_on_pod(delivery->deps.events, &pod->facts, "GPUResizeRefused", text);
+}
+
+static void follow(struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod)
+{
+	const struct gpu *gpu;
+
+	if (!pod->facts.has_placement || pod->facts.finished ||
+		pod->size_applied == pod->facts.placement.resizes || !has_grant(delivery, pod->facts.uid))
+		return;
+	gpu = find_short(delivery, leftovers, &pod->facts);
+	if (gpu) {
+		refuse(delivery, leftovers, pod, gpu);
+		return;
+	}
+	grants_apply_placement(delivery, &pod->facts);
+	records_replace(delivery->deps.state_dir, &pod->facts);
+	pod->size_applied = pod->facts.placement.resizes;
+}
+
+void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *leftovers)
+{
+	struct node_pod *pod;
+
+	if (!gpu_mode_is_isolated(delivery->deps.node->in_force))
+		return;
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, pod)
+		follow(delivery, leftovers, pod);
+}

@@ -1,0 +1,372 @@
+#include "agent/gpu/watched.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "agent/gpu/power.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "grant/usage.h"
+#include "model/facts.h"
+#include "net/loop.h"
+
+/* A container that opens its usage file without end gets ROUNDS_AT_ONCE samples at once, and then one each
+ * ROUND_NS. A program that starts loads hundreds of modules, and where little memory is left it waits for a
+ * sample after each. */
+#define ROUNDS_AT_ONCE 256
+#define ROUND_NS (20 * NS_PER_MS)
+#define KEY_SIZE 520
+
+/* A GPU, and all that have a grant for it. */
+struct watched_gpu {
+	char uuid[GPU_UUID_SIZE];
+	struct list gpus;
+};
+
+struct watched_set {
+	struct list all;
+	struct table by_key; /* "<pod uid>/<container>" */
+	struct watched_gpu gpus[NODE_GPUS_MAX];
+	struct list none; /* empty */
+	int fd;		  /* inotify; -1: none to be had */
+	struct loop_io *io;
+	struct loop_timer *timer;
+	watched_fn wanted;
+	void *userdata;
+	bool complained;
+};
+
+/* Both are parts of a path already (grants_folder_path()). */
+static const char *watched_key(const char *uid, const char *container, char *buf)
+{
+	snprintf(buf, KEY_SIZE, "%.255s/%.255s", uid, container);
+	return buf;
+}
+
+static void watched_free(struct watched_set *set, struct watched *watched)
+{
+	char key[KEY_SIZE];
+
+	if (watched->uid && watched->container)
+		table_remove(&set->by_key, watched_key(watched->uid, watched->container, key));
+	if (watched->wd >= 0)
+		inotify_rm_watch(set->fd, watched->wd);
+	list_remove(&watched->item);
+	for (unsigned i = 0; i < watched->n_gpus; i++) {
+		list_remove(&watched->gpus[i].item);
+		free(watched->gpus[i].look.before);
+		free(watched->gpus[i].look.known);
+	}
+	free(watched->gpus);
+	free(watched->uid);
+	free(watched->namespace_);
+	free(watched->pod);
+	free(watched->container);
+	free(watched);
+}
+
+/* ---- when it asks ---------------------------------------------------------------------------------------
+ */
+
+/* The path leads to the very file, whatever lies under its name by now. */
+static int watched_arm(struct watched_set *set, struct watched *watched)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", watched->usage_fd);
+	watched->wd = set->fd < 0 ? -1 : inotify_add_watch(set->fd, path, IN_OPEN | IN_ONESHOT);
+	if (watched->wd >= 0)
+		return 0;
+	if (!set->complained)
+		log_warning(
+			"cannot watch usage files: %s; contexts of new programs are counted a second late",
+			set->fd < 0 ? "no inotify" : strerror(errno));
+	set->complained = true;
+	return -EIO;
+}
+
+static void watched_want(struct watched_set *set, struct watched *watched)
+{
+	int64_t now = monotonic_ns();
+
+	watched->paid_ns = (watched->paid_ns > now ? watched->paid_ns : now) + ROUND_NS;
+	watched->rearm_ns = watched->paid_ns - ROUNDS_AT_ONCE * ROUND_NS;
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		set->wanted(set->userdata, watched->gpus[i].uuid);
+}
+
+static void on_inotify(void *userdata, int fd, uint32_t events)
+{
+	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct watched_set *set = userdata;
+	ssize_t n = read(fd, buffer, sizeof(buffer));
+
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event = (const void *)(buffer + at);
+
+		at += (ssize_t)(sizeof(*event) + event->len);
+		list_for_each (item, &set->all) {
+			struct watched *watched = list_entry(item, struct watched, item);
+
+			if (watched->wd != event->wd || !(event->mask & IN_OPEN))
+				continue;
+			watched->wd = -1;
+			watched_want(set, watched);
+			break;
+		}
+	}
+}
+
+/* Somebody may have asked when the last look had begun and the next could not be heard yet. */
+static bool watched_missed(const struct watched *watched)
+{
+	struct usage_peek peek;
+
+	if (usage_peek(watched->usage_fd, 0, &peek) < 0)
+		return false;
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		if (watched->gpus[i].look.wanted != peek.look_wanted)
+			return true;
+	return false;
+}
+
+static void on_rearm(void *userdata)
+{
+	struct watched_set *set = userdata;
+	int64_t now = monotonic_ns(), later = 0;
+
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		if (watched->wd >= 0)
+			continue;
+		if (watched->rearm_ns > now)
+			later = later && later < watched->rearm_ns ? later : watched->rearm_ns;
+		else if (watched_arm(set, watched) == 0 && watched_missed(watched))
+			watched_want(set, watched);
+	}
+	if (later)
+		loop_timer_set(set->timer, later - now);
+}
+
+void watched_listen(struct watched_set *set)
+{
+	on_rearm(set);
+}
+
+/* Without memory for it the next sample begins anew. */
+void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n)
+{
+	struct overhead_process *known = n ? realloc(gpu->look.known, n * sizeof(*known)) : NULL;
+
+	if (known)
+		memcpy(known, processes, n * sizeof(*known));
+	else
+		free(gpu->look.known);
+	gpu->look.known = known;
+	gpu->look.n_known = known ? n : 0;
+}
+
+bool watched_pause(struct watched_part *gpu, const struct overhead *found)
+{
+	struct watched *watched = gpu->of;
+	bool asked = !grant_was_known(watched->grant, gpu->index, gpu->look.wanted);
+	int64_t now = monotonic_ns();
+
+	if (watched->pauses_for == gpu) {
+		watched->pauses_for = NULL;
+		atomic_store(&watched->grant->live[0].pause, 0);
+		return false;
+	}
+	if (watched->pauses_for || !overhead_wants_pause(found, asked, now - watched->paused_ns))
+		return false;
+	watched->pauses_for = gpu;
+	watched->paused_ns = now;
+	atomic_store(&watched->grant->live[0].pause, (uint64_t)now);
+	return true;
+}
+
+static void note_kept(struct watched *watched, bool kept)
+{
+	if (watched->kept != kept)
+		usage_file_keep(watched->usage_fd, kept);
+	watched->kept = kept;
+}
+
+void watched_keep(struct watched_set *set, const char *uuid, bool kept)
+{
+	list_for_each (item, watched_on(set, uuid))
+		note_kept(list_entry(item, struct watched_part, item)->of, kept);
+}
+
+/* ---- the set --------------------------------------------------------------------------------------------
+ */
+
+int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct watched_set **ret_set)
+{
+	struct watched_set *set = calloc(1, sizeof(*set));
+	int r;
+
+	if (!set)
+		return -ENOMEM;
+	list_init(&set->all);
+	list_init(&set->none);
+	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+		list_init(&set->gpus[i].gpus);
+	table_init(&set->by_key);
+	set->wanted = wanted;
+	set->userdata = userdata;
+	set->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	r = loop_add_timer(loop, on_rearm, set, &set->timer);
+	if (r == 0 && set->fd >= 0)
+		r = loop_add_io(loop, set->fd, EPOLLIN, on_inotify, set, &set->io);
+	if (r < 0)
+		watched_set_free(set);
+	else
+		*ret_set = set;
+	return r;
+}
+
+void watched_set_free(struct watched_set *set)
+{
+	if (!set)
+		return;
+	while (!list_empty(&set->all))
+		watched_free(set, list_entry(set->all.next, struct watched, item));
+	table_release(&set->by_key);
+	loop_io_remove(set->io);
+	loop_timer_remove(set->timer);
+	close_ptr(&set->fd);
+	free(set);
+}
+
+struct list *watched_list(struct watched_set *set)
+{
+	return &set->all;
+}
+
+struct watched *watched_find(struct watched_set *set, const char *uid, const char *container)
+{
+	char key[KEY_SIZE];
+
+	return table_get(&set->by_key, watched_key(uid, container, key));
+}
+
+struct watched *watched_only(struct watched_set *set, const char *uid)
+{
+	struct watched *found = NULL;
+
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		if (strcmp(watched->uid, uid) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = watched;
+	}
+	return found;
+}
+
+static struct watched_gpu *find_gpu(struct watched_set *set, const char *uuid)
+{
+	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+		if (!list_empty(&set->gpus[i].gpus) && strcmp(set->gpus[i].uuid, uuid) == 0)
+			return &set->gpus[i];
+	return NULL;
+}
+
+/* A node has no more GPUs than this; those of grants that outlived their GPU go with their pods. */
+static struct watched_gpu *add_gpu(struct watched_set *set, const char *uuid)
+{
+	struct watched_gpu *gpu = find_gpu(set, uuid);
+
+	for (size_t i = 0; i < NODE_GPUS_MAX && !gpu; i++)
+		if (list_empty(&set->gpus[i].gpus))
+			gpu = &set->gpus[i];
+	if (gpu)
+		snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+	return gpu;
+}
+
+const struct list *watched_on(struct watched_set *set, const char *uuid)
+{
+	const struct watched_gpu *gpu = find_gpu(set, uuid);
+
+	return gpu ? &gpu->gpus : &set->none;
+}
+
+struct watched_part *watched_part(struct watched *watched, const char *uuid)
+{
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		if (strcmp(watched->gpus[i].uuid, uuid) == 0)
+			return &watched->gpus[i];
+	return NULL;
+}
+
+/* What was refused before us is no news. */
+static void watched_begin(struct watched_set *set, struct watched *watched)
+{
+	struct usage_peek peek;
+	bool known = usage_peek(watched->usage_fd, watched->n_gpus, &peek) == 0;
+
+	for (unsigned i = 0; i < watched->n_gpus; i++) {
+		struct watched_part *part = &watched->gpus[i];
+		struct watched_gpu *gpu;
+
+		memcpy(part->uuid, watched->grant->gpus[i].uuid, sizeof(part->uuid));
+		part->of = watched;
+		part->index = i;
+		power_resume(&part->power, watched->grant, i);
+		gpu = add_gpu(set, part->uuid);
+		if (gpu)
+			list_append(&gpu->gpus, &part->item);
+		if (!known)
+			continue;
+		part->refused = peek.gpus[i];
+		part->refused_told = part->refused.refused;
+	}
+}
+
+int watched_add(struct watched_set *set, const struct watched_grant *grant)
+{
+	struct watched *watched = calloc(1, sizeof(*watched));
+	unsigned n = grant->grant->gpu_count;
+	char key[KEY_SIZE];
+
+	if (!watched)
+		return -ENOMEM;
+	list_append(&set->all, &watched->item);
+	watched->wd = -1;
+	watched->uid = strdup(grant->uid);
+	watched->namespace_ = strdup(grant->namespace_);
+	watched->pod = strdup(grant->pod);
+	watched->container = strdup(grant->container);
+	watched->grant = grant->grant;
+	watched->usage_fd = grant->usage_fd;
+	note_kept(watched, true);
+	watched->gpus = calloc(n ? n : 1, sizeof(*watched->gpus));
+	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container || !watched->gpus ||
+		table_set(&set->by_key, watched_key(watched->uid, watched->container, key), watched) < 0) {
+		watched_free(set, watched);
+		return -ENOMEM;
+	}
+	atomic_store(&grant->grant->live[0].pause, 0); /* of an agent that was killed */
+	watched->n_gpus = n < GRANT_FILE_GPUS_MAX ? n : GRANT_FILE_GPUS_MAX;
+	watched_begin(set, watched);
+	on_rearm(set);
+	return 0;
+}
+
+void watched_remove(struct watched_set *set, const char *uid, const char *container)
+{
+	struct watched *watched = watched_find(set, uid, container);
+
+	if (watched)
+		watched_free(set, watched);
+}

@@ -1,0 +1,226 @@
+#include "agent/node/pod-read.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/pod.h"
+#include "model/shares.h"
+#include "node/pods.h"
+#include "node/power-facts.h"
+
+/* The kubelet marks what did not come from the API server (kubernetes.io/config.source; mirror pods also
+ * carry kubernetes.io/config.mirror). */
+static bool pod_is_static(struct json_object *object)
+{
+	struct json_object *annotations = json_member(json_member(object, "metadata"), "annotations");
+	const char *source = json_member_string(annotations, "kubernetes.io/config.source");
+
+	return (source && strcmp(source, "api") != 0) ||
+	       json_member(annotations, "kubernetes.io/config.mirror");
+}
+
+/* The API server makes a name of generateName and five characters that it draws from this alphabet
+ * (names/generate.go, util/rand: 1.36): nobody gets that one again. A StatefulSet's pods have a generateName
+ * too, and a number. */
+static bool name_may_return(struct json_object *object, const char *name)
+{
+	const char *start = json_member_string(json_member(object, "metadata"), "generateName");
+	size_t len = start ? strlen(start) : 0;
+
+	return !len || strncmp(name, start, len) != 0 || strlen(name) != len + 5 ||
+	       name[len + strspn(name + len, "bcdfghjklmnpqrstvwxz2456789")] ||
+	       !name[len + strspn(name + len, "0123456789")];
+}
+
+/* What the container's spec sets the variable to, by value only: what valueFrom or envFrom would give, nobody
+ * sees in the spec. */
+static const char *value_of(struct json_object *container, const char *variable)
+{
+	struct json_object *env = json_member(container, "env");
+	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+	const char *value = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *entry = json_object_array_get_idx(env, i);
+		const char *name = json_member_string(entry, "name");
+
+		/* The last one of a name is what the container gets. */
+		if (name && strcmp(name, variable) == 0)
+			value = json_member_string(entry, "value");
+	}
+	return value;
+}
+
+static bool asks_for_no_limit(struct json_object *container)
+{
+	const char *value = value_of(container, ENV_CGPU_DISABLE);
+
+	return value && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
+}
+
+static char *copy_text(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* When memory is short, the container is held to its limit and gets the files that every container gets. */
+static void containers_read(struct node_pod *pod, struct json_object *list)
+{
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	struct container_spec *grown = n ? reallocarray(
+						   pod->containers, pod->n_containers + n, sizeof(*grown))
+					 : NULL;
+
+	if (!grown)
+		return;
+	pod->containers = grown;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *container = json_object_array_get_idx(list, i);
+		const char *name = json_member_string(container, "name");
+		const char *capabilities = value_of(container, ENV_DRIVER_CAPABILITIES);
+
+		if (name)
+			grown[pod->n_containers++] = (struct container_spec){.name = strdup(name),
+				.image = copy_text(json_member_string(container, "image")),
+				.capabilities = copy_text(capabilities),
+				.capabilities_by_spec = capabilities,
+				.asks_for_no_limit = asks_for_no_limit(container)};
+	}
+}
+
+/* ---- computing power ---- */
+
+struct facts_list {
+	struct power_facts *items;
+	size_t n;
+};
+
+static struct power_facts *entry_of(struct facts_list *list, const char *container)
+{
+	struct power_facts *grown;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->items[i].container, container) == 0)
+			return &list->items[i];
+	grown = reallocarray(list->items, list->n + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	list->items = grown;
+	grown[list->n] = (struct power_facts){.container = strdup(container)};
+	return grown[list->n].container ? &grown[list->n++] : NULL;
+}
+
+/* The last one of a name is what the container gets. */
+static struct json_object *weight_variable(struct json_object *container)
+{
+	struct json_object *env = json_member(container, "env"), *found = NULL;
+	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *entry = json_object_array_get_idx(env, i);
+		const char *name = json_member_string(entry, "name");
+
+		if (name && strcmp(name, ENV_SCHD_WEIGHT) == 0)
+			found = entry;
+	}
+	return found;
+}
+
+static void read_weights(struct facts_list *list, struct json_object *containers)
+{
+	size_t n = json_object_is_type(containers, json_type_array) ? json_object_array_length(containers)
+								    : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *container = json_object_array_get_idx(containers, i),
+				   *variable = weight_variable(container);
+		const char *name = json_member_string(container, "name"),
+			   *value = json_member_string(variable, "value");
+		struct power_facts *facts = name && variable ? entry_of(list, name) : NULL;
+
+		if (facts)
+			facts->weight_refused = !value || share_weight_parse(value, &facts->weight) < 0;
+	}
+}
+
+static void read_ended(struct facts_list *list, struct json_object *statuses)
+{
+	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *status = json_object_array_get_idx(statuses, i);
+		const char *name = json_member_string(status, "name");
+		bool ended = json_member(json_member(status, "state"), "terminated") != NULL;
+		struct power_facts *facts = name && ended ? entry_of(list, name) : NULL;
+
+		if (facts)
+			facts->ended = true;
+	}
+}
+
+static void power_facts_read(struct json_object *pod, struct power_facts **ret_list, size_t *ret_n)
+{
+	struct json_object *spec = json_member(pod, "spec"), *status = json_member(pod, "status");
+	struct facts_list list = {0};
+
+	read_weights(&list, json_member(spec, "initContainers"));
+	read_weights(&list, json_member(spec, "containers"));
+	read_ended(&list, json_member(status, "initContainerStatuses"));
+	read_ended(&list, json_member(status, "containerStatuses"));
+	*ret_list = list.items;
+	*ret_n = list.n;
+}
+
+/* ---- the pod ---- */
+
+static uint64_t read_runs(const struct request *request, struct json_object *statuses)
+{
+	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+	uint64_t runs = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *status = json_object_array_get_idx(statuses, i);
+		const char *name = json_member_string(status, "name");
+
+		if (!name || !json_member(json_member(status, "state"), "running"))
+			continue;
+		for (size_t k = 0; k < request->n_containers && k < 64; k++)
+			if (strcmp(request->containers[k].name, name) == 0)
+				runs |= UINT64_C(1) << k;
+	}
+	return runs;
+}
+
+struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct json_object *status = json_member(object, "status");
+	struct error problem = {""};
+	struct node_pod *pod;
+	int r;
+
+	pod_facts_init(&facts);
+	r = pod_facts_from_json(object, &facts, &problem);
+	if (r == -ENOMEM || !facts.uid || !facts.name || !facts.namespace_)
+		return NULL;
+	pod = node_pods_put(pods, &facts);
+	if (!pod)
+		return NULL;
+	pod->problem = problem;
+	pod->is_impossible = r < 0;
+	pod->is_static = pod_is_static(object);
+	pod->may_return = name_may_return(object, pod->facts.name);
+	pod->runs = read_runs(&pod->facts.request, json_member(status, "initContainerStatuses")) |
+		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
+	power_facts_free(pod->power, pod->n_power);
+	power_facts_read(object, &pod->power, &pod->n_power);
+	node_pod_forget_containers(pod);
+	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
+	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));
+	return pod;
+}
