@@ -51,7 +51,7 @@ static enum matching_verdict check_gpu(const struct matching_pod *pods, size_t n
 }
 
 /* Whose devices these are, we know under another uid, or not at all: what that pod holds must be counted, and
- * its limit be what its placement says (resized.h). */
+ * its limit be what its placement says (resized.c). */
 static size_t mark_namesakes(
 	const struct matching_pod *pods, size_t n, size_t found, const struct served *served, bool *ret_ask)
 {

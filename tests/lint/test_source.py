@@ -103,7 +103,7 @@ def test_nothing_of_one_machine_is_in_the_project():
 
 # The largest circle of files that include each other, a source and its header being one. Three is what a person can keep in mind;
 # the others are as they were found, and only become smaller.
-CIRCLES = {"src/agent/kubelet": 12, "src/agent/container": 5, "src/shim": 5}
+CIRCLES = {"src/agent/kubelet": 10, "src/agent/container": 4, "src/shim": 5}
 
 
 def circles(graph):

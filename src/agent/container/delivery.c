@@ -7,7 +7,6 @@
 #include "agent/container/delivery-internal.h"
 #include "agent/container/driver-files.h"
 #include "agent/container/grants.h"
-#include "agent/container/isolation.h"
 #include "agent/events.h"
 #include "base/error.h"
 #include "kube/names.h"

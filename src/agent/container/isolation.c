@@ -1,9 +1,8 @@
-#include "agent/container/isolation.h"
+#include "agent/container/delivery-internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/container/delivery-internal.h"
 #include "agent/container/driver.h"
 #include "agent/container/runtime.h"
 #include "agent/events.h"

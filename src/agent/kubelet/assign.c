@@ -1,10 +1,9 @@
-#include "agent/kubelet/assign.h"
+#include "agent/kubelet/kubelet-internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kubelet/kubelet-internal.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "kube/client.h"

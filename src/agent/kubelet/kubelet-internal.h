@@ -1,11 +1,18 @@
-/* kubelet-internal.h - the state that the files of this folder share. */
+/* kubelet-internal.h - the state that the files of this folder share, and what two of them do with it. */
 #pragma once
 
 #include "agent/events.h"
 #include "agent/kubelet/kubelet.h"
-#include "agent/kubelet/unregistered.h"
 #include "base/list.h"
 #include "node/registry.h"
+
+struct node_pod;
+
+/* The kubelet does not have devices that the mode in force offers. */
+struct unregistered {
+	int64_t since_ns; /* 0: the kubelet has them, or the mode has none */
+	int64_t told_ns;
+};
 
 struct kubelet {
 	struct kubelet_deps deps;
@@ -18,3 +25,24 @@ struct kubelet {
 	struct unregistered unregistered;
 	struct kubelet_counts counts;
 };
+
+/* unregistered.c: why the kubelet does not have our devices, and what a person can do about it. */
+
+/* unregistered_look() - again, at least once in a second. The node's problem `unregistered` is empty for the
+ * first 10 s, which a kubelet that restarts may take. Tells by an Event and the log when it has lasted for 10
+ * s, and then every 5 minutes. */
+void unregistered_look(struct kubelet *kubelet);
+
+/* unregistered_for_ns() - how long by now. */
+int64_t unregistered_for_ns(const struct kubelet *kubelet);
+
+/* assign.c: ALIYUN_COM_GPU_MEM_ASSIGNED: "true" on a pod once its first container starts. A hint for older
+ * readers: it never delays a start, and is tried again while the API server is away. */
+
+void assign_pod(struct kubelet *kubelet, struct node_pod *pod);
+
+/* assign_stop() - forget what is on its way. */
+void assign_stop(struct kubelet *kubelet);
+
+/* assign_retry() - all that is still to be written. */
+void assign_retry(struct kubelet *kubelet);

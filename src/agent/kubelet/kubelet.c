@@ -5,7 +5,6 @@
 
 #include "agent/container/images.h"
 #include "agent/container/runtime.h"
-#include "agent/kubelet/assign.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"

@@ -11,7 +11,6 @@
 #include "agent/container/leftovers.h"
 #include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
-#include "agent/kubelet/assign.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/kubelet-internal.h"

@@ -53,7 +53,7 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
-/* Said by unregistered.h when it lasts: right after its start nobody listens at the kubelet's socket. */
+/* Said by unregistered.c when it lasts: right after its start nobody listens at the kubelet's socket. */
 static void registrar_failed(struct registrar *r, const char *where, const char *why)
 {
 	snprintf(r->failure, sizeof(r->failure), "%.120s%s%.120s", where, *where ? ": " : "", why);

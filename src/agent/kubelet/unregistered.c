@@ -1,11 +1,10 @@
-#include "agent/kubelet/unregistered.h"
+#include "agent/kubelet/kubelet-internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/container/runtime.h"
 #include "agent/kubelet/core-plugin.h"
-#include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/kubelet/registrar.h"
 #include "base/clock.h"
