@@ -82,11 +82,6 @@ void delivery_free(struct delivery *delivery)
 	free(delivery);
 }
 
-void delivery_resume(struct delivery *delivery)
-{
-	grants_resume(delivery);
-}
-
 size_t delivery_unknown_functions(const struct delivery *delivery)
 {
 	return delivery->isolation.unknown.count;

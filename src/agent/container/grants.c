@@ -412,7 +412,7 @@ static void resume_pod(struct delivery *delivery, const char *uid)
 	closedir(containers);
 }
 
-void grants_resume(struct delivery *delivery)
+void delivery_resume(struct delivery *delivery)
 {
 	char folder[PATH_MAX];
 	DIR *pods = NULL;

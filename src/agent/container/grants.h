@@ -24,10 +24,6 @@ struct node_grant {
 	int usage_fd;		  /* O_RDONLY. Never mapped: a container can cut its usage file off */
 };
 
-/* grants_resume() - once, at the start: those that are there are taken over as they are. What is torn or not
- * ours is reported on the node and left to grants_prepare(). */
-void grants_resume(struct delivery *delivery);
-
 /* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the
  * same. `starting`: the kubelet is about to start this container, so that it does not run, and a grant that
  * is damaged, or that is of other GPUs, can be made anew; else it is an error. Sets the limits. Negative

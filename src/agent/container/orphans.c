@@ -78,13 +78,6 @@ static void orphans_look_at_grants(const struct orphans_deps *deps, const struct
 	closedir(dir);
 }
 
-static void orphans_remove(const struct orphans_deps *deps, const struct listing *listing)
-{
-	orphans_look_at_cdi(deps, listing);
-	orphans_look_at_grants(deps, listing);
-	delivery_remove_shims(deps->delivery);
-}
-
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
 	struct orphans *orphans = userdata;
@@ -92,8 +85,11 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	orphans->call = NULL;
 	if (!listing)
 		return;
-	if (orphans->deps.node->pods_listed)
-		orphans_remove(&orphans->deps, listing);
+	if (orphans->deps.node->pods_listed) {
+		orphans_look_at_cdi(&orphans->deps, listing);
+		orphans_look_at_grants(&orphans->deps, listing);
+		delivery_remove_shims(orphans->deps.delivery);
+	}
 	listing_release(listing);
 	free(listing);
 }

@@ -89,7 +89,7 @@ void assign_stop(struct kubelet *kubelet)
 	}
 }
 
-void assign_retry(struct kubelet *kubelet)
+void kubelet_retry(struct kubelet *kubelet)
 {
 	void *value;
 

@@ -33,16 +33,10 @@ struct kubelet {
  * s, and then every 5 minutes. */
 void unregistered_look(struct kubelet *kubelet);
 
-/* unregistered_for_ns() - how long by now. */
-int64_t unregistered_for_ns(const struct kubelet *kubelet);
-
 /* assign.c: ALIYUN_COM_GPU_MEM_ASSIGNED: "true" on a pod once its first container starts. A hint for older
  * readers: it never delays a start, and is tried again while the API server is away. */
 
 void assign_pod(struct kubelet *kubelet, struct node_pod *pod);
 
-/* assign_stop() - forget what is on its way. */
+/* assign_stop() - forget what is on its way. kubelet_retry() repeats what failed. */
 void assign_stop(struct kubelet *kubelet);
-
-/* assign_retry() - all that is still to be written. */
-void assign_retry(struct kubelet *kubelet);

@@ -89,16 +89,6 @@ void kubelet_offer(struct kubelet *kubelet)
 	node->watched = kubelet_has_devices(kubelet);
 }
 
-void kubelet_retry(struct kubelet *kubelet)
-{
-	assign_retry(kubelet);
-}
-
-int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
-{
-	return unregistered_for_ns(kubelet);
-}
-
 const struct kubelet_counts *kubelet_counts(const struct kubelet *kubelet)
 {
 	return &kubelet->counts;

@@ -68,7 +68,7 @@ void unregistered_look(struct kubelet *kubelet)
 	event_on_node(kubelet->deps.events, "GPUNotRegistered", text);
 }
 
-int64_t unregistered_for_ns(const struct kubelet *kubelet)
+int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
 {
 	return kubelet->unregistered.since_ns ? monotonic_ns() - kubelet->unregistered.since_ns : 0;
 }
