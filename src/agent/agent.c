@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/connect.h"
-#include "agent/container/cdi.h"
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"
 #include "agent/container/orphans.h"
@@ -152,7 +151,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	else
 		records_remove(agent->options.state_dir, uid);
 	/* Its files take memory; what its deletion says of its containers was said before they were gone. */
-	if (cdi_exists(agent->options.cdi_dir, uid))
+	if (delivery_has_file(agent->delivery, uid))
 		leftovers_examine(agent->leftovers, uid);
 	node_pods_remove(&agent->node.pods, uid);
 	served_remove_pod(&agent->node.served, uid);
@@ -319,6 +318,7 @@ static void on_grants_changed(void *userdata)
 static int start_delivery(struct agent *agent)
 {
 	const struct options *o = &agent->options;
+	char kubelet_socket[PATH_MAX];
 	const struct delivery_deps delivery = {.node = &agent->node,
 		.events = &agent->events,
 		.driver = &agent->driver,
@@ -337,12 +337,13 @@ static int start_delivery(struct agent *agent)
 		.node = &agent->node,
 		.state_dir = o->state_dir,
 		.cri = agent->cri,
-		.plugin_dir = o->plugin_dir,
+		.kubelet_socket = kubelet_socket,
 		.ended = on_ended,
 		.changed = on_change,
 		.userdata = agent};
 	int r = delivery_new(&delivery, &agent->delivery);
 
+	kubelet_socket_path(o->plugin_dir, kubelet_socket);
 	return r < 0 ? r : leftovers_new(&leftovers, &agent->leftovers);
 }
 
@@ -361,8 +362,6 @@ static int start_plugins(struct agent *agent)
 		.leftovers = agent->leftovers,
 		.runtime = agent->runtime,
 		.cri = agent->cri,
-		.state_dir = o->state_dir,
-		.cdi_dir = o->cdi_dir,
 		.plugin_dir = o->plugin_dir,
 		.checkpoint = o->checkpoint,
 		.pod_resources_socket = o->pod_resources_socket,

@@ -296,7 +296,7 @@ static void agent_begin(struct agent *agent)
 		.client = (struct kube_client *)agent,
 		.node = &agent->node,
 		.state_dir = dir,
-		.plugin_dir = "/nowhere",
+		.kubelet_socket = "/nowhere/kubelet.sock",
 		.ended = ended,
 		.changed = runtime_changed,
 		.userdata = agent};

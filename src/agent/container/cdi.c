@@ -20,6 +20,7 @@
 #include "kube/json.h"
 #include "node/pods.h"
 
+#define NAME_SIZE 512
 /* 0.5.0 is the first with hostPath of device nodes, and what containerd 1.7 reads. */
 #define CDI_VERSION "0.5.0"
 #define FILE_MAX ((size_t)1 << 20)
@@ -42,12 +43,6 @@ struct cdi_parts {
 	const struct node_pod *pod;
 	const struct cdi_isolation *isolation;
 };
-
-const char *cdi_device_name(const char *uid, const char *container, char *buf, size_t size)
-{
-	snprintf(buf, size, CDI_KIND "=%s.%s", uid, container);
-	return buf;
-}
 
 int cdi_path(const char *dir, const char *uid, char *buf, size_t size)
 {
@@ -270,7 +265,7 @@ static int add_container(
 	const struct driver *driver = parts->driver;
 	struct json_object *device = array_add_object(devices), *edits = json_object_new_object();
 	struct json_object *nodes, *mounts;
-	char name[CDI_NAME_SIZE], file[32];
+	char name[NAME_SIZE], file[32];
 	struct allotment allotment;
 	int r = allotment_build(parts->inventory, &parts->pod->facts, container, true, &allotment, err);
 
@@ -299,7 +294,7 @@ static struct json_object *find_container(
 {
 	struct json_object *devices = json_member(file, "devices");
 	size_t n = json_object_is_type(devices, json_type_array) ? json_object_array_length(devices) : 0;
-	char name[CDI_NAME_SIZE];
+	char name[NAME_SIZE];
 
 	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
 	for (size_t i = 0; i < n; i++) {

@@ -12,10 +12,6 @@ struct inventory;
 struct node_pod;
 
 #define CDI_KIND "ration.dev/grant"
-#define CDI_NAME_SIZE 512
-
-/* cdi_device_name() - "ration.dev/grant=<pod uid>.<container>". */
-const char *cdi_device_name(const char *uid, const char *container, char *buf, size_t size);
 
 /* cdi_path() - DIR/ration-<uid>.json. */
 int cdi_path(const char *dir, const char *uid, char *buf, size_t size);

@@ -1,5 +1,6 @@
 #include "agent/container/delivery.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,9 +102,20 @@ int delivery_make(struct delivery *delivery, const struct node_pod *pod, const c
 		container, NULL, err);
 }
 
+const char *delivery_device(const char *uid, const char *container, char *buf, size_t size)
+{
+	snprintf(buf, size, CDI_KIND "=%s.%s", uid, container);
+	return buf;
+}
+
+bool delivery_has_file(const struct delivery *delivery, const char *uid)
+{
+	return cdi_exists(delivery->deps.cdi_dir, uid);
+}
+
 bool delivery_exists(const struct delivery *delivery, const char *uid, const char *container)
 {
-	return cdi_exists(delivery->deps.cdi_dir, uid) &&
+	return delivery_has_file(delivery, uid) &&
 	       (!gpu_mode_is_isolated(delivery->deps.node->in_force) || delivery->deps.allow_disable ||
 		       grants_find(delivery, uid, container));
 }

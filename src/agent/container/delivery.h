@@ -59,6 +59,14 @@ void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *le
 int delivery_make(struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting,
 	struct error *err);
 
+/* delivery_device() - the CDI device that brings all of it into the container: "ration.dev/grant=<pod
+ * uid>.<container>". DELIVERY_DEVICE_SIZE bytes are enough. */
+#define DELIVERY_DEVICE_SIZE 512
+const char *delivery_device(const char *uid, const char *container, char *buf, size_t size);
+
+/* delivery_has_file() - there is a CDI file of this pod. */
+bool delivery_has_file(const struct delivery *delivery, const char *uid);
+
 /* delivery_exists() - it was made before, as far as can be told without knowing the pod. */
 bool delivery_exists(const struct delivery *delivery, const char *uid, const char *container);
 

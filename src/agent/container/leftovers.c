@@ -2,14 +2,12 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/container/alive.h"
 #include "agent/container/records.h"
-#include "agent/kubelet/socket.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -159,6 +157,11 @@ void leftovers_pod_gone(struct leftovers *l, const struct pod_facts *facts)
 void leftovers_pod_failed(struct leftovers *l, const struct pod_facts *facts)
 {
 	leftovers_add_facts(l, facts, true);
+}
+
+void leftovers_record(const struct leftovers *l, const struct pod_facts *facts)
+{
+	records_write(l->deps.state_dir, facts);
 }
 
 static int list_pod(struct held *held, const struct held_pod *from)
@@ -442,18 +445,16 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 int leftovers_new(const struct leftovers_deps *deps, struct leftovers **ret_leftovers)
 {
 	struct leftovers *l = calloc(1, sizeof(*l));
-	char kubelet_socket[PATH_MAX];
 	int r;
 
 	if (!l)
 		return -ENOMEM;
-	kubelet_socket_path(deps->plugin_dir, kubelet_socket);
 	l->deps = *deps;
 	list_init(&l->pods);
 	records_read(deps->state_dir, &l->recalled);
 	r = loop_add_timer(deps->loop, on_timer, l, &l->timer);
 	if (r == 0)
-		r = alive_new(deps->cri, kubelet_socket, &l->alive);
+		r = alive_new(deps->cri, deps->kubelet_socket, &l->alive);
 	if (r < 0)
 		leftovers_free(l);
 	else

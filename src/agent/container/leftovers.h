@@ -25,7 +25,8 @@ struct leftovers_deps {
 	struct kube_client *client;
 	const struct node_registry *node;
 	struct grpc_client *cri;
-	const char *state_dir, *plugin_dir;
+	const char *state_dir;
+	const char *kubelet_socket; /* see alive_new(); copied */
 	/* Nothing of this pod runs any more: what lies on the node for its containers can go. */
 	void (*ended)(void *userdata, const char *uid);
 	/* What leftovers_text_now() had to wait for has come. */
@@ -42,6 +43,10 @@ void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *fac
 /* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended: if it is
  * so, nobody is told. */
 void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *facts);
+
+/* leftovers_record() - this pod is about to get its devices: what it holds is written down, so that an agent
+ * that comes after this one knows it even when the API server has forgotten the pod. Once per pod. */
+void leftovers_record(const struct leftovers *leftovers, const struct pod_facts *facts);
 
 /* leftovers_reconcile() - once, when the node and all its pods are known: what our records and the node's own
  * annotation name, and the API server does not have. */

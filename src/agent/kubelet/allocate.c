@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "agent/container/allotment.h"
-#include "agent/container/cdi.h"
 #include "agent/container/delivery.h"
+#include "agent/container/driver.h"
 #include "agent/container/leftovers.h"
-#include "agent/container/records.h"
 #include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
@@ -57,7 +56,7 @@ struct answer {
 	char device_paths[DEVICES_MAX][2][512];
 	V1beta1__CDIDevice cdi;
 	V1beta1__CDIDevice *cdi_pointers[1];
-	char cdi_name[CDI_NAME_SIZE];
+	char cdi_name[DELIVERY_DEVICE_SIZE];
 	struct allotment allotment;
 };
 
@@ -142,7 +141,7 @@ static void answer_add_variables(struct answer *answer)
 
 static void answer_set_cdi(struct answer *answer, const char *uid, const char *container)
 {
-	answer->cdi.name = (char *)cdi_device_name(
+	answer->cdi.name = (char *)delivery_device(
 		uid, container, answer->cdi_name, sizeof(answer->cdi_name));
 	answer->container.n_cdi_devices = 1;
 }
@@ -260,7 +259,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		answer_placed(answer, kubelet, who, cdi);
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->allotment);
-		records_write(kubelet->deps.state_dir, pod);
+		leftovers_record(kubelet->deps.leftovers, pod);
 		log_info("pod %s/%s container %s gets %zu %s%s (%s)", pod->namespace_, pod->name,
 			who->container->name, a->n_ids, pod->request.whole ? "GPUs" : "units of GPU ",
 			allotment_value(&answer->allotment, ENV_MEM_IDX),

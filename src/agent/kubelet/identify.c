@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/container/cdi.h"
 #include "agent/container/delivery.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/podresources.h"
@@ -142,7 +141,7 @@ static void identify_fill(struct identification *id)
 			/* Asked of the file system only where it matters: matching.h. */
 			.has_grant = pod && !served_knows(&id->kubelet->deps.node->served, pod->facts.uid) &&
 				     !request_is_empty(&pod->facts.request) &&
-				     cdi_exists(id->kubelet->deps.cdi_dir, pod->facts.uid),
+				     delivery_has_file(id->kubelet->deps.delivery, pod->facts.uid),
 		};
 	}
 }

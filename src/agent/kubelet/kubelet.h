@@ -2,8 +2,10 @@
  * calls. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/metrics.h"
 
@@ -34,7 +36,6 @@ struct kubelet_deps {
 	struct leftovers *leftovers;
 	struct runtime *runtime;
 	struct grpc_client *cri;
-	const char *state_dir, *cdi_dir;
 	const char *plugin_dir, *checkpoint, *pod_resources_socket; /* of the kubelet */
 	const char *cri_socket;					    /* that cri calls, for messages */
 	/* Allocate was answered, or the kubelet has begun to watch our devices. */
@@ -62,6 +63,14 @@ struct kubelet_counts {
 	uint64_t registration_failures;
 	int64_t last_registration_ns; /* how long it took */
 };
+
+/* kubelet_socket_path() - where the kubelet's registration server listens. */
+#define KUBELET_SOCKET "kubelet.sock" /* in the plugin directory; each kubelet makes it anew at its start */
+
+static inline void kubelet_socket_path(const char *plugin_dir, char ret_path[PATH_MAX])
+{
+	snprintf(ret_path, PATH_MAX, "%s/" KUBELET_SOCKET, plugin_dir);
+}
 
 int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet);
 void kubelet_free(struct kubelet *kubelet); /* accepts NULL */

@@ -11,7 +11,6 @@
 #include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/kubelet-internal.h"
-#include "agent/kubelet/socket.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
