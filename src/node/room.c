@@ -45,8 +45,12 @@ static void add_orphans(
 }
 
 static int wait_for(const struct pod_facts *pod, const struct gpu_facts *gpu, const struct held_pod *orphan,
-	struct error *err)
+	bool behind, struct error *err)
 {
+	if (!orphan && !behind)
+		return error_set(err, EBUSY,
+			"pod %s/%s waits for GPU %d (%s): the pods that have started there leave too little; this pod starts by itself when one of them has ended; to have it placed anew, delete it",
+			pod->namespace_, pod->name, gpu->index, gpu->uuid);
 	if (!orphan)
 		return error_set(err, EBUSY,
 			"pod %s/%s waits for GPU %d (%s): the API server has not told this agent yet which of the pods there are gone",
@@ -73,8 +77,9 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 				sums.units, room_units(room->others[i], gpu->uuid, room->unit_mib));
 			sums.core = units_add(sums.core, room_core(room->others[i], gpu->uuid));
 		}
-		if ((sums.orphan || room->behind) && (sums.units > total || sums.core > CORE_PER_GPU))
-			return wait_for(pod, gpu, sums.orphan, err);
+		if ((sums.orphan || room->behind || room->first) &&
+			(sums.units > total || sums.core > CORE_PER_GPU))
+			return wait_for(pod, gpu, sums.orphan, room->behind, err);
 	}
 	return 0;
 }
@@ -121,7 +126,8 @@ int room_look(const struct node_registry *node, const struct held *orphans, cons
 		.unit_mib = inventory->unit_mib,
 		.orphans = orphans,
 		.others = others,
-		.behind = !pod->watched};
+		.behind = !pod->watched,
+		.first = !room_has_started(node, pod)};
 	room.n_others = list_started(node, pod, others, &room.behind);
 	return room_check(&room, &pod->facts, err);
 }

@@ -38,10 +38,13 @@ struct room {
 	 * which the scheduler saw before it placed this one. Or not one of the others: it will not tell its
 	 * end (strays.h). */
 	bool behind;
+	/* No container of the pod in question was allowed to start before. A pod that has started and starts
+	 * a container again has its memory: only orphans, or an agent that is behind, make it wait. */
+	bool first;
 };
 
-/* room_check() - 0: on each of its GPUs the pod fits beside the orphans and the others, or no orphan is there
- * and the agent is not behind. -EBUSY: err says what the pod waits for. */
+/* room_check() - 0: on each of its GPUs the pod fits beside the orphans and the others; or it has started
+ * before, no orphan is there and the agent is not behind. -EBUSY: err says what the pod waits for. */
 int room_check(const struct room *room, const struct pod_facts *pod, struct error *err);
 
 /* room_has_started() - a container of this pod was allowed to start, or runs. */

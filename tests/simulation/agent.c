@@ -570,8 +570,9 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 	}
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		gpus[i] = agent->inventory.gpus[i].facts;
-	room = (struct room){
-		gpus, node->facts.n_gpus, node->facts.unit_mib, &held, others, n_others, .behind = behind};
+	room = (struct room){gpus, node->facts.n_gpus, node->facts.unit_mib, &held, others, n_others,
+		.behind = behind,
+		.first = !runs(sim, pod) && !served_has_started(&agent->served, pod->facts.uid)};
 	if (room_check(&room, &pod->facts, &err) == 0)
 		return true;
 	count(sim, COUNT_WAITS);

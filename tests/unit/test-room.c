@@ -118,6 +118,22 @@ static void pods_do_not_wait_for_pods_that_the_api_server_has(void **state)
 	assert_int_equal(room_check(&w->room, &w->pod, &w->err), -EBUSY);
 }
 
+/* The Binding of a scheduler that is gone came late, and Allocate did not count a pod that a restarted
+ * kubelet had not listed yet. */
+static void a_pod_does_not_start_beside_pods_that_leave_too_little(void **state)
+{
+	struct world *w = *state;
+
+	w->gpu.mib = 8 * 1024;
+	w->room.n_others = 1;
+	w->room.first = true;
+	assert_int_equal(room_check(&w->room, &w->pod, &w->err), -EBUSY);
+	assert_non_null(strstr(w->err.text, "default/new"));
+	assert_non_null(strstr(w->err.text, "delete it"));
+	w->room.first = false;
+	assert_int_equal(room_check(&w->room, &w->pod, &w->err), 0);
+}
+
 static void a_pod_does_not_wait_for_itself(void **state)
 {
 	struct world *w = *state;
@@ -158,6 +174,7 @@ int main(void)
 		room_test(two_orphans_count_together),
 		room_test(pods_that_have_started_count_beside_an_orphan),
 		room_test(pods_do_not_wait_for_pods_that_the_api_server_has),
+		room_test(a_pod_does_not_start_beside_pods_that_leave_too_little),
 		room_test(a_pod_does_not_wait_for_itself),
 		room_test(the_percentage_counts_as_well),
 		room_test(sums_of_forged_numbers_do_not_overflow),
