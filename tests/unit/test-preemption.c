@@ -399,6 +399,18 @@ static void pods_without_a_gpu_go_when_the_node_as_a_whole_is_short(void **state
 	assert_string_equal(victims(w), "stray stray2 ");
 }
 
+static void a_pod_on_a_gpu_goes_when_only_the_node_as_a_whole_is_short(void **state)
+{
+	struct world *w = *state;
+
+	node(w, "n", 1, (const uint32_t[]){15});
+	pod(w, "stray", 8, 2000, NULL);
+	pod(w, "placed", 4, 0, "GPU-n-0");
+	assert_int_equal(plan(w, 7, 1000), FITS);
+	assert_string_equal(victims(w), "placed ");
+	assert_int_equal(plan(w, 8, 1000), REJECT_FULL);
+}
+
 static void bindings_on_their_way_are_stopped_only_where_allowed(void **state)
 {
 	_cleanup_placement_ struct placement placement;
@@ -681,6 +693,7 @@ int main(void)
 		T(a_budget_counts_all_victims_together),
 		T(a_budgets_two_places_go_to_the_two_that_suffice_together),
 		T(pods_without_a_gpu_go_when_the_node_as_a_whole_is_short),
+		T(a_pod_on_a_gpu_goes_when_only_the_node_as_a_whole_is_short),
 		T(bindings_on_their_way_are_stopped_only_where_allowed),
 		T(gpus_kept_for_equals_are_not_planned_with_twice),
 		T(plans_of_two_nodes_are_ordered_as_kube_scheduler_orders_them),

@@ -260,19 +260,23 @@ static bool free_one_gpu(struct plan_work *work)
 	return best && gpu_clear(work, best, &n);
 }
 
-/* Pods without a placement take from the node as a whole: when a GPU is free but the node's sum is not. */
-static bool free_one_unplaced(struct plan_work *work)
+/* Pods without a placement take from the node as a whole, so a GPU may be free while the node's sum is not.
+ * Then one of these pods goes, or if all of them stay, any pod: it makes room in the sum as well. */
+static bool free_of_sum(struct plan_work *work)
 {
 	struct candidate *best = NULL;
 
 	for (size_t i = 0; i < work->n_candidates; i++) {
 		struct candidate *candidate = &work->candidates[i];
+		bool placed = candidate->pod->has_placement;
 
-		if (candidate->gone || candidate->pod->has_placement)
+		if (candidate->gone)
 			continue;
 		if (!work->question->may_violate && candidate_violates(work, candidate))
 			continue;
-		if (!best || pod_compare_importance(candidate->pod, best->pod) < 0)
+		if (!best || placed < best->pod->has_placement ||
+			(placed == best->pod->has_placement &&
+				pod_compare_importance(candidate->pod, best->pod) < 0))
 			best = candidate;
 	}
 	if (best)
@@ -362,7 +366,7 @@ static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 	if (!free_of_other_kind(work))
 		return REJECT_MIXED;
 	while (!fits(work))
-		if (!free_one_gpu(work) && !free_one_unplaced(work))
+		if (!free_one_gpu(work) && !free_of_sum(work))
 			return REJECT_FULL;
 	reprieve(work);
 	plan->waits = !fits_without_waiting(work);
