@@ -68,6 +68,7 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 		uint32_t total = pod->request.whole ? 1 : units_of_gpu(gpu->mib, room->unit_mib);
 		struct sums sums = {.units = room_units(pod, gpu->uuid, room->unit_mib),
 			.core = room_core(pod, gpu->uuid)};
+		bool may_wait;
 
 		if (!sums.units)
 			continue;
@@ -77,8 +78,8 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 				sums.units, room_units(room->others[i], gpu->uuid, room->unit_mib));
 			sums.core = units_add(sums.core, room_core(room->others[i], gpu->uuid));
 		}
-		if ((sums.orphan || room->behind || room->first) &&
-			(sums.units > total || sums.core > CORE_PER_GPU))
+		may_wait = sums.orphan || room->behind || room->first;
+		if (may_wait && (sums.units > total || sums.core > CORE_PER_GPU))
 			return wait_for(pod, gpu, sums.orphan, room->behind, err);
 	}
 	return 0;

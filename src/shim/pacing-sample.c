@@ -31,8 +31,8 @@ struct window {
 	} parts[PARTS_MAX];
 };
 
-/* The GPU may be idle when the first launch after a draw arrives, but not when the second does, so the second is
- * measured. */
+/* The GPU may be idle when the first launch after a draw arrives, but not when the second does, so the second
+ * is measured. */
 enum turn { NOTHING, ONE_SOON, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
 
 struct sampler {
