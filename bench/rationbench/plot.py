@@ -69,6 +69,25 @@ def over_time(title, names, rows, goals):
     return _svg(title, parts)
 
 
+def packing(title, series, low=80):
+    """series: {label: [(percent arrived, percent allocated), ...]}; what is below low is left out, as in the paper."""
+    last = max(x for line in series.values() for x, _ in line)
+    at_x = lambda x: LEFT + (x - low) / (last - low) * (WIDTH - RIGHT - LEFT)
+    at_y = lambda y: HEIGHT - BOTTOM - (y - low) / (100 - low) * (HEIGHT - BOTTOM - TOP)
+    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) // 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs asked for, percent of the cluster</text>']
+    for x in range(low, last + 1, 10):
+        parts.append(f'<text x="{at_x(x):.0f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x}</text>')
+    for y in range(low, 101, 5):
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(y):.1f}" y2="{at_y(y):.1f}" stroke="#ddd"/>'
+                     f'<text x="{LEFT - 6}" y="{at_y(y) + 4:.1f}" text-anchor="end">{y} %</text>')
+    for i, (label, line) in enumerate(series.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in line if x >= low and y >= low)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     f'<text x="{WIDTH - RIGHT + 24}" y="{TOP + 16 * i}" fill="{colour}">{label}</text>')
+    return _svg(title, parts)
+
+
 def bars(title, values, unit):
     """values: [(label, value), ...]."""
     high, step = max(v for _, v in values), (HEIGHT - TOP - 20) / len(values)

@@ -1,0 +1,174 @@
+#include "packing/packing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/placement/node-order.h"
+
+#define NO_ROOM (-INFINITY)
+
+/* The least of CPU and GPUs left, both in parts of the largest node: as in the paper, without memory. */
+static double best_fit(const struct packing_state *state, const struct packing_node *node,
+	const struct packing_pod *pod, int *ret_gpu)
+{
+	*ret_gpu = packing_fullest_gpu(node, pod);
+	return -((double)(node->cpu_left - pod->cpu_milli) / state->largest_cpu +
+		 (double)(node->left - pod->gpus * pod->gpu_milli) / GPU_MILLI / state->largest_gpus);
+}
+
+static double binpack(const struct packing_state *state, const struct packing_node *node,
+	const struct packing_pod *pod, int *ret_gpu)
+{
+	(void)state;
+	*ret_gpu = packing_fullest_gpu(node, pod);
+	return -(double)node->left;
+}
+
+static double spread(const struct packing_state *state, const struct packing_node *node,
+	const struct packing_pod *pod, int *ret_gpu)
+{
+	(void)state;
+	*ret_gpu = packing_emptiest_gpu(node, pod);
+	return node->left;
+}
+
+static struct node_room room_of(const struct packing_node *node)
+{
+	struct node_room room = {.cpu_milli = node->cpu_left,
+		.memory_mib = node->memory_left,
+		.gpu_milli = node->left,
+		.gpus = node->gpus};
+
+	for (uint32_t i = 0; i < node->gpus; i++)
+		room.whole += node->gpu_left[i] == GPU_MILLI;
+	return room;
+}
+
+/* Of the pods that arrived, those that can use only this model (and those like it): their part of all GPUs
+ * asked for, over the model's part of all GPUs. */
+static uint32_t scarcity(const struct packing_cluster *cluster, uint32_t model)
+{
+	double gpus = cluster->gpus_of[model] * GPU_MILLI / (double)cluster->trace->gpu_milli;
+
+	return cluster->asked > 0 ? (uint32_t)(1000 * cluster->asked_of[model] / cluster->asked / gpus) : 0;
+}
+
+static double balanced(const struct packing_state *state, const struct packing_node *node,
+	const struct packing_pod *pod, int *ret_gpu)
+{
+	struct packing_node after = *node;
+	struct node_order_ask ask = {.before = room_of(node),
+		.whole_wanted = pod->gpu_milli == GPU_MILLI ? pod->gpus : 0,
+		.scarcity = pod->models ? 0 : scarcity(&state->cluster, node->model)};
+
+	*ret_gpu = packing_fullest_gpu(node, pod);
+	packing_place(&after, pod, *ret_gpu);
+	ask.after = room_of(&after);
+	return -(double)node_order_cost(&ask, &state->mean);
+}
+
+const struct packing_policy packing_policies[] = {
+	{"random", NULL, false},
+	{"best-fit", best_fit, false},
+	{"fgd", fgd_score, true},
+	{"binpack", binpack, false},
+	{"spread", spread, false},
+	{"balanced", balanced, false},
+};
+const size_t packing_n_policies = sizeof(packing_policies) / sizeof(packing_policies[0]);
+
+void packing_begin(struct packing_state *state, const struct packing_trace *trace,
+	const struct packing_policy *policy, const struct fgd_population *fgd, uint64_t seed)
+{
+	size_t n = trace->n_kinds * trace->n_nodes;
+	uint64_t cpu = 0, memory = 0;
+
+	*state = (struct packing_state){.policy = policy, .fgd = fgd};
+	packing_empty(&state->cluster, trace, seed);
+	for (size_t i = 0; i < trace->n_nodes; i++) {
+		const struct packing_node *node = &trace->nodes[i];
+
+		cpu += node->cpu_milli;
+		memory += node->memory_mib;
+		state->largest_cpu = node->cpu_milli > state->largest_cpu ? node->cpu_milli
+									  : state->largest_cpu;
+		state->largest_gpus = node->gpus > state->largest_gpus ? node->gpus : state->largest_gpus;
+	}
+	state->mean.cpu_milli = cpu * GPU_MILLI / trace->gpu_milli;
+	state->mean.memory_mib = memory * GPU_MILLI / trace->gpu_milli;
+	if (!policy->lasting)
+		return;
+	state->scores = malloc(n * sizeof(*state->scores));
+	state->versions = malloc(n * sizeof(*state->versions));
+	state->gpus = malloc(n * sizeof(*state->gpus));
+	if (!state->scores || !state->versions || !state->gpus)
+		abort();
+	memset(state->versions, 0xff, n * sizeof(*state->versions));
+}
+
+void packing_end(struct packing_state *state)
+{
+	free(state->cluster.nodes);
+	free(state->scores);
+	free(state->versions);
+	free(state->gpus);
+}
+
+/* Any node with room, and any of its GPUs: a part of it, where it takes one. */
+static int choose_any(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu)
+{
+	struct packing_cluster *cluster = &state->cluster;
+	uint64_t seen = 0;
+	int chosen = -1;
+
+	for (size_t i = 0; i < cluster->trace->n_nodes; i++)
+		if (packing_fits(&cluster->nodes[i], pod) && packing_random(&cluster->random) % ++seen == 0)
+			chosen = (int)i;
+	seen = 0;
+	for (uint32_t i = 0; chosen >= 0 && i < cluster->nodes[chosen].gpus; i++)
+		if (cluster->nodes[chosen].gpu_left[i] >= pod->gpu_milli &&
+			packing_random(&cluster->random) % ++seen == 0)
+			*ret_gpu = (int)i;
+	return chosen;
+}
+
+/* What the policy says of the pod on a node where it has room. */
+static double score_on(struct packing_state *state, size_t i, const struct packing_pod *pod, int *ret_gpu)
+{
+	const struct packing_node *node = &state->cluster.nodes[i];
+	size_t at = pod->kind * state->cluster.trace->n_nodes + i;
+	int gpu = -1;
+
+	if (!state->policy->lasting)
+		return packing_fits(node, pod) ? state->policy->score(state, node, pod, ret_gpu) : NO_ROOM;
+	if (state->versions[at] != node->version) {
+		state->versions[at] = node->version;
+		state->scores[at] = packing_fits(node, pod)
+					    ? (float)state->policy->score(state, node, pod, &gpu)
+					    : NO_ROOM;
+		state->gpus[at] = (int8_t)gpu;
+	}
+	*ret_gpu = state->gpus[at];
+	return state->scores[at];
+}
+
+int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu)
+{
+	double best = NO_ROOM;
+	int chosen = -1, gpu = -1;
+
+	*ret_gpu = -1;
+	if (!state->policy->score)
+		return choose_any(state, pod, ret_gpu);
+	for (size_t i = 0; i < state->cluster.trace->n_nodes; i++) {
+		double score = score_on(state, i, pod, &gpu);
+
+		if (score <= best)
+			continue;
+		best = score;
+		chosen = (int)i;
+		*ret_gpu = gpu;
+	}
+	return chosen;
+}

@@ -1,0 +1,49 @@
+#include "core/placement/node-order.h"
+
+/* The weights, in millionths of a GPU. */
+#define STRANDED_WEIGHT 4	 /* of each millionth that the pod strands */
+#define FREE_WEIGHT 100		 /* of each thousandth that stays free: a tenth of a GPU for a GPU */
+#define OPENED_WEIGHT 300000	 /* of a GPU that was entirely free, for a pod that does not need all of it */
+#define EMPTY_NODE_WEIGHT 500000 /* of a node whose GPUs were all free, and are not any more */
+#define SCARCITY_WEIGHT_TENTHS 15 /* of GPUs that pods want that can use no others */
+
+/* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
+ */
+#define SHARE UINT64_C(10000)
+#define GPU_MILLI_MAX 1000000u /* a thousand GPUs */
+
+/* How much of its mean each of the free GPUs has behind it; at most SHARE. */
+static uint64_t share_of_mean(uint64_t left, uint64_t mean, uint64_t gpu_milli)
+{
+	uint64_t needed = mean * gpu_milli / 1000;
+
+	return left >= needed ? SHARE : left * SHARE / needed;
+}
+
+int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean)
+{
+	uint64_t gpu_milli = room->gpu_milli < GPU_MILLI_MAX ? room->gpu_milli : GPU_MILLI_MAX;
+	uint64_t cpu = share_of_mean(room->cpu_milli, mean->cpu_milli, gpu_milli);
+	uint64_t memory = share_of_mean(room->memory_mib, mean->memory_mib, gpu_milli);
+	uint64_t missing = SHARE - (cpu < memory ? cpu : memory);
+
+	/* The third power: pods differ, and a GPU with two thirds of the mean behind it still serves most of
+	 * them. */
+	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
+}
+
+int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean)
+{
+	const struct node_room *before = &ask->before, *after = &ask->after;
+	int64_t taken = (int64_t)before->gpu_milli - after->gpu_milli;
+	int64_t opened = (int64_t)before->whole - after->whole - ask->whole_wanted;
+	int64_t cost = STRANDED_WEIGHT *
+		       (node_order_stranded(after, mean) - node_order_stranded(before, mean));
+
+	cost += FREE_WEIGHT * (int64_t)after->gpu_milli;
+	if (opened > 0)
+		cost += OPENED_WEIGHT * opened;
+	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
+		cost += EMPTY_NODE_WEIGHT;
+	return cost + (int64_t)ask->scarcity * taken * SCARCITY_WEIGHT_TENTHS / 10;
+}

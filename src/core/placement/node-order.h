@@ -1,0 +1,40 @@
+/* node-order.h - how much of a cluster's GPUs is lost when a pod goes to this node and not to another one.
+ * Pure, and computed in integers: each replica and each replay gets the same number.
+ * docs/internals/packing.md explains the rule and its weights. */
+#pragma once
+
+#include <stdint.h>
+
+/* What a node has left for pods. */
+struct node_room {
+	uint64_t cpu_milli;  /* allocatable less what its pods request, never below 0 */
+	uint64_t memory_mib; /* of the host; likewise */
+	uint32_t gpu_milli;  /* thousandths of a GPU that are free, on all its GPUs together */
+	uint32_t whole;	     /* GPUs that are entirely free */
+	uint32_t gpus;	     /* that it has, free or not */
+};
+
+/* The CPU and memory that stand behind one GPU on average: of all GPU nodes of the cluster, by what they
+ * could allocate if they were empty. 0: not known, the resource is never short. */
+struct gpu_mean {
+	uint64_t cpu_milli;
+	uint64_t memory_mib;
+};
+
+/* One pod on one node. */
+struct node_order_ask {
+	struct node_room before, after;
+	uint32_t whole_wanted; /* GPUs that the pod takes entirely */
+	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
+	 * thousandths; 0 for a pod that names models itself. */
+	uint32_t scarcity;
+};
+
+/* node_order_stranded() - GPUs that are free on the node, and that its free CPU and memory could not serve,
+ * in millionths of a GPU. None while each free GPU has the mean of both behind it, all where one of them is
+ * used up. */
+int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean);
+
+/* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.
+ */
+int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean);

@@ -1,0 +1,81 @@
+"""bench/bench packing: small lists whose allocation is known by hand, and the generated cluster."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from rationbench import packing    # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).absolute()
+NODES = "node,cpu_milli,memory_mib,gpu,model\n"
+PODS = "cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+
+
+def bench(tmp_path, *args):
+    """What bench/bench packing writes: {(list, policy): its row}."""
+    done = subprocess.run([ROOT / "bench/bench", "packing", "--out", tmp_path / "out", *map(str, args)], capture_output=True, text=True,
+                          timeout=120, env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {(row["list"], row["policy"]): row for row in json.loads((tmp_path / "out/packing.json").read_text())}
+
+
+def replay(tmp_path, nodes, pods, **more):
+    (tmp_path / "nodes.csv").write_text(NODES + nodes)
+    (tmp_path / "list.csv").write_text(PODS + pods)
+    rows = bench(tmp_path, "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv", "--seeds", more.get("seeds", 3))
+    return {policy: row["at_130"] for (_, policy), row in rows.items()}
+
+
+def test_two_parts_of_600_do_not_fit_on_one_gpu(tmp_path):
+    """Two GPUs, one part on each: 1.2 of 2, whatever the policy."""
+    got = replay(tmp_path, "n,96000,393216,2,T4\n", "1000,1024,1,600,\n")
+    assert set(got) == set(packing.EXACT)
+    assert all(value == pytest.approx(60) for value in got.values()), got
+
+
+@pytest.mark.parametrize("pod", ["3000,1024,1,1000,\n", "1000,2500,1,1000,\n"], ids=["cpu", "memory"])
+def test_pods_end_where_cpu_or_memory_does(tmp_path, pod):
+    """Of 4 GPUs one is used: 4 CPUs serve one pod with 3, 4,000 MiB one with 2,500."""
+    got = replay(tmp_path, "n,4000,4000,4,T4\n", pod)
+    assert all(value == pytest.approx(25) for value in got.values()), got
+
+
+def test_a_pod_that_names_a_model_gets_no_other(tmp_path):
+    got = replay(tmp_path, "a,96000,393216,1,T4\nb,96000,393216,3,A10\n", "1000,1024,1,1000,T4|P100\n")
+    assert all(value == pytest.approx(25) for value in got.values()), got
+
+
+def test_a_pod_with_two_gpus_gets_them_on_one_node(tmp_path):
+    """Nodes of 1, 2 and 3 GPUs: one pod each on two of them, 4 of 6."""
+    got = replay(tmp_path, "a,96000,393216,1,T4\nb,96000,393216,2,T4\nc,96000,393216,3,T4\n", "1000,1024,2,1000,\n")
+    assert all(value == pytest.approx(100 * 4 / 6) for value in got.values()), got
+
+
+def test_cpu_is_kept_for_the_gpus_that_need_it(tmp_path):
+    """Pods for CPU only fill the node with one GPU and 64 CPUs, not the one with eight and 64: half of them would be lost otherwise. The
+    rule of the rationed cluster knows it, binpack by GPU memory does not."""
+    nodes = "a-eight,64000,262144,8,T4\n" + "".join(f"b-one-{i},64000,262144,1,T4\n" for i in range(4))
+    got = replay(tmp_path, nodes, "8000,8192,1,1000,\n" * 12 + "8000,8192,0,0,\n" * 24, seeds=10)
+    assert got["balanced"] > got["binpack"] and got["balanced"] > got["random"], got
+    assert got["balanced"] == pytest.approx(100), got
+
+
+def test_the_generated_cluster_is_fullest_by_the_rule(tmp_path):
+    rows = bench(tmp_path, "--nodes", 150, "--seeds", 4)
+    got = {policy: row["at_130"] for (_, policy), row in rows.items()}
+    assert got["balanced"] > max(value for policy, value in got.items() if policy != "balanced"), got
+    assert got["spread"] < got["binpack"], got
+    assert "polyline" in (tmp_path / "out/packing-generated.svg").read_text()
+
+
+def test_a_list_that_is_none_ends_with_its_line(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES + "n,4000,4000,99,T4\n")
+    (tmp_path / "list.csv").write_text(PODS)
+    done = subprocess.run([ROOT / "bench/bench", "packing", "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv"], capture_output=True,
+                          text=True, timeout=60, env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
+    assert done.returncode == 1 and "not a node with 1 to 16 GPUs: n,4000,4000,99,T4" in done.stderr, done.stderr

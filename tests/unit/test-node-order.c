@@ -1,0 +1,177 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/placement/node-order.h"
+
+/* 12 CPUs and 48 GiB for a GPU. */
+static const struct gpu_mean mean = {.cpu_milli = 12000, .memory_mib = 48 << 10};
+
+static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli, uint32_t whole, uint32_t gpus)
+{
+	return (struct node_room){cpus * 1000, gib << 10, gpu_milli, whole, gpus};
+}
+
+/* A pod that takes a part of a GPU which is in use already. */
+static int64_t cost_of_part(struct node_room before, uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
+{
+	struct node_order_ask ask = {.before = before, .after = before};
+
+	ask.after.cpu_milli -= cpus * 1000;
+	ask.after.memory_mib -= gib << 10;
+	ask.after.gpu_milli -= gpu_milli;
+	return node_order_cost(&ask, &mean);
+}
+
+static int64_t cost_of_whole(struct node_room before, uint32_t gpus)
+{
+	struct node_order_ask ask = {.before = before, .after = before, .whole_wanted = gpus};
+
+	ask.after.cpu_milli -= (uint64_t)gpus * mean.cpu_milli;
+	ask.after.memory_mib -= (uint64_t)gpus * mean.memory_mib;
+	ask.after.gpu_milli -= gpus * 1000;
+	ask.after.whole -= gpus;
+	return node_order_cost(&ask, &mean);
+}
+
+static void free_gpus_with_the_mean_behind_them_are_not_stranded(void **state)
+{
+	struct node_room one = room(12, 48, 1000, 1, 8), eight = room(96, 384, 8000, 8, 8);
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&one, &mean), 0);
+	assert_int_equal(node_order_stranded(&eight, &mean), 0);
+}
+
+static void without_cpu_or_without_memory_all_free_gpus_are_stranded(void **state)
+{
+	struct node_room no_cpu = room(0, 384, 2500, 2, 8), no_memory = room(96, 0, 2500, 2, 8);
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&no_cpu, &mean), 2500000);
+	assert_int_equal(node_order_stranded(&no_memory, &mean), 2500000);
+}
+
+/* What is missing counts by its third power, and of CPU and memory the scarcer one: half is missing of 2
+ * GPUs. */
+static void half_of_the_mean_strands_an_eighth(void **state)
+{
+	struct node_room half_cpu = room(12, 384, 2000, 2, 8), half_memory = room(24, 48, 2000, 2, 8);
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&half_cpu, &mean), 250000);
+	assert_int_equal(node_order_stranded(&half_memory, &mean), 250000);
+}
+
+static void an_unknown_mean_is_never_short(void **state)
+{
+	struct node_room nothing_left = room(0, 0, 8000, 8, 8);
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&nothing_left, &(struct gpu_mean){0}), 0);
+}
+
+static void a_full_node_strands_nothing(void **state)
+{
+	struct node_room full = room(0, 0, 0, 0, 8);
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&full, &mean), 0);
+}
+
+static void a_pod_for_cpu_goes_where_gpus_keep_theirs(void **state)
+{
+	struct node_room spare = room(40, 400, 1500, 1, 8), tight = room(18, 72, 1500, 1, 8);
+
+	(void)state;
+	assert_true(cost_of_part(spare, 12, 24, 0) < cost_of_part(tight, 12, 24, 0));
+}
+
+static void a_pod_that_needs_little_cpu_takes_gpus_that_have_little(void **state)
+{
+	struct node_room tight = room(4, 16, 1500, 1, 8), rich = room(18, 72, 1500, 1, 8);
+
+	(void)state;
+	assert_true(cost_of_part(tight, 1, 1, 500) < cost_of_part(rich, 1, 1, 500));
+}
+
+static void of_equal_nodes_the_fuller_one_is_taken(void **state)
+{
+	struct node_room fuller = room(48, 192, 1500, 1, 8), emptier = room(72, 288, 4500, 4, 8);
+
+	(void)state;
+	assert_true(cost_of_part(fuller, 3, 12, 500) < cost_of_part(emptier, 3, 12, 500));
+}
+
+/* Three tenths of a GPU, less what the fuller node gains. */
+static void a_part_does_not_open_a_whole_gpu(void **state)
+{
+	struct node_room before = room(96, 384, 2000, 2, 8), emptier = room(96, 384, 2500, 2, 8);
+	struct node_order_ask opens = {.before = before, .after = before};
+
+	(void)state;
+	opens.after.gpu_milli -= 500;
+	opens.after.whole--;
+	assert_int_equal(node_order_cost(&opens, &mean), 150000 + 300000);
+	assert_true(cost_of_part(emptier, 0, 0, 500) < node_order_cost(&opens, &mean));
+}
+
+static void one_gpu_is_not_taken_from_an_empty_node(void **state)
+{
+	struct node_room empty = room(96, 384, 8000, 8, 8), begun = room(84, 336, 7000, 7, 8);
+
+	(void)state;
+	assert_int_equal(cost_of_whole(empty, 1), 700000 + 500000);
+	assert_int_equal(cost_of_whole(begun, 1), 600000);
+	assert_int_equal(cost_of_whole(empty, 8), 0); /* nothing is left: nothing is spoilt */
+}
+
+/* A pod for any model keeps off a model that half of its GPUs' worth of pods needs: 1.5 x 0.5 for its GPU. */
+static void a_model_that_others_need_costs_more(void **state)
+{
+	struct node_order_ask ask = {.before = room(24, 96, 2000, 2, 2),
+		.after = room(12, 48, 1000, 1, 2),
+		.whole_wanted = 1,
+		.scarcity = 500};
+	int64_t scarce = node_order_cost(&ask, &mean);
+
+	(void)state;
+	ask.scarcity = 0;
+	assert_int_equal(scarce - node_order_cost(&ask, &mean), 750000);
+}
+
+static void numbers_beyond_any_machine_do_not_overflow(void **state)
+{
+	struct node_room huge = {.cpu_milli = UINT64_MAX / 20000,
+		.memory_mib = UINT64_MAX / 20000,
+		.gpu_milli = UINT32_MAX,
+		.whole = 1,
+		.gpus = 1};
+	struct node_room none = {.gpu_milli = UINT32_MAX};
+
+	(void)state;
+	assert_int_equal(node_order_stranded(&huge, &mean), 0);
+	assert_true(node_order_stranded(&none, &mean) > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(free_gpus_with_the_mean_behind_them_are_not_stranded),
+		cmocka_unit_test(without_cpu_or_without_memory_all_free_gpus_are_stranded),
+		cmocka_unit_test(half_of_the_mean_strands_an_eighth),
+		cmocka_unit_test(an_unknown_mean_is_never_short),
+		cmocka_unit_test(a_full_node_strands_nothing),
+		cmocka_unit_test(a_pod_for_cpu_goes_where_gpus_keep_theirs),
+		cmocka_unit_test(a_pod_that_needs_little_cpu_takes_gpus_that_have_little),
+		cmocka_unit_test(of_equal_nodes_the_fuller_one_is_taken),
+		cmocka_unit_test(a_part_does_not_open_a_whole_gpu),
+		cmocka_unit_test(one_gpu_is_not_taken_from_an_empty_node),
+		cmocka_unit_test(a_model_that_others_need_costs_more),
+		cmocka_unit_test(numbers_beyond_any_machine_do_not_overflow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
