@@ -27,13 +27,51 @@ void packing_note_arrival(struct packing_cluster *cluster, const struct packing_
 			cluster->asked_of[i] += milli * cluster->gpus_of[i] / gpus;
 }
 
+bool packing_host_fits(const struct packing_node *node, const struct packing_pod *pod)
+{
+	return pod->cpu_milli <= node->cpu_left && pod->memory_mib <= node->memory_left &&
+	       (!pod->models || (pod->models >> node->model & 1));
+}
+
+/* The weight of the entry for pods without a GPU in the chart's configuration, and what kube-scheduler makes
+ * of an extender's 0 to 10. */
+#define EXTENDER_WEIGHT 1
+#define KUBE_SCALE 10
+
+/* Both scores are from 0 to 100: what is free of CPU and memory, and how equally the two are used. */
+static int kube_score(const struct packing_node *node, const struct packing_pod *pod)
+{
+	double cpu = (double)(node->cpu_left - pod->cpu_milli) / node->cpu_milli;
+	double memory = (double)(node->memory_left - pod->memory_mib) / node->memory_mib;
+	double apart = cpu > memory ? cpu - memory : memory - cpu;
+
+	return (int)((cpu + memory) / 2 * 100) + (int)((1 - apart / 2) * 100);
+}
+
+int packing_kube_choose(
+	const struct packing_cluster *cluster, const struct packing_pod *pod, const int *scores)
+{
+	int chosen = -1, best = -1;
+
+	for (size_t i = 0; i < cluster->trace->n_nodes; i++) {
+		const struct packing_node *node = &cluster->nodes[i];
+		int score = packing_host_fits(node, pod)
+				    ? kube_score(node, pod) + EXTENDER_WEIGHT * KUBE_SCALE * scores[i]
+				    : -1;
+
+		if (score <= best)
+			continue;
+		best = score;
+		chosen = (int)i;
+	}
+	return chosen;
+}
+
 bool packing_fits(const struct packing_node *node, const struct packing_pod *pod)
 {
 	uint32_t n = 0;
 
-	if (pod->cpu_milli > node->cpu_left || pod->memory_mib > node->memory_left)
-		return false;
-	if (pod->models && !(pod->models >> node->model & 1))
+	if (!packing_host_fits(node, pod))
 		return false;
 	for (uint32_t i = 0; i < node->gpus; i++)
 		n += node->gpu_left[i] >= pod->gpu_milli;

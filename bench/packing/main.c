@@ -22,7 +22,7 @@ struct options {
 	const char *nodes, *pods;
 	size_t generate;
 	uint64_t seed;
-	unsigned seeds;
+	unsigned seeds, hours;
 	const char *policies[POLICIES_MAX];
 	size_t n_policies;
 };
@@ -64,7 +64,8 @@ static void replay(const struct packing_trace *trace, const struct packing_polic
 	start = cpu_ns();
 	for (size_t i = 0; i < n_pods; i++) {
 		uint64_t asked = (uint64_t)pods[i].gpus * pods[i].gpu_milli;
-		int gpu, node = packing_choose(&state, &pods[i], &gpu);
+		char uid[PACKING_UID_SIZE];
+		int gpu, node = packing_choose(&state, &pods[i], &gpu, uid);
 
 		arrived += asked;
 		for (; percent < ARRIVALS_PERCENT && arrived * 100 > trace->gpu_milli * percent; percent++)
@@ -103,6 +104,7 @@ static struct options parse(int argc, char **argv)
 		{"generate", required_argument, NULL, 'g'},
 		{"seed", required_argument, NULL, 's'},
 		{"seeds", required_argument, NULL, 'S'},
+		{"hours", required_argument, NULL, 'h'},
 		{"policy", required_argument, NULL, 'P'},
 		{0},
 	};
@@ -125,6 +127,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'S':
 			options.seeds = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'h':
+			options.hours = (unsigned)strtoul(optarg, NULL, 10);
 			break;
 		case 'P':
 			find_policy(optarg);
@@ -159,6 +164,10 @@ int main(int argc, char **argv)
 	fgd = fgd_learn(&trace);
 	for (size_t i = 0; i < options.n_policies; i++)
 		for (unsigned seed = 0; seed < options.seeds; seed++)
-			replay(&trace, find_policy(options.policies[i]), fgd, options.seed + seed);
+			if (options.hours)
+				packing_churn(&trace, find_policy(options.policies[i]), fgd,
+					options.seed + seed, options.hours);
+			else
+				replay(&trace, find_policy(options.policies[i]), fgd, options.seed + seed);
 	return 0;
 }

@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 #include "core/placement/node-order.h"
+#include "core/registry/registry.h"
 
 #define GPU_MILLI 1000
 #define PACKING_GPUS_MAX 16
 #define PACKING_MODELS_MAX 32
 #define PACKING_NAME_SIZE 40
+#define PACKING_UID_SIZE 32
 
 /* What a pod asks for; pods that ask for the same are of one kind. */
 struct packing_pod {
@@ -85,12 +87,20 @@ struct packing_cluster {
 
 void packing_empty(struct packing_cluster *cluster, const struct packing_trace *trace, uint64_t seed);
 void packing_note_arrival(struct packing_cluster *cluster, const struct packing_pod *pod);
+/* packing_host_fits() - what kube-scheduler knows: CPU, memory and the model. packing_fits() - GPUs, too. */
+bool packing_host_fits(const struct packing_node *node, const struct packing_pod *pod);
 bool packing_fits(const struct packing_node *node, const struct packing_pod *pod);
 
 /* packing_place() - gpu: which one, of a pod that takes one GPU or a part; others take the first ones that
  * have room. packing_remove() - the reverse of packing_place(); gpus: what it returned. */
 uint32_t packing_place(struct packing_node *node, const struct packing_pod *pod, int gpu);
 void packing_remove(struct packing_node *node, const struct packing_pod *pod, uint32_t gpus);
+
+/* packing_kube_choose() - where kube-scheduler puts a pod that asks for no GPU: NodeResourcesFit
+ * (LeastAllocated) and NodeResourcesBalancedAllocation with equal weights, its defaults (1.36), and the
+ * extender's scores for each node. -1: nowhere. */
+int packing_kube_choose(
+	const struct packing_cluster *cluster, const struct packing_pod *pod, const int *scores);
 
 /* packing_fullest_gpu(), packing_emptiest_gpu() - of those that have room for the pod; the first of equal
  * ones; -1: none. */
@@ -100,6 +110,7 @@ int packing_emptiest_gpu(const struct packing_node *node, const struct packing_p
 /* ---- policies.c, fgd.c ---- */
 
 struct fgd_population;
+struct packing_core;
 struct packing_state;
 
 struct packing_policy {
@@ -109,6 +120,10 @@ struct packing_policy {
 	double (*score)(const struct packing_state *state, const struct packing_node *node,
 		const struct packing_pod *pod, int *ret_gpu);
 	bool lasting; /* the score stays while the node does */
+	/* The decision of src/core on nodes with this label, with kube-scheduler for pods without a GPU. */
+	bool core;
+	enum gpu_policy label;
+	enum node_order order;
 };
 
 /* A replay, pod by pod. */
@@ -116,8 +131,9 @@ struct packing_state {
 	struct packing_cluster cluster;
 	const struct packing_policy *policy;
 	uint32_t largest_cpu, largest_gpus; /* that a node of the cluster has */
-	struct gpu_mean mean;
+	struct host_sum mean;
 	const struct fgd_population *fgd;
+	struct packing_core *core;
 	/* By kind of pod and node: the score, of which version of the node, and the GPU. */
 	float *scores;
 	uint32_t *versions;
@@ -132,7 +148,20 @@ void packing_begin(struct packing_state *state, const struct packing_trace *trac
 void packing_end(struct packing_state *state);
 
 /* packing_choose() - the node for the pod, and its GPU; -1: none has room. The first of equally good ones. */
-int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu);
+int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu,
+	char ret_uid[PACKING_UID_SIZE]);
+
+/* ---- core.c ---- */
+
+struct packing_core *packing_core_begin(
+	const struct packing_trace *trace, enum gpu_policy label, enum node_order order);
+void packing_core_end(struct packing_core *core);
+
+/* packing_core_choose() - the pod is placed in the core; the caller follows in the cluster. ret_uid: the
+ * pod's, for packing_core_remove(). */
+int packing_core_choose(struct packing_core *core, const struct packing_cluster *cluster,
+	const struct packing_pod *pod, char ret_uid[PACKING_UID_SIZE], int *ret_gpu);
+void packing_core_remove(struct packing_core *core, const char *uid);
 
 /* FGD, by "Beware of Fragmentation" (USENIX ATC 2023): the pods of the list are the workload whose expected
  * fragmentation grows least. */
@@ -141,3 +170,10 @@ double fgd_score(const struct packing_state *state, const struct packing_node *n
 	const struct packing_pod *pod, int *ret_gpu);
 /* fgd_stranded() - the expected fragmentation of a node, in GPU milli. */
 double fgd_stranded(const struct fgd_population *population, const struct packing_node *node);
+
+/* ---- churn.c ---- */
+
+/* packing_churn() - pods of the list arrive at random times, run for a random time and go; those that find no
+ * room are lost. Prints a line for each hour of virtual time. */
+void packing_churn(const struct packing_trace *trace, const struct packing_policy *policy,
+	const struct fgd_population *fgd, uint64_t seed, unsigned hours);

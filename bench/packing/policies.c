@@ -75,6 +75,9 @@ const struct packing_policy packing_policies[] = {
 	{"binpack", binpack, false},
 	{"spread", spread, false},
 	{"balanced", balanced, false},
+	{"ration", NULL, false, true, GPU_POLICY_BINPACK, NODE_ORDER_BALANCED},
+	{"ration-fullest", NULL, false, true, GPU_POLICY_BINPACK, NODE_ORDER_FULLEST},
+	{"ration-spread", NULL, false, true, GPU_POLICY_SPREAD, NODE_ORDER_BALANCED},
 };
 const size_t packing_n_policies = sizeof(packing_policies) / sizeof(packing_policies[0]);
 
@@ -97,6 +100,8 @@ void packing_begin(struct packing_state *state, const struct packing_trace *trac
 	}
 	state->mean.cpu_milli = cpu * GPU_MILLI / trace->gpu_milli;
 	state->mean.memory_mib = memory * GPU_MILLI / trace->gpu_milli;
+	if (policy->core)
+		state->core = packing_core_begin(trace, policy->label, policy->order);
 	if (!policy->lasting)
 		return;
 	state->scores = malloc(n * sizeof(*state->scores));
@@ -109,6 +114,8 @@ void packing_begin(struct packing_state *state, const struct packing_trace *trac
 
 void packing_end(struct packing_state *state)
 {
+	if (state->core)
+		packing_core_end(state->core);
 	free(state->cluster.nodes);
 	free(state->scores);
 	free(state->versions);
@@ -153,12 +160,15 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 	return state->scores[at];
 }
 
-int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu)
+int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu,
+	char ret_uid[PACKING_UID_SIZE])
 {
 	double best = NO_ROOM;
 	int chosen = -1, gpu = -1;
 
 	*ret_gpu = -1;
+	if (state->core)
+		return packing_core_choose(state->core, &state->cluster, pod, ret_uid, ret_gpu);
 	if (!state->policy->score)
 		return choose_any(state, pod, ret_gpu);
 	for (size_t i = 0; i < state->cluster.trace->n_nodes; i++) {

@@ -10,7 +10,7 @@ from .programs import BenchError, build
 from .report import aligned
 
 ARRIVALS = (100, 130)    # percent of the cluster's GPUs that pods have asked for
-EXACT = ("random", "best-fit", "fgd", "binpack", "spread", "balanced")
+POLICIES = ("random", "best-fit", "fgd", "binpack", "spread", "balanced", "ration", "ration-fullest", "ration-spread")
 
 
 def arguments(argv):
@@ -20,7 +20,7 @@ def arguments(argv):
     parser.add_argument("--nodes", type=int, default=1213, help="how many nodes are generated (default %(default)s)")
     parser.add_argument("--seed", type=int, default=42, help="of the first order of arrivals (default %(default)s)")
     parser.add_argument("--seeds", type=int, default=10, help="orders of arrivals (default %(default)s)")
-    parser.add_argument("--policy", action="append", choices=EXACT, help="one policy; may be given again")
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="one policy; may be given again")
     parser.add_argument("--out", metavar="DIR", help="write packing.json and a plot for each list there")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:

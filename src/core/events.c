@@ -200,6 +200,7 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 	if (failed) /* a LIST that was cut has shown it before */
 		failed_pod_free(failed);
 
+	ledger_remove_host_pod(&core->ledger, uid);
 	if (ledger_pod(&core->ledger, uid))
 		r = table_set(&core->forgotten, uid, (void *)second);
 	if (ended)
@@ -242,14 +243,25 @@ static void end_hold_on_new_verdict(struct core *core, const char *uid, uintptr_
 		ledger_drop_hold(&core->ledger, uid);
 }
 
+/* A pod that asks for no GPU takes CPU and memory of its node. */
+static int see_host_pod(struct core *core, const struct pod_facts *facts)
+{
+	if (!facts->finished && facts->node && *facts->node)
+		return ledger_set_host_pod(&core->ledger, facts);
+	ledger_remove_host_pod(&core->ledger, facts->uid);
+	return 0;
+}
+
 int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t verdict, int64_t now_ns)
 {
 	_event_ struct core *event = core_begin(
 		core, &(struct core_event){CORE_POD_SEEN, now_ns, .pod = facts, .number = (int64_t)verdict});
 	int gang = core_see_gang_pod(core, facts, true, now_ns), r;
 
-	if (request_is_empty(&facts->request) && !ledger_pod(&core->ledger, facts->uid))
-		return gang;
+	if (request_is_empty(&facts->request) && !ledger_pod(&core->ledger, facts->uid)) {
+		r = see_host_pod(core, facts);
+		return gang < 0 ? gang : r;
+	}
 	if (facts->finished) {
 		r = pod_has_finished(core, facts, now_ns);
 		return gang < 0 ? gang : r;

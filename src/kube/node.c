@@ -13,6 +13,7 @@
 #include "kube/fault-list.h"
 #include "kube/gpu-name.h"
 #include "kube/held.h"
+#include "kube/host.h"
 #include "kube/json-archive.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -377,6 +378,7 @@ int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts,
 	if (r < 0)
 		return r;
 	facts.unit_mib = UNIT_MIB_DEFAULT;
+	facts.host = host_of_node(node);
 	policy = json_member_string(json_member(json_member(node, "metadata"), "labels"), LABEL_PLACEMENT);
 	if (!policy || gpu_policy_parse(policy, &facts.policy) < 0)
 		facts.policy = GPU_POLICY_BINPACK;

@@ -13,6 +13,7 @@
 #include "core/registry/resize.h"
 #include "kube/annotations.h"
 #include "kube/gang.h"
+#include "kube/host.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
@@ -446,6 +447,7 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 	if (read_names(pod, ret_facts) < 0 || read_standing(pod, ret_facts) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	read_state(pod, ret_facts);
+	ret_facts->host = host_of_pod(pod);
 	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
 		return error_set(err, EINVAL, "metadata without a uid, a name or a namespace");
 	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))

@@ -15,6 +15,12 @@ static void archive_share(struct archive *archive, struct gpu_share *share)
 		archive_fail(archive, EINVAL, "a share of a GPU without \"uuid\"");
 }
 
+void archive_host(struct archive *archive, struct host_amount *host)
+{
+	archive_uint32(archive, "cpuMilli", &host->cpu_milli, UINT32_MAX);
+	archive_uint32(archive, "memoryMiB", &host->memory_mib, UINT32_MAX);
+}
+
 void archive_placement(struct archive *archive, struct placement *placement)
 {
 	struct archive_place at, gpus_at;
@@ -196,6 +202,7 @@ void archive_node_facts(struct archive *archive, struct node_facts *facts)
 	archive_bool(archive, "serving", &facts->serving);
 	archive_bool(archive, "changing", &facts->changing);
 	archive_bool(archive, "heldUnreadable", &facts->held_unreadable);
+	archive_host(archive, &facts->host);
 	facts->n_gpus = archive_list(archive, "gpus", facts->n_gpus, NODE_GPUS_MAX, &at);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		archive_item(archive, i);
@@ -258,6 +265,7 @@ void archive_pod_facts(struct archive *archive, struct pod_facts *facts)
 	archive_text(archive, "gang", &facts->gang);
 	archive_uint32(archive, "gangMin", &facts->gang_min, UINT32_MAX);
 	archive_text(archive, "labels", &facts->labels);
+	archive_host(archive, &facts->host);
 	if (archive_enter(archive, "request", facts->request.n_containers || facts->request.unit_mib, &at)) {
 		archive_request(archive, &facts->request);
 		archive_leave(archive, &at);

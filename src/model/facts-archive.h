@@ -8,6 +8,7 @@
 
 void archive_placement(struct archive *archive, struct placement *placement);
 void archive_request(struct archive *archive, struct request *request);
+void archive_host(struct archive *archive, struct host_amount *host);
 void archive_held(struct archive *archive, struct held *held);
 void archive_gpu_facts(struct archive *archive, struct gpu_facts *gpu);
 void archive_node_facts(struct archive *archive, struct node_facts *facts);

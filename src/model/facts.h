@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "model/held.h"
+#include "model/host.h"
 #include "model/link.h"
 #include "model/placement.h"
 #include "model/request.h"
@@ -82,6 +83,7 @@ struct node_facts {
 	struct gpu_details details[NODE_GPUS_MAX]; /* of the same GPUs */
 	size_t n_gpus;				   /* 0: not reported by an agent */
 	uint32_t instances_max;			   /* containers on one GPU at once; 0: no limit */
+	struct host_amount host;		   /* allocatable */
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
 	bool serving;  /* false: its agent wants no new pod; true after init */
 	bool changing; /* mode and unit are those of the pods that are there; others come after them */
@@ -116,6 +118,7 @@ struct pod_facts {
 	bool gang_bound; /* gang and gang_min are those that it was bound with, whatever its labels say now */
 	int64_t created; /* creationTimestamp in seconds since 1970, 0 if not read: of pods of a gang */
 	char *labels;	 /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
+	struct host_amount host; /* that it requests; also of a pod that asks for no GPU */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;

@@ -7,7 +7,7 @@
 #include "core/placement/node-order.h"
 
 /* 12 CPUs and 48 GiB for a GPU. */
-static const struct gpu_mean mean = {.cpu_milli = 12000, .memory_mib = 48 << 10};
+static const struct host_sum mean = {.cpu_milli = 12000, .memory_mib = 48 << 10};
 
 static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli, uint32_t whole, uint32_t gpus)
 {
@@ -70,7 +70,7 @@ static void an_unknown_mean_is_never_short(void **state)
 	struct node_room nothing_left = room(0, 0, 8000, 8, 8);
 
 	(void)state;
-	assert_int_equal(node_order_stranded(&nothing_left, &(struct gpu_mean){0}), 0);
+	assert_int_equal(node_order_stranded(&nothing_left, &(struct host_sum){0}), 0);
 }
 
 static void a_full_node_strands_nothing(void **state)

@@ -57,6 +57,7 @@ static void binpack_nodes_are_ranked_fullest_first_and_ties_by_name(void **state
 	struct ledger ledger;
 
 	ledger_init(&ledger);
+	ledger.node_order = NODE_ORDER_FULLEST;
 	open_nodes(&ledger, GPU_POLICY_BINPACK, 3, (const char *[]){"a", "b", "c"});
 	assert_order(&ledger, "", "a", "b", "c");
 	occupy(&ledger, "p", 3, "", "c", "GPU-c-1");
@@ -99,12 +100,97 @@ static void free_memory_is_compared_in_bytes_not_in_units(void **state)
 	struct ledger ledger;
 
 	ledger_init(&ledger);
+	ledger.node_order = NODE_ORDER_FULLEST;
 	open_nodes(&ledger, GPU_POLICY_BINPACK, 2, (const char *[]){"a", "b"});
 	/* One GPU of 5 GiB in units of 128 MiB: 40 units, yet less memory than 20 GiB. */
 	fixture_node(&small_unit, "z", GPU_POLICY_BINPACK, 1, (const uint32_t[]){5});
 	small_unit.unit_mib = 128;
 	assert_int_equal(ledger_set_node(&ledger, &small_unit), 0);
 	assert_order(&ledger, "", "z", "a", "b");
+	ledger_release(&ledger);
+}
+
+/* A node with GPUs of 10 units, 12 CPUs and 48 GiB for each. */
+static void open_host(struct ledger *ledger, const char *name, size_t n_gpus)
+{
+	static const uint32_t units[8] = {10, 10, 10, 10, 10, 10, 10, 10};
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, n_gpus, units);
+	facts.host = (struct host_amount){(uint32_t)n_gpus * 12000, (uint32_t)n_gpus * (48 << 10)};
+	assert_int_equal(ledger_set_node(ledger, &facts), 0);
+}
+
+/* A pod without a GPU. */
+static void load(struct ledger *ledger, const char *uid, const char *node, uint32_t cpus)
+{
+	struct pod_facts pod = {.uid = (char *)uid,
+		.node = (char *)node,
+		.host = {.cpu_milli = cpus * 1000, .memory_mib = 1024}};
+
+	assert_int_equal(ledger_set_host_pod(ledger, &pod), 0);
+	assert_int_equal(ledger_check(ledger, NULL), 0);
+}
+
+static void nodes_whose_cpu_is_used_up_by_other_pods_come_last_for_cpu_and_first_without(void **state)
+{
+	const struct node_ledger *nodes[2];
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 8);
+	open_host(&ledger, "b", 8);
+	occupy(&ledger, "p", 3, "", "a", "GPU-a-0");
+	occupy(&ledger, "q", 3, "", "b", "GPU-b-0");
+	load(&ledger, "job", "a", 72);
+	fixture_pod(&pod, "asking", 4, "");
+	for (int needy = 0; needy < 2; needy++) {
+		/* 24 CPUs are left behind the 8 GPUs of a, 96 behind those of b. */
+		pod.host.cpu_milli = needy ? 24000 : 0;
+		nodes[0] = ledger_node(&ledger, "a");
+		nodes[1] = ledger_node(&ledger, "b");
+		assert_int_equal(rank_nodes(&ledger, nodes, 2, SIZE_MAX, &pod), 0);
+		assert_string_equal(nodes[0]->facts.name, needy ? "b" : "a");
+	}
+	ledger_remove_host_pod(&ledger, "job");
+	assert_int_equal(ledger_node(&ledger, "a")->taken.cpu_milli, 0);
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
+static void a_begun_gpu_comes_before_an_empty_node(void **state)
+{
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_BINPACK, 3, (const char *[]){"a", "b", "c"});
+	occupy(&ledger, "p", 3, "", "c", "GPU-c-1");
+	assert_order(&ledger, "", "c", "a", "b");
+	/* 4 units are taken from b, on no GPU that is known: on either one the pod begins a GPU. */
+	occupy(&ledger, "q", 4, "", "b", NULL);
+	assert_order(&ledger, "", "c", "b", "a");
+	ledger_release(&ledger);
+}
+
+static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
+{
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	load(&ledger, "p", "unknown", 2);
+	load(&ledger, "p", "unknown", 3);
+	assert_int_equal(ledger_node(&ledger, "unknown")->taken.cpu_milli, 3000);
+	load(&ledger, "p", "other", 3);
+	assert_null(ledger_node(&ledger, "unknown"));
+	open_host(&ledger, "other", 1);
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_node(&ledger, "other")->taken.cpu_milli, 3000);
+	ledger_remove_node(&ledger, "other", "uid-other");
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 0);
+	ledger_remove_host_pod(&ledger, "p");
+	ledger_remove_host_pod(&ledger, "p");
+	assert_null(ledger_node(&ledger, "other"));
 	ledger_release(&ledger);
 }
 
@@ -183,6 +269,10 @@ int main(void)
 		cmocka_unit_test(spread_nodes_are_ranked_by_owner_then_emptiest_first),
 		cmocka_unit_test(binpack_nodes_come_before_spread_nodes),
 		cmocka_unit_test(free_memory_is_compared_in_bytes_not_in_units),
+		cmocka_unit_test(
+			nodes_whose_cpu_is_used_up_by_other_pods_come_last_for_cpu_and_first_without),
+		cmocka_unit_test(a_begun_gpu_comes_before_an_empty_node),
+		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),
 	};

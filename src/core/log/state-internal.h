@@ -25,6 +25,7 @@ void state_write_registry(struct core *core, struct state_writer *writer);
 void state_read_ledger(struct core *core, struct archive *archive);
 void state_read_node(struct core *core, struct archive *archive);
 void state_read_pod(struct core *core, struct archive *archive);
+void state_read_host_pod(struct core *core, struct archive *archive);
 void state_read_order(struct core *core, struct archive *archive);
 
 /* state-requeue.c: the list before its pods. */

@@ -7,6 +7,7 @@
 #include "core/core.h"
 #include "core/log/state-internal.h"
 #include "core/placement/links.h"
+#include "core/registry/host-pods.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
@@ -26,6 +27,7 @@ static void archive_ledger(struct archive *archive, struct ledger *ledger)
 	archive_int(archive, "lowestPriority", &lowest, INT32_MIN, INT32_MAX);
 	ledger->lowest_priority = lowest;
 	archive_uint32(archive, "nodesEver", &ledger->n_nodes_ever, NODES_EVER_MAX);
+	archive_enum(archive, "nodeOrder", &ledger->node_order, NODE_ORDER_MAX);
 }
 
 /* ---- nodes ---- */
@@ -89,6 +91,7 @@ static void archive_node(struct archive *archive, struct node_ledger *node)
 	archive_bool(archive, "serving", &node->facts.serving);
 	archive_bool(archive, "changing", &node->facts.changing);
 	archive_bool(archive, "heldUnreadable", &node->facts.held_unreadable);
+	archive_host(archive, &node->facts.host);
 	archive_uint32(archive, "number", &node->number, NODES_EVER_MAX - 1);
 	archive_bool(archive, "lost", &node->agent_lost);
 	archive_int64(archive, "heard", &node->heard_ns, 0, STATE_TIME_MAX);
@@ -134,6 +137,7 @@ void state_read_node(struct core *core, struct archive *archive)
 	if (node) {
 		archive_node(archive, node);
 		node_ledger_recount(node);
+		ledger_count_host(&core->ledger, node, false);
 		/* Sets of nodes are bits by number, also where the line "ledger" is absent or came before. */
 		if (node->number >= core->ledger.n_nodes_ever)
 			core->ledger.n_nodes_ever = node->number + 1;
@@ -269,6 +273,40 @@ void state_read_pod(struct core *core, struct archive *archive)
 	read_image(archive, &image);
 	if (check_image(core, archive, &image) == 0 && ledger_restore_pod(&core->ledger, &image.pod) < 0)
 		archive_fail(archive, ENOMEM, "out of memory");
+}
+
+/* ---- pods that ask for no GPU ---- */
+
+static void write_host_pods(struct core *core, struct state_writer *writer)
+{
+	struct host_pod *pod;
+	const char *uid;
+	void *value;
+
+	for (size_t cursor = 0; table_next(&core->ledger.host_pods, &cursor, &uid, &value);) {
+		struct archive *archive = state_begin(writer, "hostPod");
+		char *key = (char *)uid;
+
+		pod = value;
+		archive_text(archive, "uid", &key);
+		archive_text(archive, "on", &pod->node->facts.name);
+		archive_host(archive, &pod->host);
+		state_end(writer);
+	}
+}
+
+void state_read_host_pod(struct core *core, struct archive *archive)
+{
+	struct pod_facts facts = {0};
+
+	archive_need_text(archive, "uid", &facts.uid);
+	archive_need_text(archive, "on", &facts.node);
+	archive_host(archive, &facts.host);
+	if (!archive->failed && !table_get(&core->ledger.nodes, facts.node))
+		archive_fail(archive, EINVAL, "pod %s is on a node that is not there", facts.uid);
+	if (!archive->failed && ledger_set_host_pod(&core->ledger, &facts) < 0)
+		archive_fail(archive, ENOMEM, "out of memory");
+	pod_facts_release(&facts);
 }
 
 /* ---- the order of lists ---- */
@@ -417,5 +455,6 @@ void state_write_registry(struct core *core, struct state_writer *writer)
 	}
 	table_for_each (&core->ledger.pods, cursor, pod)
 		write_pod(pod, writer);
+	write_host_pods(core, writer);
 	write_order(core, writer);
 }

@@ -146,6 +146,7 @@ static const struct {
 	{"failed", read_failed},
 	{"node", state_read_node},
 	{"pod", state_read_pod},
+	{"hostPod", state_read_host_pod},
 	{"order", state_read_order},
 	{"ledger", state_read_ledger},
 	{"requeue", state_read_requeue},

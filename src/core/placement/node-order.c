@@ -20,7 +20,7 @@ static uint64_t share_of_mean(uint64_t left, uint64_t mean, uint64_t gpu_milli)
 	return left >= needed ? SHARE : left * SHARE / needed;
 }
 
-int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean)
+int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean)
 {
 	uint64_t gpu_milli = room->gpu_milli < GPU_MILLI_MAX ? room->gpu_milli : GPU_MILLI_MAX;
 	uint64_t cpu = share_of_mean(room->cpu_milli, mean->cpu_milli, gpu_milli);
@@ -32,7 +32,7 @@ int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean 
 	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
 }
 
-int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean)
+int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
 {
 	const struct node_room *before = &ask->before, *after = &ask->after;
 	int64_t taken = (int64_t)before->gpu_milli - after->gpu_milli;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "model/host.h"
+
 /* What a node has left for pods. */
 struct node_room {
 	uint64_t cpu_milli;  /* allocatable less what its pods request, never below 0 */
@@ -12,13 +14,6 @@ struct node_room {
 	uint32_t gpu_milli;  /* thousandths of a GPU that are free, on all its GPUs together */
 	uint32_t whole;	     /* GPUs that are entirely free */
 	uint32_t gpus;	     /* that it has, free or not */
-};
-
-/* The CPU and memory that stand behind one GPU on average: of all GPU nodes of the cluster, by what they
- * could allocate if they were empty. 0: not known, the resource is never short. */
-struct gpu_mean {
-	uint64_t cpu_milli;
-	uint64_t memory_mib;
 };
 
 /* One pod on one node. */
@@ -33,8 +28,8 @@ struct node_order_ask {
 /* node_order_stranded() - GPUs that are free on the node, and that its free CPU and memory could not serve,
  * in millionths of a GPU. None while each free GPU has the mean of both behind it, all where one of them is
  * used up. */
-int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean);
+int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean);
 
 /* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.
  */
-int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean);
+int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean);

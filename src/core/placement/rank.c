@@ -6,19 +6,38 @@
 
 #include "base/cleanup.h"
 #include "core/placement/links.h"
+#include "core/placement/node-room.h"
+#include "core/registry/ledger.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/owners.h"
+
+int node_order_parse(const char *text, enum node_order *ret_order)
+{
+	if (strcmp(text, "balanced") == 0)
+		*ret_order = NODE_ORDER_BALANCED;
+	else if (strcmp(text, "fullest") == 0)
+		*ret_order = NODE_ORDER_FULLEST;
+	else
+		return -EINVAL;
+	return 0;
+}
 
 /* What the order depends on, read once per node. Small: of thousands of nodes they are most of what is moved.
  */
 struct rank_key {
 	const struct node_ledger *node;
-	uint64_t free_mib;
+	int64_t cost; /* the smaller the better */
 	/* Of whole GPUs: are others of its job there, and how well would it be connected, with them; the
 	 * larger the better. */
 	uint64_t links;
 	uint32_t owned;
 	enum gpu_policy policy;
+};
+
+/* By what binpack nodes are compared. */
+struct rank_rule {
+	enum node_order order;
+	struct host_sum mean;
 };
 
 #define NEAR (UINT64_C(1) << 63)
@@ -34,18 +53,23 @@ static void rank_links(struct rank_key *key, const struct request *request, stru
 }
 
 static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned,
-	const struct request *request, struct links_memo *memo)
+	const struct pod_facts *pod, const struct rank_rule *rule, struct links_memo *memo)
 {
-	struct rank_key key = {
-		.node = node,
-		.policy = node->facts.policy,
-		.free_mib = node_free_units(node) * node->facts.unit_mib,
-	};
+	struct rank_key key = {.node = node, .policy = node->facts.policy};
 
+	if (key.policy == GPU_POLICY_BINPACK && rule->order == NODE_ORDER_BALANCED) {
+		struct node_order_ask ask = node_room_ask(node, pod);
+
+		key.cost = node_order_cost(&ask, &rule->mean);
+	} else {
+		key.cost = (int64_t)(node_free_units(node) * node->facts.unit_mib);
+		if (key.policy == GPU_POLICY_SPREAD)
+			key.cost = -key.cost;
+	}
 	if (owned && key.policy == GPU_POLICY_SPREAD)
 		key.owned = (uint32_t)owners_count(owned, node->facts.name);
-	if (request->whole)
-		rank_links(&key, request, memo);
+	if (pod->request.whole)
+		rank_links(&key, &pod->request, memo);
 	return key;
 }
 
@@ -59,8 +83,8 @@ static int rank_compare(const void *pa, const void *pb)
 		return a->policy == GPU_POLICY_BINPACK ? -1 : 1;
 	if (a->owned != b->owned)
 		return a->owned < b->owned ? -1 : 1;
-	if (a->free_mib != b->free_mib)
-		return (a->free_mib < b->free_mib) == (a->policy == GPU_POLICY_BINPACK) ? -1 : 1;
+	if (a->cost != b->cost)
+		return a->cost < b->cost ? -1 : 1;
 	return strcmp(a->node->facts.name, b->node->facts.name);
 }
 
@@ -102,6 +126,7 @@ static void select_best(struct rank_key *keys, size_t n, size_t best)
 int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod)
 {
+	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger)};
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
@@ -113,7 +138,7 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 		return -ENOMEM;
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it only slower */
 	for (size_t i = 0; i < n; i++)
-		keys[i] = rank_key(nodes[i], owned, &pod->request, memo);
+		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);
 	links_memo_free(memo);
 	if (best < n)
 		select_best(keys, n, best);
@@ -121,4 +146,34 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 	for (size_t i = 0; i < n; i++)
 		nodes[i] = keys[i].node;
 	return 0;
+}
+
+void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const *nodes, size_t n,
+	const struct pod_facts *pod, int *ret_scores)
+{
+	struct host_sum mean = ledger_gpu_mean(ledger);
+	int64_t lowest[RANK_SCORE_MAX]; /* costs, without repetition, the lowest first */
+	int n_lowest = 0;
+
+	memset(ret_scores, 0, n * sizeof(*ret_scores));
+	for (int pass = 0; pass < 2 && ledger->node_order == NODE_ORDER_BALANCED; pass++)
+		for (size_t i = 0; i < n; i++) {
+			struct node_order_ask ask;
+			int64_t cost;
+			int at = 0;
+
+			if (!nodes[i])
+				continue;
+			ask = node_room_ask(nodes[i], pod);
+			cost = node_order_cost(&ask, &mean);
+			while (at < n_lowest && lowest[at] < cost)
+				at++;
+			if (at < RANK_SCORE_MAX && pass)
+				ret_scores[i] = RANK_SCORE_MAX - at;
+			if (at == RANK_SCORE_MAX || pass || (at < n_lowest && lowest[at] == cost))
+				continue;
+			n_lowest += n_lowest < RANK_SCORE_MAX;
+			memmove(&lowest[at + 1], &lowest[at], (size_t)(n_lowest - at - 1) * sizeof(*lowest));
+			lowest[at] = cost;
+		}
 }

@@ -29,6 +29,23 @@ static bool owners_are_right(const struct ledger *ledger)
 	return right;
 }
 
+static bool hosts_are_right(const struct ledger *ledger)
+{
+	struct host_sum sum = {0};
+	const struct node_ledger *node;
+	uint64_t gpus = 0;
+
+	table_for_each (&ledger->nodes, cursor, node) {
+		if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
+			continue;
+		sum.cpu_milli += node->facts.host.cpu_milli;
+		sum.memory_mib += node->facts.host.memory_mib;
+		gpus += node->facts.n_gpus;
+	}
+	return sum.cpu_milli == ledger->hosts.cpu_milli && sum.memory_mib == ledger->hosts.memory_mib &&
+	       gpus == ledger->hosts_gpus;
+}
+
 size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
 {
 	size_t wrong = 0, over = 0, occupying = 0, on_nodes = 0;
@@ -45,6 +62,7 @@ size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
 		occupying += ((const struct ledger_pod *)value)->occupancy != OCCUPANCY_WAITING;
 	wrong += occupying != on_nodes;
 	wrong += !owners_are_right(ledger);
+	wrong += !hosts_are_right(ledger);
 	if (ret_over)
 		*ret_over = over;
 	return wrong;

@@ -20,5 +20,9 @@ void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod);
 /* ledger_pod_end_reservation() - the pod occupies nothing any more; it may be gone afterwards. */
 void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod);
 
+/* ledger_count_host() - the node belongs to those over which ledger_gpu_mean() is taken, or does not any
+ * more. */
+void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves);
+
 /* ledger_pod_end_nomination() - nothing happens if it has none. */
 void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod);

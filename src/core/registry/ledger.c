@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/registry/host-pods.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
@@ -18,6 +19,10 @@ void ledger_init(struct ledger *ledger)
 	list_init(&ledger->holds);
 	list_init(&ledger->nominations);
 	owners_init(&ledger->owners);
+	table_init(&ledger->host_pods);
+	ledger->hosts = (struct host_sum){0};
+	ledger->hosts_gpus = 0;
+	ledger->node_order = NODE_ORDER_BALANCED;
 	ledger->generation = ledger->capacity = 0;
 	ledger->n_nodes_ever = 0;
 	ledger->lowest_priority = INT32_MAX;
@@ -43,6 +48,7 @@ void ledger_release(struct ledger *ledger)
 		pod_free(value);
 	table_for_each (&ledger->nodes, cursor, value)
 		node_ledger_free(value);
+	host_pods_release(ledger);
 	table_release(&ledger->pods);
 	table_release(&ledger->nodes);
 	owners_release(&ledger->owners);
@@ -83,10 +89,30 @@ static int node_get_or_add(struct ledger *ledger, const char *name, struct node_
 
 static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
 {
-	if (node_ledger_known(node) || !list_empty(&node->pods) || !list_empty(&node->nominations))
+	if (node_ledger_known(node) || !list_empty(&node->pods) || !list_empty(&node->nominations) ||
+		!list_empty(&node->host_pods))
 		return;
 	table_remove(&ledger->nodes, node->facts.name);
 	node_ledger_free(node);
+}
+
+void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves)
+{
+	if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
+		return;
+	if (leaves)
+		host_sum_remove(&ledger->hosts, node->facts.host);
+	else
+		host_sum_add(&ledger->hosts, node->facts.host);
+	ledger->hosts_gpus += leaves ? -(uint64_t)node->facts.n_gpus : node->facts.n_gpus;
+}
+
+struct host_sum ledger_gpu_mean(const struct ledger *ledger)
+{
+	if (!ledger->hosts_gpus)
+		return (struct host_sum){0};
+	return (struct host_sum){
+		ledger->hosts.cpu_milli / ledger->hosts_gpus, ledger->hosts.memory_mib / ledger->hosts_gpus};
 }
 
 /* They could not be reserved any more, and who waits for the node may not be asked for again for long. */
@@ -117,8 +143,11 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 		r = -ENOMEM;
 	if (r == 0)
 		r = orphans_follow(ledger, node, facts);
-	if (r == 0)
+	if (r == 0) {
+		ledger_count_host(ledger, node, true);
 		r = node_ledger_set_facts(node, facts);
+		ledger_count_host(ledger, node, false);
+	}
 	if (r < 0) {
 		if (!was_known) {
 			free(node->facts.uid);
@@ -144,6 +173,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
 	orphans_forget(ledger, node);
+	ledger_count_host(ledger, node, true);
 	node_ledger_forget(node);
 	node_drop_if_unused(ledger, node);
 }
@@ -332,6 +362,18 @@ static void pod_take_job(struct ledger_pod *pod, struct pod_facts *facts)
 	facts->request.group = group;
 }
 
+/* A resize in place changes what a running pod requests. */
+static void pod_take_host(struct ledger *ledger, struct ledger_pod *pod, struct host_amount host)
+{
+	struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+
+	if (node) {
+		host_sum_remove(&node->taken, pod->facts.host);
+		host_sum_add(&node->taken, host);
+	}
+	pod->facts.host = host;
+}
+
 /* Take over what may change. Events can be older than what is known already, so what can only happen once
  * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
  * GPUs, never changes: Kubernetes does not allow it for extended resources. */
@@ -449,6 +491,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	pod_take_gpus(ledger, pod, &copy);
 	pod_take_unit(pod, &copy);
 	pod_take_job(pod, &copy);
+	pod_take_host(ledger, pod, copy.host);
 	r = pod_follow(ledger, pod, &copy);
 	if (r < 0) {
 		if (added)
@@ -477,6 +520,28 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid)
 		return;
 	pod_vacate(ledger, pod);
 	pod_drop(ledger, pod);
+}
+
+int ledger_set_host_pod(struct ledger *ledger, const struct pod_facts *facts)
+{
+	struct node_ledger *node, *left = host_pods_remove(ledger, facts->uid);
+	int r = node_get_or_add(ledger, facts->node, &node);
+
+	if (r == 0) {
+		r = host_pods_set(ledger, facts->uid, node, facts->host);
+		node_drop_if_unused(ledger, node);
+	}
+	if (left && left != node)
+		node_drop_if_unused(ledger, left);
+	return r;
+}
+
+void ledger_remove_host_pod(struct ledger *ledger, const char *uid)
+{
+	struct node_ledger *node = host_pods_remove(ledger, uid);
+
+	if (node)
+		node_drop_if_unused(ledger, node);
 }
 
 int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)

@@ -32,6 +32,11 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
  * kept. -ENOMEM: nothing changed. */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
 
+/* ledger_set_host_pod() - a pod that asks for no GPU is on this node; of it only the CPU and memory that it
+ * requests count. ledger_remove_host_pod() - it has ended; unknown uids are ignored. */
+int ledger_set_host_pod(struct ledger *ledger, const struct pod_facts *facts);
+void ledger_remove_host_pod(struct ledger *ledger, const char *uid);
+
 /* ledger_set_unlisted() - what is known of the pod comes from a single answer: the watch has not shown it,
  * and will not tell its end if it ends in a gap of the watch. Whoever sees a new LIST asks for such pods. */
 void ledger_set_unlisted(struct ledger *ledger, const char *uid);
@@ -104,6 +109,9 @@ struct node_verdict {
 };
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
+
+/* ledger_gpu_mean() - CPU and memory behind one GPU, of all nodes with GPUs. */
+struct host_sum ledger_gpu_mean(const struct ledger *ledger);
 
 /* ledger_check() - recount every node from its pods. Returns the number of sums that differ (0 is right) and,
  * where ret_over is given, the number of GPUs used over their total. */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "core/placement/links.h"
+#include "core/registry/host-pods.h"
 #include "model/units.h"
 
 /* What a pod adds to the sums of its GPU, or to the node's unplaced units. */
@@ -17,6 +18,7 @@ struct sums {
 	uint64_t unplaced_core;
 	int64_t surplus_ids;
 	size_t with_core, without_core;
+	struct host_sum taken;
 };
 
 struct node_ledger *node_ledger_new(const char *name)
@@ -27,6 +29,7 @@ struct node_ledger *node_ledger_new(const char *name)
 		return NULL;
 	list_init(&node->pods);
 	list_init(&node->nominations);
+	list_init(&node->host_pods);
 	node->facts.name = strdup(name);
 	if (!node->facts.name) {
 		free(node);
@@ -153,10 +156,13 @@ static uint32_t clamp_u32(uint64_t value)
 static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sums)
 {
 	*ret_sums = (struct sums){0};
+	list_for_each (item, &node->host_pods)
+		host_sum_add(&ret_sums->taken, list_entry(item, struct host_pod, item)->host);
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 		struct pod_gpus parts = pod_gpus(pod);
 
+		host_sum_add(&ret_sums->taken, pod->facts.host);
 		ret_sums->surplus_ids += pod_surplus_ids(node, pod);
 		++*(pod->facts.request.core ? &ret_sums->with_core : &ret_sums->without_core);
 		for (uint32_t part = 0; part < parts.n; part++) {
@@ -174,6 +180,15 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 	}
 }
 
+/* By the scarcer one of memory and computing power. */
+static uint32_t gpu_milli_free(const struct gpu_ledger *gpu)
+{
+	uint64_t memory = gpu->units_total ? (uint64_t)gpu_free_units(gpu) * 1000 / gpu->units_total : 0;
+	uint32_t core = gpu_free_core(gpu) * (1000 / CORE_PER_GPU);
+
+	return memory < core ? (uint32_t)memory : core;
+}
+
 static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
 {
 	uint32_t free_units = gpu_free_units(gpu);
@@ -188,6 +203,11 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
 	if (gpu->instances_max && gpu->instances > sums->most_instances)
 		sums->most_instances = gpu->instances;
 	sums->free += free_units;
+	sums->milli_free += gpu_milli_free(gpu);
+	if (!gpu->units_used && !gpu->core_used)
+		sums->whole++;
+	else if (free_units > sums->begun_most_free)
+		sums->begun_most_free = free_units;
 	sums->core_free += gpu_free_core(gpu);
 	if (free_units > sums->most_free)
 		sums->most_free = free_units;
@@ -217,6 +237,7 @@ void node_ledger_recount(struct node_ledger *node)
 	node->surplus_ids = sums.surplus_ids;
 	node->with_core = sums.with_core;
 	node->without_core = sums.without_core;
+	node->taken = sums.taken;
 	node->sums = gpu_sums(node);
 }
 
@@ -231,10 +252,13 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 	wrong += node->unplaced_core != clamp_u32(sums.unplaced_core);
 	wrong += node->surplus_ids != sums.surplus_ids;
 	wrong += node->with_core != sums.with_core || node->without_core != sums.without_core;
+	wrong += node->taken.cpu_milli != sums.taken.cpu_milli ||
+		 node->taken.memory_mib != sums.taken.memory_mib;
 	wrong += gpus.largest != node->sums.largest || gpus.most_free != node->sums.most_free ||
 		 gpus.most_instances != node->sums.most_instances || gpus.free != node->sums.free ||
 		 gpus.free_ill != node->sums.free_ill || gpus.core_free != node->sums.core_free ||
-		 gpus.core_free_ill != node->sums.core_free_ill;
+		 gpus.core_free_ill != node->sums.core_free_ill || gpus.milli_free != node->sums.milli_free ||
+		 gpus.whole != node->sums.whole || gpus.begun_most_free != node->sums.begun_most_free;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
@@ -271,6 +295,7 @@ void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 	struct pod_gpus parts = pod_gpus(pod);
 
 	list_append(&node->pods, &pod->item);
+	host_sum_add(&node->taken, pod->facts.host);
 	node->surplus_ids += pod_surplus_ids(node, pod);
 	++*(request->core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < parts.n; part++) {
@@ -306,9 +331,10 @@ static bool part_remove(
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 {
 	struct pod_gpus parts = pod_gpus(pod);
-	bool right = true;
+	bool right = host_sum_remove(&node->taken, pod->facts.host);
 
 	list_remove(&pod->item);
+	node->recounts += !right;
 	node->surplus_ids -= pod_surplus_ids(node, pod);
 	--*(pod->facts.request.core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < parts.n && right; part++)
@@ -437,6 +463,7 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 	node->facts.uid = TAKE_PTR(uid);
 	free(node->facts.address);
 	node->facts.address = TAKE_PTR(address);
+	node->facts.host = facts->host;
 	if (changed)
 		node_ledger_take_gpus(node, facts, TAKE_PTR(gpus));
 	else
@@ -452,6 +479,7 @@ void node_ledger_forget(struct node_ledger *node)
 	free(node->facts.address);
 	node->facts.address = NULL;
 	node->facts.mode = GPU_MODE_NONE;
+	node->facts.host = (struct host_amount){0};
 	node->facts.changing = node->facts.held_unreadable = false;
 	gpus_free(node->gpus, node->facts.n_gpus);
 	node->gpus = NULL;

@@ -42,6 +42,10 @@ struct gpu_sums {
 	uint64_t free_ill;	 /* units free on the others */
 	uint64_t core_free;	 /* percent free on the healthy GPUs */
 	uint64_t core_free_ill;	 /* percent free on the others */
+	/* For the order of nodes: a GPU is as free as the scarcer one of its memory and computing power. */
+	uint32_t milli_free;	  /* thousandths of a GPU free on the healthy GPUs */
+	uint32_t whole;		  /* healthy GPUs that are entirely free */
+	uint32_t begun_most_free; /* units free on the healthy GPU with most, of those in use */
 };
 
 struct node_ledger {
@@ -61,6 +65,7 @@ struct node_ledger {
 		bool changing;
 		bool held_unreadable;
 		struct held held;
+		struct host_amount host; /* allocatable */
 	} facts;
 	uint32_t number;	 /* no other node of this ledger has it, or had it before */
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
@@ -75,6 +80,8 @@ struct node_ledger {
 	struct gpu_sums sums;
 	struct list pods;	 /* ledger_pod.item */
 	struct list nominations; /* nomination.item */
+	struct list host_pods;	 /* host_pod.item */
+	struct host_sum taken;	 /* requested by the pods of both lists */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
 	struct gpu_ledger *gpus; /* facts.n_gpus of them */
 	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
@@ -103,6 +110,13 @@ struct ledger_pod {
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
 
+/* By what the nodes that fit are compared, unless their GPUs' connections or the label "spread" decide. */
+enum node_order {
+	NODE_ORDER_BALANCED, /* what they have left (placement/node-order.h) */
+	NODE_ORDER_FULLEST,  /* the one with the least free GPU memory */
+	NODE_ORDER_MAX,
+};
+
 struct ledger {
 	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
 	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
@@ -110,6 +124,10 @@ struct ledger {
 	struct list nominations; /* nomination.all */
 	uint32_t n_nodes_ever;	 /* node_ledger.number is below */
 	struct owners owners;	 /* of the pods that occupy something */
+	struct table host_pods;	 /* uid -> struct host_pod, of pods that ask for no GPU and are on a node */
+	struct host_sum hosts;	 /* what the nodes with GPUs can allocate */
+	uint64_t hosts_gpus;	 /* their GPUs */
+	enum node_order node_order;
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
