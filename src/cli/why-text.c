@@ -350,6 +350,25 @@ static void add_links(struct strbuf *out, struct json_object *node)
 		number_of(node, "ringGBps"), number_of(node, "pairsGBps"));
 }
 
+/* Why one node comes before another. */
+static void add_left(struct strbuf *out, struct json_object *node)
+{
+	struct json_object *left = json_member(node, "left");
+	int64_t gpus = number_of(left, "gpuMilli"), stranded = number_of(left, "strandedMilli");
+
+	if (!left)
+		return;
+	strbuf_addf(out,
+		"  Beside the pod, %" PRId64 ".%02" PRId64 " GPUs, %" PRId64 " CPUs and %" PRId64
+		" GiB of memory would stay free",
+		gpus / 1000, gpus % 1000 / 10, number_of(left, "cpuMilli") / 1000,
+		number_of(left, "memoryMiB") / 1024);
+	if (stranded)
+		strbuf_addf(out, ", too little CPU or memory for %" PRId64 ".%02" PRId64 " of these GPUs",
+			stranded / 1000, stranded % 1000 / 10);
+	strbuf_adds(out, ".\n");
+}
+
 static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 {
 	bool whole = strcmp(text_of(node, "mode"), "topology") == 0;
@@ -367,6 +386,8 @@ static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 	strbuf_adds(out, "\n");
 	if (judged)
 		add_links(out, node);
+	if (judged)
+		add_left(out, node);
 	for (size_t i = 0; i < count_of(gpus); i++)
 		add_gpu(out, item_of(gpus, i), judged, whole);
 	if (!unplaced)

@@ -133,7 +133,7 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		event_log_answer(scheduler->event_log, call);
 	else
 		reply_text(call, 404,
-			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/preempt, /simulate/filter; GET /inspect, /inspect/NODE, /metrics, /why?namespace=NS&name=POD, /history\n");
+			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/prioritize, /levels/preempt, /simulate/filter; GET /inspect, /inspect/NODE, /metrics, /why?namespace=NS&name=POD, /history\n");
 }
 
 static void on_probe(void *userdata, struct http_call *call, const char *method, const char *path,
@@ -263,6 +263,7 @@ static int program_start(struct program *program, const struct scheduler_options
 	scheduler->best_nodes = options->best_nodes;
 	scheduler->max_pods_per_gpu = options->max_pods_per_gpu;
 	scheduler->job_mixing = options->job_mixing;
+	scheduler->core.ledger.node_order = options->node_order;
 	if ((r = loop_new(&scheduler->loop)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGTERM, on_signal, program)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGINT, on_signal, program)) < 0 ||

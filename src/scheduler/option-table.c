@@ -1,10 +1,13 @@
 /* option-table.c - data only: docs/options/dump.c compiles it too. */
+#include "core/registry/registry.h"
 #include "kube/names.h"
 #include "scheduler/options.h"
 
 #define SECONDS_MAX 86400
 #define TO(kind, member) OPTION_TO(kind, struct scheduler_options, member)
 
+static const struct option_choice node_order[] = {
+	{"balanced", NODE_ORDER_BALANCED}, {"fullest", NODE_ORDER_FULLEST}, {0}};
 static const struct option_choice job_mixing[] = {{"forbid", 0}, {"allow", 1}, {0}};
 static const struct option_choice log_levels[] = {{"error", LOG_LEVEL_ERROR}, {"warning", LOG_LEVEL_WARNING},
 	{"info", LOG_LEVEL_INFO}, {"debug", LOG_LEVEL_DEBUG}, {0}};
@@ -25,6 +28,9 @@ static const struct option_row rows[] = {
 		.help = "the Lease of the kube-scheduler beside this program; the Lease of the ledger names its owner by it"},
 	{"best-nodes", 0, "K", TO(NUMBER, best_nodes), .max = 100000, .standard = "16",
 		.help = "filter offers at most this many nodes, the best first; 0: all that fit"},
+	{"node-order", 0, "balanced|fullest", TO(CHOICE, node_order), .choices = node_order,
+		.standard = "balanced",
+		.help = "which node with room comes first: by the CPU, memory and GPUs that it would have left, or the one with the least free GPU memory"},
 	{"max-pods-per-gpu", 0, "N", TO(NUMBER, max_pods_per_gpu), .max = 1000, .standard = "0",
 		.help = "at most this many containers are on one GPU of an isolated node at once; 0: 20, and 16 where the memory unit is under 1 GiB"},
 	{"job-mixing", 0, "forbid|allow", TO(CHOICE, job_mixing), .choices = job_mixing, .standard = "forbid",

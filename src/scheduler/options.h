@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "core/registry/registry.h"
 
 struct scheduler_options {
 	const char *kubeconfig, *context; /* NULL: see kube_config_load() */
@@ -15,8 +16,9 @@ struct scheduler_options {
 	const char *webhook;	     /* NAMESPACE/SERVICE; NULL: no webhook */
 	const char *uninstall;	     /* NAMESPACE/DEPLOYMENT: run uninstall() and nothing else; NULL: no */
 	uint32_t best_nodes;	     /* 0: all */
-	uint32_t max_pods_per_gpu;   /* 0: the contract's */
-	int job_mixing;		     /* 1: allowed */
+	enum node_order node_order;
+	uint32_t max_pods_per_gpu;		/* 0: the contract's */
+	int job_mixing;				/* 1: allowed */
 	uint32_t gang_timeout, gang_keep_after; /* s */
 	enum log_level log_level;
 };

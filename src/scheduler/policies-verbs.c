@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/placement/rank.h"
 #include "kube/json-names.h"
 #include "kube/json.h"
 #include "kube/pod.h"
@@ -138,14 +139,45 @@ static void preempt(struct policies *policies, struct http_call *call, const cha
 	http_call_reply(call, 200, JSON, strdup(json_text(answer)));
 }
 
+/* Pods that ask for a GPU were ordered by the other entry. Nothing is decided or changed here, so no event is
+ * recorded. */
+static char *scores(const struct scheduler *scheduler, const struct question *question)
+{
+	size_t n = question->nodes.n;
+	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
+	_cleanup_free_ int *scores = calloc(n + 1, sizeof(*scores));
+
+	if (!nodes || !scores)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		nodes[i] = ledger_node(&scheduler->core.ledger, question->nodes.names[i]);
+	if (request_is_empty(&question->facts.request))
+		rank_host_pod(&scheduler->core.ledger, nodes, n, &question->facts, scores);
+	return answer_scores(question->nodes.names, scores, n);
+}
+
+static void prioritize(struct policies *policies, struct http_call *call, const char *body, size_t len)
+{
+	_cleanup_(question_release) struct question question = {0};
+
+	pod_facts_init(&question.facts);
+	if (core_is_ready(&policies->scheduler->core) && question_parse(body, len, &question) == 0 &&
+		question.nodes.names && pod_facts_from_json(question.pod, &question.facts, NULL) == 0)
+		http_call_reply(call, 200, JSON, scores(policies->scheduler, &question));
+	else
+		http_call_reply(call, 200, JSON, strdup("[]"));
+}
+
 void policies_answer(
 	struct policies *policies, struct http_call *call, const char *verb, const char *body, size_t len)
 {
 	if (strcmp(verb, "filter") == 0)
 		filter(policies, call, body, len);
+	else if (strcmp(verb, "prioritize") == 0)
+		prioritize(policies, call, body, len);
 	else if (strcmp(verb, "preempt") == 0)
 		preempt(policies, call, body, len);
 	else
 		http_call_reply(call, 404, "text/plain; charset=utf-8",
-			strdup("POST /levels/filter, /levels/preempt\n"));
+			strdup("POST /levels/filter, /levels/prioritize, /levels/preempt\n"));
 }

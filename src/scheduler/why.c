@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "core/placement/explain.h"
 #include "core/placement/links.h"
+#include "core/placement/node-room.h"
 #include "core/placement/rank.h"
 #include "core/registry/node-ledger.h"
 #include "core/requeue.h"
@@ -132,6 +133,28 @@ static void add_links(struct json_object *object, const struct node_ledger *node
 	json_set(object, "ofJob", json_object_new_int64(__builtin_popcountll(near)));
 }
 
+/* What the order of nodes compares: what is left on the node beside the pod, which may hold its place
+ * already. */
+static void add_left(struct json_object *object, const struct ledger *ledger, const struct node_ledger *node,
+	const struct pod_facts *pod)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
+	bool is_there = known && known->node && strcmp(known->node, node->facts.name) == 0;
+	struct node_order_ask ask = node_room_ask(node, pod);
+	const struct node_room *room = is_there ? &ask.before : &ask.after;
+	struct host_sum mean = ledger_gpu_mean(ledger);
+	struct json_object *left;
+
+	if (!mean.cpu_milli || !node->facts.host.cpu_milli)
+		return;
+	left = json_object_new_object();
+	json_set(left, "gpuMilli", json_object_new_int64(room->gpu_milli));
+	json_set(left, "cpuMilli", json_object_new_int64((int64_t)room->cpu_milli));
+	json_set(left, "memoryMiB", json_object_new_int64((int64_t)room->memory_mib));
+	json_set(left, "strandedMilli", json_object_new_int64(node_order_stranded(room, &mean) / 1000));
+	json_set(object, "left", left);
+}
+
 /* GPUs are judged only where the node itself could serve the pod: a reason beside them would be beside the
  * point. */
 static struct json_object *node_json(
@@ -158,6 +181,8 @@ static struct json_object *node_json(
 	json_set(object, "unplacedUnits", json_object_new_int64(node->unplaced_units));
 	json_set(object, "cards", gpus);
 	add_links(object, node, &e, &pod->request);
+	if (e.reject_reason == FITS)
+		add_left(object, ledger, node, pod);
 	if (node->unplaced_units)
 		add_holders(object, node, NULL, budget);
 	return object;

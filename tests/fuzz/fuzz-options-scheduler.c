@@ -7,8 +7,9 @@
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"\n", "--", "=", "--help", "--version", "--kubeconfig", "--context",
 	"--listen", "127.0.0.1:80", "--probes", "--metrics", "--scheduler-lease", "a/b", "--best-nodes", "16",
-	"--max-pods-per-gpu", "1000", "--job-mixing", "allow", "forbid", "--gang-timeout", "86400",
-	"--gang-keep-after", "0", "--uninstall", "--log-level", "debug", NULL};
+	"--max-pods-per-gpu", "1000", "--node-order", "balanced", "fullest", "--job-mixing", "allow",
+	"forbid", "--gang-timeout", "86400", "--gang-keep-after", "0", "--uninstall", "--log-level", "debug",
+	NULL};
 
 #define WORDS_MAX 24
 

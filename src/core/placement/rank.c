@@ -11,17 +11,6 @@
 #include "core/registry/node-ledger.h"
 #include "core/registry/owners.h"
 
-int node_order_parse(const char *text, enum node_order *ret_order)
-{
-	if (strcmp(text, "balanced") == 0)
-		*ret_order = NODE_ORDER_BALANCED;
-	else if (strcmp(text, "fullest") == 0)
-		*ret_order = NODE_ORDER_FULLEST;
-	else
-		return -EINVAL;
-	return 0;
-}
-
 /* What the order depends on, read once per node. Small: of thousands of nodes they are most of what is moved.
  */
 struct rank_key {

@@ -5,9 +5,6 @@
 
 #include "core/registry/registry.h"
 
-/* node_order_parse() - "balanced" or "fullest"; -EINVAL. */
-int node_order_parse(const char *text, enum node_order *ret_order);
-
 /* rank_nodes() - of nodes that all fit the pod, the `best` best ones to the front, best first; the order of
  * the others is not defined. SIZE_MAX: all. Binpack nodes come before spread nodes; among binpack nodes the
  * one with the lowest cost (node-order.h), or, by NODE_ORDER_FULLEST, with the least free memory on the whole

@@ -6,6 +6,9 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- if not (has (toString $v.jobMixing) (list "forbid" "allow")) }}
 {{- $wrong = append $wrong (printf "jobMixing: %v is none: it must be forbid or allow (pods with and without gpu-core.percentage on one core_mem node)" $v.jobMixing) }}
 {{- end }}
+{{- if not (has (toString $v.nodeOrder) (list "balanced" "fullest")) }}
+{{- $wrong = append $wrong (printf "nodeOrder: invalid value %v; must be balanced or fullest (which node with room comes first)" $v.nodeOrder) }}
+{{- end }}
 {{- if not (and (regexMatch "^[0-9]{1,4}$" (toString $v.maxPodsPerGPU)) (le (int $v.maxPodsPerGPU) 1000)) }}
 {{- $wrong = append $wrong (printf "maxPodsPerGPU: %v is none: it must be a number from 1 to 1000, or 0 for the default (20, and 16 where the memory unit is under 1GiB)" $v.maxPodsPerGPU) }}
 {{- end }}

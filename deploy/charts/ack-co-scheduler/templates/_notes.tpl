@@ -9,7 +9,7 @@ release has for a scheduler have no effect. These are in force:
 The cluster's own kube-scheduler serves GPU pods, whether they name a scheduler or not, once each control plane node has
 ration-scheduler beside it. On each of them, as root:
   ration doctor --scheduler-config --kubeadm --image={{ include "ration.image" (dict "root" . "image" .Values.image "ours" "ration-scheduler" "default" .Chart.AppVersion) }} \
-    --arg=--best-nodes={{ int .Values.bestNodes }} --arg=--max-pods-per-gpu={{ int .Values.maxPodsPerGPU }} --arg=--job-mixing={{ .Values.jobMixing }} \
+    --arg=--best-nodes={{ int .Values.bestNodes }} --arg=--node-order={{ .Values.nodeOrder }} --arg=--max-pods-per-gpu={{ int .Values.maxPodsPerGPU }} --arg=--job-mixing={{ .Values.jobMixing }} \
     --arg=--gang-timeout={{ int .Values.gangTimeoutSeconds }} --arg=--gang-keep-after={{ int .Values.gangKeepAfterSeconds }} \
     --arg=--log-level={{ .Values.logLevel }}{{ with .Values.metrics.listen }} --arg=--metrics={{ . }}{{ end }} | sh
 {{- else }}

@@ -1,0 +1,93 @@
+"""Which of the nodes with room comes first, through the real verbs: by the CPU, memory and GPUs that a node would have left."""
+import json
+import subprocess
+
+import pytest
+
+from fake_apiserver import wait_for
+from scheduler_fixture import BUILD, gpu_node
+
+
+def machine(api, name, *mibs, cpus=48, gib=192):
+    """A node with GPUs whose allocatable says so much CPU and memory."""
+    gpu_node(api, name, *mibs)
+    api.patch("nodes", name, {"status": {"allocatable": {"cpu": str(cpus), "memory": f"{gib}Gi"}}})
+
+
+def asking(cpu, gpu_mem=None, **more):
+    """The spec of a pod of one container."""
+    limits = {"aliyun.com/gpu-mem": str(gpu_mem)} if gpu_mem else {}
+    return {"containers": [{"name": "main", "image": "example", "resources": {
+        "limits": limits, "requests": {"cpu": str(cpu), "memory": "4Gi", **limits}}}], **more}
+
+
+def first(scheduler, pod, nodes):
+    return scheduler.filter(pod, nodes)["NodeNames"][0]
+
+
+@pytest.mark.parametrize("order, want", [((), "roomy"), (("--node-order", "balanced"), "roomy"), (("--node-order", "fullest"), "crowded")])
+def test_cpu_is_taken_where_gpus_can_spare_it(api, start, order, want):
+    """Both nodes have four GPUs and a pod on one of them; on the crowded node, other pods have taken 30 of 48 CPUs, and its GPUs are
+    fuller."""
+    for name in "crowded", "roomy":
+        machine(api, name, *[16384] * 4)
+    api.create_pod("others", node="crowded", spec=asking(30))
+    scheduler = start(*order)
+    for name, units in ("crowded", 4), ("roomy", 3):
+        pod = api.create_pod(f"on-{name}", spec=asking(1, units))
+        assert first(scheduler, pod, [name]) == name
+        assert scheduler.bind(pod, name) == ""
+    pod = api.create_pod("p", spec=asking(12, 4))
+    assert wait_for(lambda: first(scheduler, pod, ["crowded", "roomy"]) == want, 5)
+
+
+def test_cpu_of_a_pod_that_has_ended_is_free_again(api, start):
+    for name in "a", "b":
+        machine(api, name, *[16384] * 4)
+    api.create_pod("others", node="a", spec=asking(40))
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(12, 4))
+    assert first(scheduler, pod, ["a", "b"]) == "b"
+    api.set_phase("others", "Succeeded")
+    assert wait_for(lambda: first(scheduler, pod, ["a", "b"]) == "a", 5)
+    api.create_pod("again", node="a", spec=asking(40))
+    assert wait_for(lambda: first(scheduler, pod, ["a", "b"]) == "b", 5)
+    api.delete("pods", "again")
+    assert wait_for(lambda: first(scheduler, pod, ["a", "b"]) == "a", 5)
+
+
+def test_a_pod_without_a_gpu_leaves_cpu_where_gpus_are_free(api, start):
+    """Ten points for nodes without free GPUs, fewer for the node whose GPUs would miss the CPU."""
+    machine(api, "free", *[16384] * 4)
+    machine(api, "full", 16384)
+    api.create_node("plain")
+    scheduler = start()
+    pod = api.create_pod("whole", spec=asking(1, 16))
+    assert first(scheduler, pod, ["full"]) == "full" and scheduler.bind(pod, "full") == ""
+    plain, gpu = api.create_pod("plain", spec=asking(30)), api.create_pod("gpu", spec=asking(1, 1))
+    names = ["free", "full", "plain", "unknown"]
+
+    def scores(pod):
+        return {entry["Host"]: entry["Score"] for entry in scheduler.verb("levels/prioritize", {"Pod": pod, "Nodes": None,
+                                                                                                 "NodeNames": names})}
+    assert scores(plain) == {"free": 9, "full": 10, "plain": 10, "unknown": 0}
+    assert set(scores(gpu).values()) == {0}    # the other entry has ordered them
+
+
+def test_why_says_what_would_be_left(api, start):
+    """Of 48 CPUs for 4 GPUs, 24 stay: 6.4 for each of the 3.75 GPUs that stay free, and the mean is 12. (1 - 6.4 / 12) ^ 3 of them
+    could not be used: 0.38."""
+    machine(api, "n", *[16384] * 4)
+    api.create_pod("others", node="n", spec=asking(23))
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(1, 4))
+    assert first(scheduler, pod, ["n"]) == "n"
+    left = json.loads(scheduler.http("GET", "/why?namespace=default&name=p")[1])["nodes"][0]["left"]
+    assert (left["gpuMilli"], left["cpuMilli"], left["memoryMiB"]) == (3750, 24000, (192 - 8) << 10)
+    assert left["strandedMilli"] == 381    # 3750 x (1 - 24 / 45) ^ 3
+
+
+def test_another_order_is_refused():
+    program = BUILD / "src/scheduler/ration-scheduler"
+    done = subprocess.run([program, "--node-order", "random"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--node-order" in done.stderr and "balanced" in done.stderr and "fullest" in done.stderr
