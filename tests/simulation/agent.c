@@ -572,7 +572,8 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 		gpus[i] = agent->inventory.gpus[i].facts;
 	room = (struct room){gpus, node->facts.n_gpus, node->facts.unit_mib, &held, others, n_others,
 		.behind = behind,
-		.first = !runs(sim, pod) && !served_has_started(&agent->served, pod->facts.uid)};
+		.first = sim->broken != BREAK_NO_TOTAL_CHECK && !runs(sim, pod) &&
+			 !served_has_started(&agent->served, pod->facts.uid)};
 	if (room_check(&room, &pod->facts, &err) == 0)
 		return true;
 	count(sim, COUNT_WAITS);

@@ -111,11 +111,11 @@ static void what_is_wrong_is_named(void **state)
 		const char *text, *why;
 	} cases[] = {
 		{"{}", "\"uid\" is missing"},
-		{"{\"uid\":1}", "\"uid\" is no text"},
+		{"{\"uid\":1}", "\"uid\" is not a string"},
 		{"{\"uid\":\"u\",\"priority\":2147483648}",
 			"\"priority\" is not a whole number from -2147483648 to 2147483647"},
 		{"{\"uid\":\"u\",\"deleting\":1}", "\"deleting\" is neither true nor false"},
-		{"{\"uid\":\"u\",\"request\":{\"containers\":{}}}", "\"containers\" is no list"},
+		{"{\"uid\":\"u\",\"request\":{\"containers\":{}}}", "\"containers\" is not a list"},
 		{"{\"uid\":\"u\",\"request\":{\"containers\":[{\"name\":\"c\",\"kind\":3}]}}",
 			"\"kind\" is not a whole number from 0 to 2"},
 		{"{\"uid\":\"u\",\"placement\":{\"containers\":[{\"name\":\"c\",\"gpus\":[{\"units\":1}]}]}}",

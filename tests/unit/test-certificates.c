@@ -41,7 +41,7 @@ static void a_certificate_is_made_renewed_and_replaced_by_time(void **state)
 	struct certificates certificates = {0};
 	int64_t renew_days = CERTIFICATE_RENEW_S / DAY;
 
-	assert_int_equal(plan(&certificates, 0, false, "there is no certificate"), CERTIFICATES_MAKE);
+	assert_int_equal(plan(&certificates, 0, false, "no certificate was given"), CERTIFICATES_MAKE);
 	make(&certificates.current, &certificates.key, HOST, 365);
 	assert_int_equal(plan(&certificates, 0, false, NULL), CERTIFICATES_KEEP);
 	assert_int_equal(plan(&certificates, -2, false, "is not valid yet"), CERTIFICATES_MAKE);
@@ -73,7 +73,7 @@ static void a_certificate_of_another_service_or_key_is_none(void **state)
 	free(certificates.key);
 	certificates.key = other_key;
 	free(other);
-	assert_int_equal(plan(&certificates, 0, false, "not that of the certificate"), CERTIFICATES_MAKE);
+	assert_int_equal(plan(&certificates, 0, false, "the key does not belong to the certificate"), CERTIFICATES_MAKE);
 	certificates_release(&certificates);
 }
 

@@ -134,7 +134,7 @@ static void resizes_that_cannot_be_are_refused(void **state)
 		{"{\"resizeOrders\":{\"of\":[\"x\"]}}", "resizeOrders: pod x has no order, or is not there"},
 		{"{\"resizeOrders\":{\"of\":[\"y\",\"y\"]}}",
 			"resizeOrders: pod y has no order, or is not there"},
-		{"{\"resizeOrders\":{\"of\":[1]}}", "resizeOrders: an item of a list is no text"},
+		{"{\"resizeOrders\":{\"of\":[1]}}", "resizeOrders: an item of a list is not a string"},
 	};
 
 	all_are_refused("{\"resizing\":{" RESIZE("x") "}}\n"
@@ -180,7 +180,7 @@ static void policies_that_cannot_be_are_refused(void **state)
 			 "r") ",\"units\":[{\"podLabels\":[{\"key\":\"k\"}]}]}}",
 			"policy: \"value\" is missing"},
 		{"{\"policy\":{\"space\":\"s\",\"serial\":2," POLICY("r") ",\"keys\":[1]}}",
-			"policy: an item of a list is no text"},
+			"policy: an item of a list is not a string"},
 		{"{\"policy\":{\"space\":\"s\",\"serial\":2," POLICY(
 			 "r") ",\"timeout\":9223372036854775807}}",
 			"policy: \"timeout\" is not a whole number from 0 to 2305843009213693951"},
