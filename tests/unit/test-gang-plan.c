@@ -269,6 +269,21 @@ static void members_on_several_gpus_leave_each_other_room(void **state)
 	assert_can_be_held(scene);
 }
 
+/* The one that may be left out asks for more than each of the others, but for one GPU: it is the easiest to
+ * place, and the largest. Found by the simulation. */
+static void the_largest_member_is_left_out_though_it_is_not_the_hardest(void **state)
+{
+	struct scene *scene = *state;
+
+	add_node(scene, "a", GPU_POLICY_BINPACK, 3, (const uint32_t[]){6, 6, 4});
+	add_members(scene, 5, (const uint32_t[]){6, 4, 4, 4, 4});
+	for (size_t i = 1; i < 5; i++)
+		assert_int_equal(request_set_gpus(&scene->pods[i].request, 2, NULL), 0);
+	assert_int_equal(plan(scene, 4), 4);
+	assert_null(scene->slots[0].node);
+	assert_can_be_held(scene);
+}
+
 static void most_of_a_gang_can_be_asked_for(void **state)
 {
 	struct scene *scene = *state;
@@ -438,6 +453,7 @@ int main(void)
 		plan_test(a_member_goes_only_where_it_may),
 		plan_test(members_on_several_gpus_and_on_one_share_them),
 		plan_test(members_on_several_gpus_leave_each_other_room),
+		plan_test(the_largest_member_is_left_out_though_it_is_not_the_hardest),
 		plan_test(most_of_a_gang_can_be_asked_for),
 		plan_test(whole_gpus_are_chosen_by_their_links_however_the_plan_was_found),
 		plan_test(whole_gpus_are_packed_by_how_many_are_left_on_a_node),

@@ -17,8 +17,7 @@
 /* PLAN_MOST: as many as find room; PLAN_EMPTY: as if nobody else were there. */
 enum plan_kind { PLAN_ALL, PLAN_MOST, PLAN_EMPTY };
 
-/* Placements are tried in the ledger's own sums, so that what fits is asked of the same functions as for a
- * single pod. */
+/* Placements are tried in the ledger's own sums: the same functions decide as for a single pod. */
 struct gang_work {
 	struct ledger *ledger;
 	struct gang_slot *slots;   /* of the caller */
@@ -61,7 +60,6 @@ static void work_unplace(struct gang_work *work, size_t slot)
 	work->slots[slot].node = NULL;
 }
 
-/* Nobody is placed. */
 static void work_clear(struct gang_work *work)
 {
 	for (size_t i = 0; i < work->n; i++)
@@ -130,8 +128,7 @@ static void ledger_empty(struct ledger *ledger, bool back)
 	}
 }
 
-/* Turns the sums into those that a plan starts from: without what the members hold, and with what is kept
- * for others. back: as they were. */
+/* The sums that a plan starts from: without what the members hold, with what is kept for others. */
 static void ledger_open(struct gang_work *work, enum plan_kind kind, bool back)
 {
 	if (kind == PLAN_EMPTY) {
@@ -467,16 +464,20 @@ static int search(struct gang_work *work, size_t at, size_t skips)
 /* Not even the sums suffice, or all are alike and on one GPU each: then the order does not matter. */
 static bool is_hopeless(const struct gang_work *work, size_t first, size_t needed)
 {
-	uint64_t free = 0, wanted = 0;
+	uint64_t free = 0, wanted = 0, least = UINT64_MAX, units;
 
 	if (request_gpus(&work->slots[work->order[first]].pod->request) == 1 &&
 		work_count_alike(work, first) == work->n - first)
 		return true;
 	for (size_t i = 0; i < work->n_nodes; i++)
 		free += node_free_units(work->nodes[i]);
-	for (size_t i = work->n - needed; i < work->n; i++)
-		wanted += work->slots[work->order[i]].pod->request.units;
-	return wanted > free;
+	for (size_t i = first; i < work->n; i++) {
+		units = work->slots[work->order[i]].pod->request.units;
+		wanted += units;
+		least = units < least ? units : least;
+	}
+	/* If some are left out, it may be the largest: the hardest to place need not be those. */
+	return (work->n - first > needed ? needed * least : wanted) > free;
 }
 
 /* `needed` of those in work->order from `first` on, or none: 1, 0 or -ENOMEM. */
@@ -487,8 +488,8 @@ static int pack_search(struct gang_work *work, size_t first, size_t needed)
 	return is_hopeless(work, first, needed) ? 0 : search(work, first, work->n - first - needed);
 }
 
-/* Packing counts whole GPUs, it does not choose them: each node's members choose again, one after the other,
- * as single pods do. Each member has as many GPUs as before, so all find room. */
+/* Packing counts whole GPUs. Each node's members now choose theirs, one after the other, as single pods do.
+ * Each has as many as before, so all find room. */
 static int choose_whole_gpus(struct gang_work *work)
 {
 	_cleanup_free_ struct node_ledger **nodes = calloc(work->n + 1, sizeof(*nodes));
@@ -551,14 +552,12 @@ static void finish(struct gang_work *work, bool keep)
 	for (size_t i = 0; i < work->n; i++) {
 		struct node_ledger *node = work->slots[i].node;
 
-		if (!node)
-			continue;
-		if (!keep) {
+		if (node && keep) {
+			node_ledger_remove(node, &work->placed[i]);
+			work->slots[i].placement = work->placed[i].placement;
+		} else {
 			work_unplace(work, i);
-			continue;
 		}
-		node_ledger_remove(node, &work->placed[i]);
-		work->slots[i].placement = work->placed[i].placement;
 	}
 }
 
