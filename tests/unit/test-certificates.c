@@ -73,7 +73,8 @@ static void a_certificate_of_another_service_or_key_is_none(void **state)
 	free(certificates.key);
 	certificates.key = other_key;
 	free(other);
-	assert_int_equal(plan(&certificates, 0, false, "the key does not belong to the certificate"), CERTIFICATES_MAKE);
+	assert_int_equal(plan(&certificates, 0, false, "the key does not belong to the certificate"),
+		CERTIFICATES_MAKE);
 	certificates_release(&certificates);
 }
 
