@@ -330,8 +330,8 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 		log_warning("%s", err->text);
 	if (r == -ENOENT || (r == -ESTALE && starting))
 		r = grant_make(delivery, facts, container, wanted, err);
-	/* A size that its GPU has not is not given by a start either (resized.c). */
-	if (r == 0 && !(pod->size_refused && pod->size_refused == facts->placement.resizes))
+	/* A new size is given by delivery_follow_sizes() alone, which asks whether the GPU has it. */
+	if (r == 0 && pod->size_applied == facts->placement.resizes)
 		grants_apply_placement(delivery, facts);
 	if (r == 0)
 		delivery->deps.grants_changed(delivery->deps.userdata);
