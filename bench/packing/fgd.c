@@ -18,7 +18,7 @@ struct fgd_population {
 	double *parts; /* of each kind */
 };
 
-const struct fgd_population *fgd_learn(const struct packing_trace *trace)
+struct fgd_population *fgd_learn(const struct packing_trace *trace)
 {
 	struct fgd_population *population = malloc(sizeof(*population));
 
@@ -28,6 +28,12 @@ const struct fgd_population *fgd_learn(const struct packing_trace *trace)
 	for (size_t i = 0; i < trace->n_kinds; i++)
 		population->parts[i] = (double)trace->counts[i] / (double)trace->n_pods;
 	return population;
+}
+
+void fgd_free(struct fgd_population *population)
+{
+	free(population->parts);
+	free(population);
 }
 
 double fgd_stranded(const struct fgd_population *population, const struct packing_node *node)

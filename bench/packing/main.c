@@ -154,7 +154,7 @@ static struct options parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct options options = parse(argc, argv);
-	const struct fgd_population *fgd;
+	struct fgd_population *fgd;
 	struct packing_trace trace;
 
 	if (options.nodes)
@@ -169,5 +169,7 @@ int main(int argc, char **argv)
 					options.seed + seed, options.hours);
 			else
 				replay(&trace, find_policy(options.policies[i]), fgd, options.seed + seed);
+	fgd_free(fgd);
+	packing_release(&trace);
 	return 0;
 }

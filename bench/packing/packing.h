@@ -1,5 +1,5 @@
 /* packing.h - how full a cluster gets: a list of pods arrives in random order, and each policy places them on
- * the same nodes. One GPU is 1,000 milli. The programs that use this are short: nothing is freed. */
+ * the same nodes. One GPU is 1,000 milli. */
 #pragma once
 
 #include <stdbool.h>
@@ -64,6 +64,7 @@ void packing_add_node(struct packing_trace *trace, const struct packing_node *no
 void packing_add_pod(struct packing_trace *trace, struct packing_pod pod);
 uint32_t packing_model(struct packing_trace *trace, const char *name);
 void packing_finish(struct packing_trace *trace);
+void packing_release(struct packing_trace *trace);
 
 /* packing_arrivals() - all pods of the list in random order, then pods drawn from the list, until they ask
  * for `percent` of the cluster's GPUs. malloc'ed. */
@@ -165,7 +166,8 @@ void packing_core_remove(struct packing_core *core, const char *uid);
 
 /* FGD, by "Beware of Fragmentation" (USENIX ATC 2023): the pods of the list are the workload whose expected
  * fragmentation grows least. */
-const struct fgd_population *fgd_learn(const struct packing_trace *trace);
+struct fgd_population *fgd_learn(const struct packing_trace *trace);
+void fgd_free(struct fgd_population *population);
 double fgd_score(const struct packing_state *state, const struct packing_node *node,
 	const struct packing_pod *pod, int *ret_gpu);
 /* fgd_stranded() - the expected fragmentation of a node, in GPU milli. */

@@ -85,6 +85,14 @@ void packing_finish(struct packing_trace *trace)
 	}
 }
 
+void packing_release(struct packing_trace *trace)
+{
+	free(trace->nodes);
+	free(trace->pods);
+	free(trace->kinds);
+	free(trace->counts);
+}
+
 static void read_node(struct packing_trace *trace, char *line, const char *where)
 {
 	struct packing_node node = {0};
