@@ -37,11 +37,11 @@ TERMS = {r"\b[Cc]ards?\b": "GPU"}
 
 # How many matches of PATTERNS and of TERMS each folder has. Numbers may only become smaller; 0: the folder is finished.
 RECORDED = {
-    ".": (21, 68),
+    ".": (7, 45),
     "bench": (19, 40),
     "completions": (0, 0),
-    "deploy": (23, 32),
-    "docs": (122, 508),
+    "deploy": (1, 11),
+    "docs": (28, 166),
     "examples": (0, 22),
     "lab": (8, 16),
     "sim": (0, 14),
