@@ -9,7 +9,7 @@
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
 
-/* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
+/* The same time as for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
@@ -80,7 +80,7 @@ static bool holds_already(const struct ledger *ledger, const struct gang_slot *s
 	       placement_equal(&known->placement, &slot->placement);
 }
 
-/* First everybody lets go, since they may change places. */
+/* First drops the holds of all members, because members may exchange their places. */
 static int hold_all(struct ledger *ledger, const struct gang_slot *slots, size_t n, int64_t now_ns)
 {
 	for (size_t i = 0; i < n; i++)
@@ -99,7 +99,7 @@ static int hold_all(struct ledger *ledger, const struct gang_slot *slots, size_t
 	return 0;
 }
 
-/* Out of memory: kube-scheduler tries the member by itself, at the latest after some minutes. */
+/* If memory runs out, kube-scheduler tries the member by itself, at the latest after some minutes. */
 static void mark_planned(struct gangs *gangs, struct gang_member **members, const struct gang_slot *slots,
 	size_t n, int64_t now_ns)
 {
@@ -163,7 +163,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	return true;
 }
 
-/* Everybody waits again. */
+/* All members wait again. */
 static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why)
 {
 	gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_GIVEN_UP, .gang = gang, .text = why});
@@ -182,7 +182,7 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 	gang_changed(gang);
 }
 
-/* Whom those at bind wait for: the first one is enough to tell people. */
+/* Marks the member that the members at bind wait for. To tell users, the first such member is enough. */
 static void look_who_is_missing(struct gang *gang)
 {
 	bool waits = gang_count(gang).at_bind;
@@ -246,7 +246,7 @@ enum gang_reason gang_waits_for(
 	return gang_found_no_room(gang, ledger, now_ns) ? GANG_NO_ROOM : GANG_NOTHING;
 }
 
-/* Does the member hold a place that it may go to? */
+/* Returns the member's node if the member holds a place on a node that it may go to; otherwise NULL. */
 static const char *planned_node(const struct gang_member *member, const struct ledger *ledger)
 {
 	const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
@@ -272,7 +272,7 @@ static const char *answer_node(
 	return node;
 }
 
-/* It asks, so kube-scheduler has forgotten what it did with it before. */
+/* kube-scheduler asks for the member again, so it has forgotten the member's previous scheduling cycle. */
 static void ask_anew(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
 	const char *const *names, size_t n, int64_t now_ns)
 {
@@ -282,7 +282,7 @@ static void ask_anew(struct gangs *gangs, struct gang_member *member, struct led
 	}
 	gang_nodes_remember(gangs, member, names, n, now_ns);
 	gang_refresh(gangs, member->gang, ledger);
-	/* The place cannot be kept: a new plan may move the member. */
+	/* The member cannot keep its place: a new plan may move it. */
 	if (member->stage == GANG_ANSWERED && !planned_node(member, ledger))
 		member->stage = GANG_PLANNED;
 }
@@ -294,8 +294,8 @@ static size_t count_fixed(const struct gang *gang)
 	return count.placed + count.sent + count.answered + count.at_bind;
 }
 
-/* Those who have their places already may still be enough. A plan that nobody has used yet was wrong about
- * where the pods may go, which is nobody's failure. */
+/* The members that have their places already may still be enough. A plan that no member has used yet was
+ * wrong about the nodes where the pods may go; that does not count as a failure. */
 static void leave_without_room(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	size_t fixed = count_fixed(gang);
@@ -378,10 +378,11 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 
 	if (!gang)
 		return false;
-	gang_refresh(gangs, gang, ledger); /* Bindings that were refused do not count any more */
+	gang_refresh(gangs, gang, ledger); /* refused Bindings no longer count */
 	if (member->stage >= GANG_SENT || goes_singly(gangs, gang))
 		return false;
-	/* Filter was another process's, which knew how many they have to be. */
+	/* Another process answered filter; it knew how many members the gang needs, and this process does not
+	 * yet. */
 	if (!gangs->groups_known || !gang_min(gangs, gang)) {
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 		return true;
@@ -421,7 +422,7 @@ bool gangs_is_forming(const struct gangs *gangs, const char *uid)
 {
 	const struct gang_member *member = gang_member_find(gangs, uid);
 
-	/* What is left over of one that has run is no part of another one. */
+	/* The pods that are left over of a gang that has run are not part of another gang. */
 	return member && !(member->gang->started && !gang_count(member->gang).shown);
 }
 
@@ -441,7 +442,8 @@ bool gangs_holds(const struct gangs *gangs, const char *uid)
 
 /* ---- for a ResourcePolicy, which narrows the nodes of a gang ---- */
 
-/* kube-scheduler knows the member's node. It has forgotten that of the member that it asks about now. */
+/* kube-scheduler knows the member's node. For the member that it asks about now, it has forgotten the node.
+ */
 static bool has_place(const struct gang_member *member, const struct gang_member *asking)
 {
 	return member != asking && member->stage >= GANG_ANSWERED;
@@ -522,7 +524,8 @@ bool gangs_has_none(const struct gangs *gangs, const char *uid)
 
 /* ---- for people ---- */
 
-/* Without the search of a plan, which has found none: at most as many as it would have placed. */
+/* Counts the members that find room, without the search of a plan, which has found no room for min of them.
+ * The result may be less than the search would place. */
 static int count_room(const struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_member *members[GANG_SLOTS_MAX];

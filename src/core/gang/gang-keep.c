@@ -1,4 +1,4 @@
-/* GPUs that are kept for a gang that has waited too long. */
+/* Keeps GPUs for a gang that has waited too long. */
 #include "core/gang/gang.h"
 
 #include <errno.h>
@@ -13,13 +13,13 @@
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 
-/* Renewed while we look; if we do not look any more, nothing is kept for long. */
+/* Each evaluation renews this time. If evaluations stop, the GPUs are released soon. */
 #define KEPT_NS (5 * NS_PER_S)
 #define FIT_CHECK_EVERY_NS NS_PER_S
 
 /* ---- room beside what is kept for others ---- */
 
-/* What a GPU has for one member beside what is kept there for others; negative where more is kept. */
+/* What a GPU has for one member after what is kept there for others; negative where more is kept. */
 struct gpu_room {
 	const struct gpu_ledger *gpu;
 	int64_t units, core, instances;
@@ -31,7 +31,7 @@ static bool is_kept_for_other(const struct nomination *nomination, const struct 
 	       strcmp(nomination->shadow.facts.uid, pod->uid) != 0;
 }
 
-/* now: beside those who are there, too; otherwise as if they had gone. */
+/* now: the pods on the GPU count, too; otherwise the GPU counts as if they had gone. */
 static struct gpu_room gpu_room(
 	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct pod_facts *pod, bool now)
 {
@@ -62,7 +62,8 @@ static bool room_suits(const struct gpu_room *room, const struct request *reques
 	       room->core >= (int64_t)request->core && room->instances >= (int64_t)request->instances;
 }
 
-/* Pods with and without a percentage may not meet there, and what is kept is for the other kind. */
+/* True if pods with and without a percentage must not meet on this node, and it is kept for a pod of the
+ * other kind. */
 static bool kept_mixes(const struct node_ledger *node, const struct pod_facts *pod)
 {
 	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
@@ -82,8 +83,8 @@ static bool node_suits(const struct node_ledger *node, const struct pod_facts *p
 	return node_ledger_serves(node, &pod->request) == FITS && !kept_mixes(node, pod);
 }
 
-/* Could the member be there beside all that is kept for others: at once (now), or when those who are there
- * have gone? So what is kept for a gang is always room for all of it. */
+/* Is there room for the member after all that is kept for others: at once (now), or when the pods that are
+ * there have gone? With this check, what is kept for a gang is always room for all of it. */
 static bool place_suits(const struct node_ledger *node, const struct placement *placement,
 	const struct pod_facts *pod, bool now)
 {
@@ -115,7 +116,7 @@ static int compare_room(const void *pa, const void *pb)
 	return a->gpu->facts.index < b->gpu->facts.index ? -1 : a->gpu->facts.index > b->gpu->facts.index;
 }
 
-/* A GPU where the member has waited long enough: perhaps it never becomes free. */
+/* The member has waited long enough for this GPU, which may never become free. */
 static bool is_avoided(const struct nomination *avoid, const struct node_ledger *node,
 	const struct gpu_ledger *gpu, const struct pod_facts *pod)
 {
@@ -128,9 +129,9 @@ static bool is_avoided(const struct nomination *avoid, const struct node_ledger 
 	return !room_suits(&room, &pod->request);
 }
 
-/* Those that could serve the member when who is there has gone, the emptiest first, with what they have now;
- * without the GPUs of `avoid` that are not free (NULL: none), where it has waited long enough. Returns how
- * many there are. */
+/* The GPUs that could serve the member when the pods on them have gone. The emptiest comes first, each with
+ * what it has now. Left out are GPUs of `avoid` (NULL: none) that are not free, because the member has waited
+ * for them long enough. Returns the number of GPUs. */
 static size_t emptiest_gpus(const struct node_ledger *node, const struct pod_facts *pod,
 	const struct nomination *avoid, struct gpu_room rooms[NODE_GPUS_MAX])
 {
@@ -148,24 +149,26 @@ static size_t emptiest_gpus(const struct node_ledger *node, const struct pod_fac
 	return n;
 }
 
-/* ---- one look for one gang ---- */
+/* ---- one evaluation for one gang ---- */
 
-/* Of a node: the units free on the fullest of the GPUs that would have to become free for one member. */
+/* The units that are free on the fullest of the GPUs that the node would have to free for one member. */
 struct node_most {
 	struct node_ledger *node;
-	int64_t most; /* NODE_NONE: it has not enough that could serve it */
+	int64_t most; /* NODE_NONE: too few of its GPUs could serve the member */
 };
 #define NODE_NONE INT64_MIN
 
-/* Members that ask for the same look at the nodes once: of gangs of hundreds nearly all do. */
+/* Members with the same request share one evaluation of the nodes. Nearly all members of gangs of hundreds
+ * do. */
 struct keeping {
 	struct gangs *gangs;
 	struct gang *gang;
 	struct ledger *ledger;
 	int64_t now_ns;
-	struct pod_facts anybody; /* borrowed: asks for what nodes are for, and nothing is kept for it */
-	bool has_looked;	  /* the nodes are for somebody */
-	struct node_most *nodes;  /* by name */
+	struct pod_facts
+		anybody; /* borrowed: the request that `nodes` was made for; nothing is kept for this pod */
+	bool has_looked; /* `nodes` is valid for the request of `anybody` */
+	struct node_most *nodes; /* by name */
 	size_t n_nodes;
 };
 
@@ -225,7 +228,7 @@ static int keeping_look(struct keeping *keeping, const struct gang_member *membe
 	return 0;
 }
 
-/* What is kept there is not what it was. The node may be gone. */
+/* What is kept on the node has changed. The node may be gone. */
 static void keeping_changed(
 	struct keeping *keeping, const struct gang_member *member, const struct node_ledger *node)
 {
@@ -264,7 +267,7 @@ static int keep(struct keeping *keeping, struct gang_member *member, struct node
 	return 0;
 }
 
-/* On the GPUs that have most already. */
+/* Keeps the GPUs of the node that have most free already. */
 static int keep_on(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
 	const struct nomination *avoid)
 {
@@ -281,7 +284,8 @@ static int keep_on(struct keeping *keeping, struct gang_member *member, struct n
 	return r < 0 ? r : keep(keeping, member, node, &placement);
 }
 
-/* Where the least has to become free, but not on the GPUs of `avoid`, which is its own. */
+/* Chooses the node where the least has to become free, but not the GPUs of `avoid`, which were kept for this
+ * member until now. */
 static int keep_emptiest(struct keeping *keeping, struct gang_member *member, const struct nomination *avoid)
 {
 	struct node_ledger *best = NULL;
@@ -303,8 +307,8 @@ static int keep_emptiest(struct keeping *keeping, struct gang_member *member, co
 	return best ? keep_on(keeping, member, best, avoid) : -ENOSPC;
 }
 
-/* What is kept for it stays the same, unless it is not free while something else is, or it has not become
- * free for too long. False: nothing can be kept for it beside the others. */
+/* What is kept for the member stays the same, with two exceptions: other GPUs are free and these are not, or
+ * these have not become free for too long. False: nothing can be kept for the member beside the others. */
 static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_slot *slot)
 {
 	const struct nomination *kept = kept_for(keeping->ledger, member);
@@ -335,7 +339,7 @@ static size_t waiting_members(const struct gang *gang, struct gang_member **memb
 	return n;
 }
 
-/* Who needs least comes first. */
+/* The member that needs least comes first. */
 static int compare_need(const void *pa, const void *pb)
 {
 	const struct gang_member *a = *(struct gang_member *const *)pa;
@@ -345,8 +349,8 @@ static int compare_need(const void *pa, const void *pb)
 	return r ? r : strcmp(a->facts.uid, b->facts.uid);
 }
 
-/* Those for whom something is kept already, or who have a slot, before the others. Returns how many they are.
- */
+/* Moves the members for whom GPUs are kept already, or whose slot has a node, before the others. Returns
+ * their number. */
 static size_t chosen_first(
 	const struct ledger *ledger, struct gang_member **members, const struct gang_slot *slots, size_t n)
 {
@@ -363,7 +367,8 @@ static size_t chosen_first(
 	return chosen;
 }
 
-/* Kept one by one there is not room for all: then what a cluster without anybody else would give them. */
+/* Called when there is no room for all after each member chose by itself. Keeps what the members would get in
+ * an empty cluster. */
 static bool keep_as_if_empty(
 	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
 {
@@ -375,7 +380,8 @@ static bool keep_as_if_empty(
 	return true;
 }
 
-/* The hardest to place choose first. False: with these members there would never be room for all. */
+/* The members that are hardest to place choose first. False: there would never be room for all of these
+ * members. */
 static bool keep_for_all(
 	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
 {
@@ -404,8 +410,9 @@ static size_t slots_for(struct gang_slot *slots, struct gang_member *const *memb
 	return n;
 }
 
-/* For what never fits nobody is kept waiting. To know it all pods leave the sums and come back: once a second
- * at most in vain, and that holds until a node or the gang changes. */
+/* Other pods must not wait for a gang that can never fit. To find out, this function takes all pods out of
+ * the sums and puts them back. It does so in vain once a second at most. The result holds until a node or the
+ * gang changes. */
 static bool fits_at_all(struct keeping *keeping, struct gang_slot *slots, size_t n, size_t needed)
 {
 	struct gangs *gangs = keeping->gangs;
@@ -423,7 +430,8 @@ static bool fits_at_all(struct keeping *keeping, struct gang_slot *slots, size_t
 	return false;
 }
 
-/* Who of the members GPUs are kept for, in front. False: for what never fits nobody is kept waiting. */
+/* Moves the members for whom GPUs are kept to the front. False: the gang can never fit, so no GPUs are kept
+ * for it. */
 static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_slot *slots,
 	size_t n, size_t needed)
 {

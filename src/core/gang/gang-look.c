@@ -8,12 +8,13 @@
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
 
-/* A controller that replaces pods so late begins anew. */
+/* If a controller creates pods later than this, its gang begins anew. */
 #define REMEMBERED_NS (3600 * NS_PER_S)
-/* How often an order is repeated while its effect is not seen. */
+/* How often an order is repeated until its effect is seen. */
 #define TELL_AGAIN_NS (5 * NS_PER_S)
 #define LOOK_AGAIN_NS (50 * NS_PER_MS)
-/* Nodes that the plans of one look go through: a few milliseconds (bench/gang.c). The next look goes on. */
+/* How many nodes the plans of one evaluation go through: a few milliseconds (bench/gang.c). The next
+ * evaluation continues. */
 #define NODES_PER_LOOK 20000
 #define PLANS_PER_LOOK 32
 #define ASKED_MAX_NS (600 * NS_PER_S)
@@ -74,9 +75,9 @@ static bool has_members_of(const struct gang *gang, const char *owner)
 	return false;
 }
 
-/* Where nobody is made in place of those that have succeeded, the others need only each other. Pods of an
- * older Job whose gang had the same name are among those that have finished, too: they count for others of
- * their controller. */
+/* If the controllers create no pods in place of those that have succeeded, the remaining members need only
+ * each other. The finished pods may include pods of an older Job whose gang had the same name. These count
+ * only for members of the same controller. */
 uint32_t gang_min(const struct gangs *gangs, const struct gang *gang)
 {
 	uint32_t min = gang_asked_min(gang, NULL), done = 0;
@@ -93,9 +94,9 @@ bool gang_member_is_shown(const struct gang_member *member)
 	return member->stage == GANG_PLACED && *member->facts.node;
 }
 
-/* kube-scheduler places a pod that asks for no GPU by itself: it counts when it is placed. A pod whose
- * annotations are full is rejected by filter: the others would be planned, and wait at bind for it in vain.
- */
+/* A pod that asks for no GPU is placed by kube-scheduler and counts when it is placed. Filter rejects a pod
+ * whose annotations are full. If such a pod counted, the others would be planned and would wait at bind for
+ * it in vain. */
 bool gang_member_needs_gpu(const struct gang_member *member)
 {
 	return !request_is_empty(&member->facts.request) && !member->facts.annotations_full;
@@ -119,7 +120,7 @@ void gang_is_another(struct gang *gang)
 
 /* ---- which gang is tried next ---- */
 
-/* Its most important member, and its oldest one. */
+/* The turn of a gang: the priority of its most important member, and the age of its oldest one. */
 struct turn {
 	int32_t priority;
 	int64_t created;
@@ -151,7 +152,7 @@ static int compare_turn(const void *pa, const void *pb)
 	return strcmp(a->key, b->key);
 }
 
-/* Those that have members, the first in turn first; NULL-terminated, NULL when out of memory. */
+/* The gangs that have members, the first in turn first. NULL-terminated; NULL when out of memory. */
 static struct gang **gangs_in_turn(const struct gangs *gangs)
 {
 	struct gang **all = calloc(gangs->by_key.count + 1, sizeof(struct gang *)), *gang;
@@ -166,8 +167,8 @@ static struct gang **gangs_in_turn(const struct gangs *gangs)
 	return all;
 }
 
-/* kube-scheduler asks us for its pods: there are other schedulers' gangs in a cluster, and other replicas of
- * us. It asks for each pod that waits at least every 5 minutes (flushUnschedulablePodsLeftover; 1.36.3). */
+/* True if kube-scheduler asks this process for the gang's pods; other schedulers or replicas may have gangs
+ * too. It asks for each waiting pod at least every 5 minutes (flushUnschedulablePodsLeftover; 1.36.3). */
 bool gang_is_asked_for(const struct gang *gang, int64_t now_ns)
 {
 	list_for_each (item, &gang->members)
@@ -176,8 +177,8 @@ bool gang_is_asked_for(const struct gang *gang, int64_t now_ns)
 	return false;
 }
 
-/* A gang whose last plan was given up has perhaps met another such one, over something that the ledger does
- * not know: of those one tries at a time. */
+/* Two gangs whose last plans were given up may have blocked each other over a resource that the ledger does
+ * not know. So only one such gang is tried at a time. */
 bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang)
 {
 	const struct gang *other;
@@ -223,9 +224,9 @@ void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledge
 	}
 }
 
-/* Plans those of `all` that wait, each once a round; whether some are left for the next look. While the
- * ledger changes all the time, what the first ones were told does not hold until the next look, and the last
- * ones would never be tried. */
+/* Plans the waiting gangs of `all`, each once a round. Returns true if some are left for the next evaluation.
+ * Without rounds, a ledger that changes all the time would have the first gangs planned anew in each
+ * evaluation, and the last ones never. */
 static bool try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns)
 {
 	size_t plans = 0, most = plans_per_look(ledger);
@@ -282,7 +283,7 @@ static bool have_controllers(const struct gang *gang)
 	return true;
 }
 
-/* A question that no watch followed: the pod was deleted just before. */
+/* kube-scheduler asked for these pods, but the watch never showed them: they were deleted just before. */
 static void forget_unseen(const struct look *look)
 {
 	struct gang_member *member;
@@ -292,9 +293,9 @@ static void forget_unseen(const struct look *look)
 			gang_member_leave(look->gangs, member);
 }
 
-/* Is it whole, or has it been before? A member that is placed without the mark has lost it then, or was
- * placed by somebody else. Only who is shown counts: the answer to a Binding may be ahead of the watch, and
- * another member gone since. */
+/* Is the gang complete, or was it before? A placed member without the mark has lost it when the gang was
+ * complete, or another scheduler placed it. Only members that the watch has shown count. The answer to a
+ * Binding may be ahead of the watch, and another member may be gone since. */
 static bool was_whole(const struct gang *gang, const struct gang_count *count, uint32_t min)
 {
 	if (min && count->shown >= min)
@@ -315,7 +316,8 @@ static void forget_owners(struct gang *gang)
 	table_init(&gang->past.owners);
 }
 
-/* Too few, made in place of some that have run. */
+/* True if the gang has too few members, and their controllers created them in place of members that have run.
+ */
 static bool is_left_over(const struct gangs *gangs, struct gang *gang)
 {
 	if (gang->past.owners.count && !are_successors(gang))
@@ -333,7 +335,7 @@ static void follow_short(struct gang *gang, const struct gang_count *count, int6
 		past->short_ns = now_ns;
 }
 
-/* Out of memory forgets a controller. */
+/* If memory runs out, a controller is not remembered. */
 static void has_started(struct gangs *gangs, struct gang *gang)
 {
 	list_for_each (item, &gang->members) {
@@ -349,7 +351,7 @@ static void has_started(struct gangs *gangs, struct gang *gang)
 	gang->backoff.failures = 0;
 }
 
-/* While a new LIST is read, who is there and who has gone are not of one moment. */
+/* While a new LIST is read, the pods that exist and those that are gone are not of one moment. */
 static void follow_coming_about(const struct look *look, struct gang *gang, const struct gang_count *count)
 {
 	bool is_clear = look->gangs->following && look->gangs->groups_known;
@@ -371,8 +373,8 @@ static void follow_coming_about(const struct look *look, struct gang *gang, cons
 		gang->partly_ns = look->now_ns;
 }
 
-/* Perhaps they are left over of a gang that ran before this process began, or while nobody watched. Once it
- * is answered the watch tells the rest. */
+/* The members may be left over of a gang that ran before this process began, or while no watch was open. The
+ * recall asks for its finished pods. After the answer, the watch shows the rest. */
 static void look_at_short(struct look *look, struct gang *gang, const struct gang_count *count)
 {
 	struct gang_past *past = &gang->past;
@@ -432,9 +434,9 @@ static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
 	return false;
 }
 
-/* Requeued, and kube-scheduler has asked for none of them: another replica of us is asked now, or something
- * else keeps them all back. Its next question is waited for: a plan of ours would only have them tried in
- * vain. Not after an outage of the API server, in which no requeue arrives. */
+/* The members were requeued, and kube-scheduler has asked for none of them. It may ask another replica now,
+ * or something else keeps all of them back. Until it asks again, a plan would be in vain. This does not hold
+ * after an outage of the API server, in which no requeue arrives. */
 static void give_up_idle(const struct look *look, struct gang *gang)
 {
 	if (look->gangs->following && !was_asked_for_since(gang, gang->plan_ns))
@@ -444,7 +446,7 @@ static void give_up_idle(const struct look *look, struct gang *gang)
 		look->gangs, gang, look->ledger, "kube-scheduler did not ask for its pods", look->now_ns);
 }
 
-/* Fewer pods may be needed than when the last of those at bind arrived there. */
+/* The gang may need fewer pods than when the last member arrived at bind. */
 static void go_at_bind(struct gangs *gangs, const struct gang *gang)
 {
 	list_for_each (item, &gang->members)
@@ -454,7 +456,7 @@ static void go_at_bind(struct gangs *gangs, const struct gang *gang)
 		}
 }
 
-/* Whoever stands at bind waits no longer; INT64_MAX: nobody is there. */
+/* When the members at bind stop waiting; INT64_MAX: no member is at bind. */
 static int64_t barrier_ns(const struct gang *gang)
 {
 	int64_t first_ns = INT64_MAX;
@@ -465,7 +467,7 @@ static int64_t barrier_ns(const struct gang *gang)
 	return first_ns == INT64_MAX ? INT64_MAX : first_ns + GANG_BARRIER_NS;
 }
 
-/* A plan that holds: is it still one, and in time? */
+/* Checks whether the gang's plan is still possible, and in time. */
 static void look_at_plan(const struct look *look, struct gang *gang)
 {
 	struct gangs *gangs = look->gangs;
@@ -492,8 +494,8 @@ static void look_at_plan(const struct look *look, struct gang *gang)
 			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
 }
 
-/* Those that had no place beside the others sleep, and from now on each is to be placed by itself. Out of
- * memory: it is tried again in the next look. */
+/* Members that had no place beside the others become waiting pods, and are scheduled individually from now
+ * on. If memory runs out, the next evaluation tries again. */
 static void look_at_turned_away(const struct look *look, struct gang *gang)
 {
 	list_for_each (item, &gang->members) {
@@ -529,8 +531,9 @@ static void look_at_gang(struct look *look, struct gang *gang)
 	}
 }
 
-/* What people see of a pod (its condition, Events) is what filter said last: "waits for the other pods of its
- * gang", though all have come since and there is no room. So it is to be asked for once more. */
+/* Users see what filter said last of a pod (its condition, Events). It may still say "waits for the other
+ * pods of its gang", though all of them exist and there is no room. So kube-scheduler must ask for the pod
+ * once more. */
 static void look_at_reasons(const struct look *look, struct gang *gang)
 {
 	enum gang_reason reason;
@@ -540,7 +543,7 @@ static void look_at_reasons(const struct look *look, struct gang *gang)
 	reason = gang_waits_for(look->gangs, gang, look->ledger, look->now_ns);
 	if (reason != GANG_TOO_FEW && reason != GANG_NO_ROOM && reason != GANG_NO_MIN &&
 		reason != GANG_BAD_GROUP)
-		return; /* it is over in a moment by itself */
+		return; /* any other reason ends soon by itself */
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 

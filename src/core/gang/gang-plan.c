@@ -10,24 +10,24 @@
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 
-/* Choices that a search tries for one member, and nodes that it looks at in all: some milliseconds. */
+/* How many choices a search tries for one member, and how many nodes it reads in all: some milliseconds. */
 #define CHOICES_MAX 24
 #define LOOKS_MAX 100000
 
-/* PLAN_MOST: as many as find room; PLAN_EMPTY: as if nobody else were there. */
+/* PLAN_MOST: as many members as find room. PLAN_EMPTY: as if the cluster had no other pods. */
 enum plan_kind { PLAN_ALL, PLAN_MOST, PLAN_EMPTY };
 
-/* Placements are tried in the ledger's own sums: the same functions decide as for a single pod. */
+/* Placements are tried in the ledger's own sums, so the same functions decide as for a single pod. */
 struct gang_work {
 	struct ledger *ledger;
-	struct gang_slot *slots;   /* of the caller */
-	struct ledger_pod *placed; /* by slot: what lies in node->pods; its facts are borrowed */
+	struct gang_slot *slots;   /* the caller's */
+	struct ledger_pod *placed; /* by slot: the entry in node->pods; its facts are borrowed */
 	size_t *order;		   /* slots, the hardest to place first */
 	size_t n;
-	struct node_ledger **nodes; /* that may serve anybody, by name */
+	struct node_ledger **nodes; /* that may serve a member, by name */
 	size_t n_nodes;
 	int32_t lowest_priority; /* of the slots' pods */
-	size_t looks;		 /* at nodes, that the search may still make */
+	size_t looks;		 /* nodes that the search may still read */
 };
 
 void gang_slots_release(struct gang_slot *slots, size_t n)
@@ -70,7 +70,7 @@ static bool work_fits(const struct gang_work *work, size_t slot, const struct no
 {
 	const struct gang_slot *s = &work->slots[slot];
 
-	/* In a full cluster nearly all nodes fail here, and why does not matter. */
+	/* In a full cluster nearly all nodes fail this comparison. The reason does not matter. */
 	return node->sums.most_free >= request_units_per_gpu(&s->pod->request) &&
 	       placement_choose(node, &s->pod->request, "", NULL) == FITS &&
 	       (!s->nodes || table_get(s->nodes, node->facts.name));
@@ -102,7 +102,7 @@ static int compare_name(const void *pa, const void *pb)
 	return strcmp(a->facts.name, b->facts.name);
 }
 
-/* Kept for others of their priority or above, as nominations_lay() has it for one pod. */
+/* True if GPUs are kept for another pod of the lowest priority or above, as in nominations_lay(). */
 static bool nomination_is_in_the_way(const struct gang_work *work, const struct nomination *nomination)
 {
 	const struct pod_facts *pod = &nomination->shadow.facts;
@@ -115,7 +115,7 @@ static bool nomination_is_in_the_way(const struct gang_work *work, const struct 
 	return true;
 }
 
-/* As if nobody were there: all pods leave the sums, and come back. */
+/* Takes all pods out of the sums, or puts them back, so that the cluster counts as empty. */
 static void ledger_empty(struct ledger *ledger, bool back)
 {
 	struct ledger_pod *pod;
@@ -128,7 +128,7 @@ static void ledger_empty(struct ledger *ledger, bool back)
 	}
 }
 
-/* The sums that a plan starts from: without what the members hold, with what is kept for others. */
+/* The sums that a plan starts from: without what the members hold, and with what is kept for others. */
 static void ledger_open(struct gang_work *work, enum plan_kind kind, bool back)
 {
 	if (kind == PLAN_EMPTY) {
@@ -188,7 +188,7 @@ bool gang_same_request(const struct request *a, const struct request *b)
 	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
 }
 
-/* Of the slots in work->order from `first` on, how many ask for the same and may go to the same nodes. */
+/* Counts the slots in work->order, from `first` on, that have the same request and the same nodes. */
 static size_t work_count_alike(const struct gang_work *work, size_t first)
 {
 	const struct gang_slot *a = &work->slots[work->order[first]];
@@ -203,8 +203,8 @@ static size_t work_count_alike(const struct gang_work *work, size_t first)
 	return end - first;
 }
 
-/* One after the other on the nodes in their order: a binpack node until it is full, one each on a spread node
- * in turn. Returns how many are placed. */
+/* Places the members one after the other on the nodes in their order. A binpack node is filled first; spread
+ * nodes get one member each in turn. Returns how many are placed. */
 static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_slots,
 	const struct node_ledger **nodes, size_t n_nodes)
 {
@@ -247,7 +247,7 @@ static int slot_alike(struct gang_work *work, size_t first, size_t n)
 	return slot_in_turn(work, work->order + first, n, nodes, n_nodes < n ? n_nodes : n);
 }
 
-/* As pods are placed one by one. */
+/* Uses the order in which single pods are placed. */
 static int slot_in_rank(struct gang_work *work)
 {
 	int n_placed = 0;
@@ -264,7 +264,7 @@ static int slot_in_rank(struct gang_work *work)
 	return n_placed;
 }
 
-/* One place for one member. */
+/* One possible place for one member. */
 struct choice {
 	struct node_ledger *node;
 	const struct gpu_ledger *gpu; /* the fullest of the GPUs that it would take */
@@ -284,7 +284,7 @@ static int compare_fullest(const void *pa, const void *pb)
 	return a->facts.index < b->facts.index ? -1 : a->facts.index > b->facts.index;
 }
 
-/* The GPUs that fit, fullest first. Returns how many. */
+/* The GPUs that fit, the fullest first. Returns their number. */
 static size_t fullest_gpus(
 	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
 {
@@ -302,7 +302,7 @@ static struct choice choice_on(
 {
 	struct choice choice = {.node = node, .gpu = gpus[0]};
 
-	/* Of whole GPUs nothing is ever left; what counts is how many others stay free beside them. */
+	/* A request for whole GPUs leaves nothing on them. What counts is how many other GPUs stay free. */
 	if (request->whole)
 		choice.left = (uint32_t)(node_free_units(node) - request->units);
 	for (uint32_t k = 0; k < request_gpus(request); k++)
@@ -327,7 +327,7 @@ static int choice_take(struct gang_work *work, size_t slot, const struct choice 
 	return 0;
 }
 
-/* The GPUs that fit the member, fullest first; 0 where the node has too few, or is not one of its nodes. */
+/* The GPUs that fit the member, fullest first; 0 if too few fit, or the member may not go to the node. */
 static size_t gpus_for(const struct gang_work *work, size_t slot, const struct node_ledger *node,
 	const struct gpu_ledger **ret_gpus)
 {
@@ -337,8 +337,8 @@ static size_t gpus_for(const struct gang_work *work, size_t slot, const struct n
 	return n < request_gpus(request) ? 0 : n;
 }
 
-/* Where the member leaves least; wide: on the emptiest GPUs of the first node that has room, since of several
- * GPUs each, most members find room so. */
+/* Finds the place where the member leaves least. wide: the emptiest GPUs of the first node with room, where
+ * most members that need several GPUs each find room. */
 static bool find_choice(const struct gang_work *work, size_t slot, bool wide, struct choice *ret_choice)
 {
 	const struct request *request = &work->slots[slot].pod->request;
@@ -362,8 +362,8 @@ static bool find_choice(const struct gang_work *work, size_t slot, bool wide, st
 	return found;
 }
 
-/* One member after the other, of those in work->order from `first` on; the others get none. Returns how many
- * are placed, or -ENOMEM. */
+/* Places the members in work->order from `first` on, each where it leaves least. Returns how many, or
+ * -ENOMEM. */
 static int pack_each(struct gang_work *work, size_t first, bool wide)
 {
 	struct choice choice;
@@ -387,7 +387,7 @@ static uint32_t instances_left(const struct gpu_ledger *gpu)
 	return gpu->instances < gpu->instances_max ? gpu->instances_max - gpu->instances : 0;
 }
 
-/* GPUs that look the same are one choice: of a full cluster's thousands few are different. */
+/* GPUs with the same free amounts are one choice. Of the thousands in a full cluster, few are different. */
 static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
 {
 	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
@@ -403,7 +403,7 @@ static bool is_alike(const struct choice *a, const struct choice *b, const struc
 	       !m->without_core == !n->without_core;
 }
 
-/* Sorted by what is left; the worst goes when there are too many. */
+/* Keeps the choices sorted by what they leave; drops the worst one if there are too many. */
 static void choices_add(
 	struct choice *choices, size_t *n, struct choice choice, const struct request *request)
 {
@@ -436,7 +436,7 @@ static size_t find_choices(const struct gang_work *work, size_t slot, struct cho
 	return n;
 }
 
-/* skips: so many may be left out; of those who are alike, the last ones. */
+/* skips: how many members may be left out. Of equal members, the last ones are left out. */
 static int search(struct gang_work *work, size_t at, size_t skips)
 {
 	struct choice choices[CHOICES_MAX];
@@ -461,7 +461,7 @@ static int search(struct gang_work *work, size_t at, size_t skips)
 	return n && n <= skips ? search(work, at + n, skips - n) : 0;
 }
 
-/* Not even the sums suffice, or all are alike and on one GPU each: then the order does not matter. */
+/* True if the sums do not suffice, or if the order does not matter: all are equal and need one GPU each. */
 static bool is_hopeless(const struct gang_work *work, size_t first, size_t needed)
 {
 	uint64_t free = 0, wanted = 0, least = UINT64_MAX, units;
@@ -476,11 +476,11 @@ static bool is_hopeless(const struct gang_work *work, size_t first, size_t neede
 		wanted += units;
 		least = units < least ? units : least;
 	}
-	/* If some are left out, it may be the largest: the hardest to place need not be those. */
+	/* The members that are left out may be the largest, wherever they are in the order. */
 	return (work->n - first > needed ? needed * least : wanted) > free;
 }
 
-/* `needed` of those in work->order from `first` on, or none: 1, 0 or -ENOMEM. */
+/* Places `needed` of the members in work->order from `first` on, or none. Returns 1, 0 or -ENOMEM. */
 static int pack_search(struct gang_work *work, size_t first, size_t needed)
 {
 	work_clear(work);
@@ -488,8 +488,8 @@ static int pack_search(struct gang_work *work, size_t first, size_t needed)
 	return is_hopeless(work, first, needed) ? 0 : search(work, first, work->n - first - needed);
 }
 
-/* Packing counts whole GPUs. Each node's members now choose theirs, one after the other, as single pods do.
- * Each has as many as before, so all find room. */
+/* Packing only counts whole GPUs. Now each node's members choose theirs one after the other, as single pods
+ * do. Each has as many as before, so all find room. */
 static int choose_whole_gpus(struct gang_work *work)
 {
 	_cleanup_free_ struct node_ledger **nodes = calloc(work->n + 1, sizeof(*nodes));
@@ -522,14 +522,14 @@ static bool is_done(int r, size_t needed)
 	return r < 0 || (size_t)r >= needed;
 }
 
-/* The members that need least, as many as must be placed, are the end of the order. */
+/* Tries the `needed` members that need least first; they are the end of the order. */
 static int pack(struct gang_work *work, size_t needed)
 {
 	size_t first = work->n - needed;
 	int r, chosen;
 
 	if (request_gpus(&work->slots[0].pod->request) == 1 && work_count_alike(work, 0) == work->n)
-		return 0; /* then no order is better than another */
+		return 0; /* all orders are equal */
 	r = pack_each(work, 0, false);
 	if (!is_done(r, needed) && first)
 		r = pack_each(work, first, false);
@@ -537,7 +537,7 @@ static int pack(struct gang_work *work, size_t needed)
 		r = pack_each(work, first, true);
 	if (!is_done(r, needed)) {
 		r = pack_search(work, first, needed);
-		/* Those that need least are perhaps not those that fit: some may go where others may not. */
+		/* The members that need least may not be those that fit: some may go where others may not. */
 		if (r == 0 && first)
 			r = pack_search(work, 0, needed);
 		r = r > 0 ? (int)needed : r;
@@ -546,7 +546,7 @@ static int pack(struct gang_work *work, size_t needed)
 	return chosen < 0 ? chosen : r;
 }
 
-/* Everybody rises, and what they had goes into the answer if there is one. */
+/* Takes all members out of the sums; if keep, their placements go into the slots. */
 static void finish(struct gang_work *work, bool keep)
 {
 	for (size_t i = 0; i < work->n; i++) {

@@ -10,8 +10,8 @@
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
 
-/* Where kube-scheduler says the same again, something else keeps the pod from the other nodes: that is
- * believed twice as long. */
+/* If kube-scheduler offers the same nodes again, something else keeps the pod from the other nodes. Then the
+ * offer is believed twice as long, up to this time. */
 #define NODES_VALID_MAX_NS (320 * NS_PER_S)
 
 void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues)
@@ -104,7 +104,7 @@ void gangs_release(struct gangs *gangs)
 		gang_order_free(order);
 	table_for_each (&gangs->by_key, cursor, gang)
 		gang_free(gangs, gang);
-	/* What a state brought for nobody. */
+	/* Node sets that were read from a state and that no member uses. */
 	list_for_each_safe (item, after, &gangs->node_sets)
 		set_free(gangs, list_entry(item, struct gang_nodes, item));
 	table_release(&gangs->by_key);
@@ -148,11 +148,11 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 	gang_free(gangs, gang);
 }
 
-/* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
+/* This happens at once, because kube-scheduler may ask for the gang's next pod before gangs_look() runs. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
-	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
-	 * comes next has the same time for others to come as whoever came first. */
+	/* gangs_look() no longer evaluates a gang without members, and its plan would keep others out as long
+	 * as its name is remembered. The next first member gets the full time for other members to arrive. */
 	if (list_empty(&gang->members))
 		gang->plan_ns = gang->past.short_ns = 0;
 	if (!gang->started)
@@ -163,7 +163,7 @@ static void end_if_nobody_is_left(struct gang *gang)
 	gang->started = false;
 }
 
-/* It is none of those that are placed together any more. */
+/* The pod is no longer one of the pods that are placed together. */
 static void member_end(struct gangs *gangs, struct gang_member *member)
 {
 	if (member->stage == GANG_AT_BIND)
@@ -189,7 +189,7 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 	has_lost_a_member(gangs, gang);
 }
 
-/* Made by a controller whose pods have been placed here together. */
+/* The pod's controller had pods that were placed in this gang. */
 bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts)
 {
 	return facts->owner && *facts->owner && table_get(&gang->past.owners, facts->owner);
@@ -226,7 +226,7 @@ void gang_forget_done(struct gangs *gangs, struct gang *gang)
 	}
 }
 
-/* NULL: out of memory. */
+/* Returns NULL when out of memory. */
 static struct gang_member *member_new(
 	struct gangs *gangs, struct gang *gang, const struct pod_facts *facts, struct list *where)
 {
@@ -245,8 +245,9 @@ static struct gang_member *member_new(
 	return member;
 }
 
-/* Whoever waits for it would wait for ever: its controller makes no other one in its place. That happens
- * where a Binding was thought lost, and the pod was there and gone before the others came. */
+/* The controller creates no pod in place of one that has succeeded, so members that wait for it would wait
+ * forever. This happens if a Binding was thought lost, and the pod ran and ended before the other members
+ * came. */
 static bool counts_when_done(const struct gang *gang, const struct pod_facts *pod)
 {
 	return !gang->started && pod->succeeded && *pod->node && pod->owner && *pod->owner;
@@ -276,7 +277,8 @@ static struct gang_member *member_add(
 			gang_drop_if_unused(gangs, gang);
 		return NULL;
 	}
-	/* Perhaps it is in the place of one that has succeeded, and gone since: a LIST will tell. */
+	/* The new member may be in the place of one that has succeeded and is gone since. A LIST will tell.
+	 */
 	if (!list_empty(&gang->past.done)) {
 		gang_forget_done(gangs, gang);
 		gang->past.short_ns = gang->past.recall_ns = 0;
@@ -289,7 +291,7 @@ static struct gang_member *member_add(
 	return member;
 }
 
-/* Of what labels and stamps may change. */
+/* Compares the facts that labels and stamps may change. */
 static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts *b)
 {
 	return a->gang_min == b->gang_min && a->annotations_full == b->annotations_full &&
@@ -298,7 +300,7 @@ static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts 
 }
 
 /* kube-scheduler may ask about a pod as it was before the watch showed it bound. A bound pod never loses its
- * node, so facts without one are older than those that have it, and are ignored. */
+ * node, so facts without a node are older than those that have one, and are ignored. */
 static int member_take(struct gang_member *member, const struct pod_facts *facts)
 {
 	_cleanup_pod_facts_ struct pod_facts copy = {0};
@@ -327,9 +329,9 @@ static bool belongs_to(const struct pod_facts *facts)
 	return facts->gang && !facts->finished && !facts->deleting;
 }
 
-/* Gang and min-available of the pod as they count: as they were when it was bound. A Binding on its way has
- * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound others, without a
- * record: there the watch tells what came first, while it is open. */
+/* The pod's gang and min-available are those that it had when it was bound. A Binding that was sent has
+ * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound other pods, without a
+ * record. For such pods, what the watch showed first counts while it is open. */
 static void believe(const struct gangs *gangs, const struct gang_member *member, struct pod_facts *facts)
 {
 	if (facts->gang_bound)
@@ -358,7 +360,7 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 	if (belongs_to(facts))
 		snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
 	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
-		/* While nothing is planned for it, what it holds is not its gang's. */
+		/* If nothing is planned for the pod, what it holds does not belong to its gang. */
 		if (member->stage > GANG_WAITING && member->stage < GANG_SENT)
 			ledger_drop_hold(ledger, facts->uid);
 		if (facts->finished && counts_when_done(member->gang, facts))
@@ -436,7 +438,7 @@ void gangs_set_following(struct gangs *gangs, bool following)
 {
 	struct gang *gang;
 
-	/* Who has succeeded may be gone since: those who have not are asked for again. */
+	/* Pods that have succeeded may be gone since; the finished pods are asked for again. */
 	if (following && !gangs->following)
 		table_for_each (&gangs->by_key, cursor, gang) {
 			gang_forget_done(gangs, gang);
@@ -534,7 +536,7 @@ void gang_nodes_remember(
 	asking->nodes = nodes;
 }
 
-/* Made from the same template. */
+/* True if both were made from the same template. */
 static bool is_alike(const struct gang_member *a, const struct gang_member *b)
 {
 	return strcmp(a->facts.owner, b->facts.owner) == 0 &&
@@ -546,7 +548,7 @@ static bool is_valid(const struct gang_member *member, int64_t now_ns)
 	return member->nodes && now_ns - member->asked_ns < member->nodes_valid_ns;
 }
 
-/* Of those that are made alike, who asked last. */
+/* The member that was asked for last, of those that are made alike. */
 static const struct gang_member *last_alike(const struct gang_member *member, int64_t now_ns)
 {
 	const struct gang_member *last = NULL;
@@ -561,7 +563,7 @@ static const struct gang_member *last_alike(const struct gang_member *member, in
 	return last;
 }
 
-/* The pods of one controller are made alike, and stand side by side mostly. */
+/* The pods of one controller are made alike, and are usually adjacent. */
 struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns)
 {
 	struct gang_slot *slots = calloc(n + 1, sizeof(*slots));

@@ -1,7 +1,7 @@
 #include "core/registry/ledger.h"
 #include "core/registry/node-ledger.h"
 
-/* The counts of the owners, made anew from the pods. */
+/* Recounts the pods of each owner and compares the result with the running counts. */
 static bool owners_are_right(const struct ledger *ledger)
 {
 	struct owners again;

@@ -1,28 +1,27 @@
-/* ledger-internal.h - steps of ledger.c that other files of this folder take too. */
+/* ledger-internal.h - functions of ledger.c that other files of this folder use. */
 #pragma once
 
 #include "core/registry/registry.h"
 
-/* ledger_pod_add() - an entry that occupies nothing; its uid must be new. */
+/* ledger_pod_add() - adds an entry that occupies nothing; its uid must be new. */
 int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod);
 
-/* ledger_pod_occupy() - what the pod occupies from now on, in place of what it occupied; placement NULL:
- * unplaced. Does not ask whether it fits. -ENOMEM: nothing changed. */
+/* ledger_pod_occupy() - replaces what the pod occupies. A placement of NULL means that the pod is unplaced.
+ * The function does not check for room. -ENOMEM: nothing changed. */
 int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node,
 	const struct placement *placement, enum occupancy occupancy);
 
 int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod);
 
-/* ledger_pod_drop_if_unused() - a pod that the API server never showed is remembered only as long as it holds
- * something. */
+/* ledger_pod_drop_if_unused() - the ledger remembers a pod that the API server never showed only while the
+ * pod holds something. */
 void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod);
 
-/* ledger_pod_end_reservation() - the pod occupies nothing any more; it may be gone afterwards. */
+/* ledger_pod_end_reservation() - the pod no longer occupies anything; its entry may be freed. */
 void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod);
 
-/* ledger_count_host() - the node belongs to those over which ledger_gpu_mean() is taken, or does not any
- * more. */
+/* ledger_count_host() - adds the node to those of ledger_gpu_mean(), or takes it out (leaves). */
 void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves);
 
-/* ledger_pod_end_nomination() - nothing happens if it has none. */
+/* ledger_pod_end_nomination() - does nothing if the pod has no nomination. */
 void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod);

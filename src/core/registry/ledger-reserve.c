@@ -1,4 +1,5 @@
-/* The part of ledger.h that the scheduler calls for a pod: what it may have, holds and reservations. */
+/* The functions of ledger.h that the scheduler calls for a pod: where the pod fits, holds and reservations.
+ */
 #include "core/registry/ledger.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 /* A pod's own hold that is out of its node's sums for a moment. */
 struct lifted_hold {
 	struct ledger_pod *pod; /* NULL: it holds nothing there */
-	struct list *next;	/* of the node's pods: a mere question must not change their order */
+	struct list *next; /* the next item of the node's pods, because a query must not change their order */
 };
 
 /* pod: NULL if the ledger does not know it. */
@@ -34,11 +35,11 @@ static void hold_put_back(struct node_ledger *node, const struct lifted_hold *li
 		return;
 	node_ledger_add(node, lifted->pod);
 	list_remove(&lifted->pod->item);
-	list_append(lifted->next, &lifted->pod->item); /* before it */
+	list_append(lifted->next, &lifted->pod->item); /* link the pod before its former successor */
 }
 
-/* The node's sums as they count for this pod: without its own hold, with the GPUs kept for others. Nothing
- * may change until the view is closed. */
+/* Changes the node's sums to what counts for this pod: without its own hold, and with the GPUs that are kept
+ * for other pods. The caller must change nothing until it closes the view. */
 static struct lifted_hold view_open(
 	struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known)
 {
@@ -81,7 +82,7 @@ void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t 
 	for (size_t i = 0; i < n; i++) {
 		struct node_ledger *node = table_get(&ledger->nodes, names[i]);
 
-		/* Without a placement to fill nothing can fail. */
+		/* This call cannot fail, because it has no placement to fill. */
 		ret_verdicts[i] = (struct node_verdict){
 			.node = node,
 			.reject_reason = (enum reject_reason)choose(node, pod, known, NULL),

@@ -115,7 +115,8 @@ struct host_sum ledger_gpu_mean(const struct ledger *ledger)
 		ledger->hosts.cpu_milli / ledger->hosts_gpus, ledger->hosts.memory_mib / ledger->hosts_gpus};
 }
 
-/* They could not be reserved any more, and who waits for the node may not be asked for again for long. */
+/* These holds cannot become reservations while the node changes its mode. kube-scheduler may not ask again soon for a pod that waits for this
+ * node, so the ledger ends its hold here. */
 static void end_holds(struct ledger *ledger, struct node_ledger *node)
 {
 	list_for_each_safe (item, after, &node->pods) {
@@ -138,7 +139,8 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	if (r < 0)
 		return r;
 	was_known = node_ledger_known(node);
-	/* Known from now on, or it would go with the last orphan that goes. */
+	/* The node counts as known from now on. Otherwise the ledger would drop it together with its last
+	 * orphan. */
 	if (!was_known && !(node->facts.uid = strdup(facts->uid)))
 		r = -ENOMEM;
 	if (r == 0)
@@ -158,7 +160,8 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	}
 	if (r > 0)
 		ledger->generation++;
-	/* Perhaps less: who asks looks again in vain. */
+	/* The capacity may also have become smaller; then a caller that compares the numbers searches once in
+	 * vain. */
 	if (r > 0 && facts->n_gpus && facts->serving)
 		ledger->capacity++;
 	if (facts->changing)
@@ -224,7 +227,8 @@ int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct 
 	return 0;
 }
 
-/* Ends where it counted only for pods below its own: for them something becomes free. */
+/* A nomination counts only for pods up to the nominated pod's priority. Where it ends, something becomes free
+ * for them. */
 void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod)
 {
 	struct node_ledger *node;
@@ -245,7 +249,8 @@ static void pod_drop(struct ledger *ledger, struct ledger_pod *pod)
 	pod_free(pod);
 }
 
-/* Take the pod out of the node where it occupies something; returns that node, NULL if none. */
+/* Takes the pod out of the node where it occupies something. Returns that node, or NULL if the pod occupied
+ * nothing. */
 static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *pod)
 {
 	struct node_ledger *node;
@@ -275,7 +280,7 @@ static void pod_vacate(struct ledger *ledger, struct ledger_pod *pod)
 		node_drop_if_unused(ledger, node);
 }
 
-/* A pod that the API server never showed is remembered only as long as it holds something. */
+/* The ledger remembers a pod that the API server never showed only while the pod holds something. */
 void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod)
 {
 	if (!pod->listed && !pod->node && !pod->nomination)
@@ -303,7 +308,7 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 	_cleanup_free_ char *name = strdup(node_name);
 	struct node_ledger *node, *left;
 
-	/* Mostly a hold becomes a reservation and a reservation is bound: then nothing becomes free. */
+	/* Usually a hold becomes a reservation, or a reservation is bound. Neither frees anything. */
 	if (pod_occupies_exactly(pod, node_name, placement)) {
 		list_remove(&pod->hold);
 		pod->occupancy = occupancy;
@@ -328,9 +333,9 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 	return 0;
 }
 
-/* The label that asks for several GPUs can change until the pod is bound, then its placement says how many.
- * A hold for another number is not what the pod asks for any more; a Binding on its way is not called back.
- */
+/* The label that asks for several GPUs can change until the pod is bound; afterwards its placement states the
+ * number. A hold for another number no longer matches the request, so it ends. A Binding that was sent cannot
+ * be called back. */
 static void pod_take_gpus(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *facts)
 {
 	if (request_gpus(&pod->facts.request) == request_gpus(&facts->request) ||
@@ -342,15 +347,15 @@ static void pod_take_gpus(struct ledger *ledger, struct ledger_pod *pod, const s
 	pod->facts.request.gpus = facts->request.gpus;
 }
 
-/* A pod whose admission did not stamp it may get its stamp later. Without a placement its units are counted
- * by the stamp, so not while it occupies something. */
+/* A pod whose admission did not stamp its unit may get the stamp later. Without a placement, the stamp
+ * determines how the pod's units are counted, so it must not change while the pod occupies something. */
 static void pod_take_unit(struct ledger_pod *pod, const struct pod_facts *facts)
 {
 	if (!pod->node || pod->has_placement)
 		pod->facts.request.unit_mib = facts->request.unit_mib;
 }
 
-/* A job is a label, too. Once the pod has its GPUs, that of its Binding counts. */
+/* The job of a pod is a label too. Once the pod has its GPUs, the job that its Binding recorded counts. */
 static void pod_take_job(struct ledger_pod *pod, struct pod_facts *facts)
 {
 	char *group = pod->facts.request.group;
@@ -374,9 +379,9 @@ static void pod_take_host(struct ledger *ledger, struct ledger_pod *pod, struct 
 	pod->facts.host = host;
 }
 
-/* Take over what may change. Events can be older than what is known already, so what can only happen once
- * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
- * GPUs, never changes: Kubernetes does not allow it for extended resources. */
+/* Takes over the facts that may change. An event can be older than what the ledger knows, so facts that
+ * happen only once stay: the binding with its placement, deletionTimestamp, the start and the end. The
+ * request never changes except for its GPUs: Kubernetes does not allow it for extended resources. */
 static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
 {
 	struct pod_facts old = pod->facts;
@@ -433,7 +438,8 @@ static int pod_change_owner(struct ledger *ledger, struct ledger_pod *pod, const
 	return 0;
 }
 
-/* Shown bound. We may never have seen it at its first size: then its request is not what we know either. */
+/* The API server shows the pod bound. The ledger may never have seen the pod at its first size; then the
+ * request differs from the one that the ledger knows, too. */
 static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *shown)
 {
 	if (shown->has_placement && shown->placement.resizes && pod->placement.resizes == 0) {
@@ -445,7 +451,8 @@ static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct 
 		ledger, pod, shown->node, facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
 }
 
-/* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
+/* The API server shows a pod again that the ledger kept as an orphan. An event that names the pod's node, or
+ * its end, is right. */
 static bool orphan_returns(struct ledger *ledger, struct ledger_pod *orphan, const struct pod_facts *shown)
 {
 	if (!shown->finished && !*shown->node)
@@ -454,7 +461,7 @@ static bool orphan_returns(struct ledger *ledger, struct ledger_pod *orphan, con
 	return !shown->finished;
 }
 
-/* What the node has of it: nothing any more, or from now on, or in another size. */
+/* Updates what the pod occupies on its node: it may have ended, have been bound, or have another size. */
 static int pod_follow(struct ledger *ledger, struct ledger_pod *pod, struct pod_facts *shown)
 {
 	if (shown->finished || pod->facts.finished)

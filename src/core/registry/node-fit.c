@@ -52,8 +52,8 @@ bool node_ledger_has_gpus(const struct node_ledger *node, const struct request *
 	return !missing;
 }
 
-/* As many GPUs as the request wants fit, or are short of nothing that gpu_reject_reason() asks before `last`.
- */
+/* True if as many GPUs as the request wants fit, or fail only for a reason that gpu_reject_reason() checks at
+ * or after `last`. */
 static bool has_gpus_but_for(
 	const struct node_ledger *node, const struct request *request, enum gpu_reject_reason last)
 {
@@ -67,7 +67,7 @@ static bool has_gpus_but_for(
 	return !missing;
 }
 
-/* Most nodes of a full cluster end at the first line, without a look at their GPUs. */
+/* On most nodes of a full cluster the first line decides, and the GPUs are not read. */
 enum reject_reason node_ledger_gpus_reject_reason(
 	const struct node_ledger *node, const struct request *request)
 {
@@ -112,7 +112,7 @@ bool node_ledger_mixes(const struct node_ledger *node, const struct request *req
 	return request->core ? node->without_core > 0 : node->with_core > 0;
 }
 
-/* As many of its GPUs as the request wants would have room if they were empty. */
+/* True if as many GPUs as the request wants would have room for it if they were empty. */
 static bool is_large_enough(const struct node_ledger *node, const struct request *request)
 {
 	uint32_t missing = request_gpus(request), units = request_units_per_gpu(request);
@@ -138,7 +138,7 @@ enum reject_reason node_ledger_serves(const struct node_ledger *node, const stru
 		return REJECT_UNIT;
 	if (node->facts.changing)
 		return REJECT_CHANGING;
-	/* The other modes have no control of computing power, so they promise none. */
+	/* The other modes cannot limit computing power, so they cannot promise a percentage of it. */
 	if (!gpu_mode_is_served(node->facts.mode) ||
 		request->whole != (node->facts.mode == GPU_MODE_TOPOLOGY) ||
 		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
@@ -206,8 +206,8 @@ uint64_t node_ledger_group_gpus(const struct node_ledger *node, const struct req
 	return gpus;
 }
 
-/* Of its group's pods, how many may still come here, this one included; which nodes the others are on is not
- * looked at: it is a plan. */
+/* How many pods of the request's group may still come to this node, including this one. Where the other pods
+ * are is not considered, because the number serves only as a plan. */
 static size_t pods_to_come(const struct node_ledger *node, const struct request *request)
 {
 	size_t there = 0;

@@ -63,7 +63,7 @@ bool node_ledger_known(const struct node_ledger *node)
 	return node->facts.uid != NULL;
 }
 
-/* The place of a GPU in node->gpus, or -1 if the node has no such GPU. */
+/* Returns the index of a GPU in node->gpus, or -1 if the node has no such GPU. */
 static int gpu_find(const struct node_ledger *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
@@ -79,8 +79,8 @@ const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const c
 	return i < 0 ? NULL : &node->gpus[i];
 }
 
-/* The GPUs of a pod by its placement (its label may say something else by now), in equal parts; or one part
- * that no GPU is known for. */
+/* The GPUs of a pod by its placement, in equal parts; its label may have changed since. A pod without a
+ * placement has one part with no known GPU. */
 struct pod_gpus {
 	const struct gpu_share *gpus[NODE_GPUS_MAX];
 	uint32_t n;
@@ -97,15 +97,15 @@ static struct pod_gpus pod_gpus(const struct ledger_pod *pod)
 	return parts;
 }
 
-/* The GPU of one part; -1: unplaced, it counts against the node as a whole. */
+/* Returns the GPU of one part, or -1 for an unplaced part, which counts against the node as a whole. */
 static int part_gpu(const struct node_ledger *node, const struct gpu_share *gpu)
 {
 	return gpu ? gpu_find(node, gpu->uuid) : -1;
 }
 
-/* An agent changes its node's unit when no pod is left. Of one that is there all the same (its end comes
- * after the node's new unit, the node was made anew under it) the GPU's memory is what counts, in whole
- * units. */
+/* An agent changes its node's unit when no pod is left. A pod can still be there if its end arrives after the
+ * node's new unit, or if the node was created again under it. Then the GPU's memory counts, in whole units.
+ */
 static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_pod *pod, uint32_t units)
 {
 	uint32_t of_pod = pod->has_placement ? pod->placement.unit_mib : pod->facts.request.unit_mib;
@@ -113,9 +113,9 @@ static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_
 	return units_convert(units, of_pod == UNIT_MIB_NONE ? 0 : of_pod, node->facts.unit_mib);
 }
 
-/* Equal parts of what the pod needs at most. What a node says that a pod still holds (an orphan, which has
- * one container) need not be equal, and is as it is said. A whole GPU is all of it, whatever the node's mode.
- */
+/* The pod's units on one GPU are equal parts of its largest need. What a node reports of an orphan, which has
+ * one container, need not be equal and is taken as reported. A whole GPU is all of its memory, whatever the
+ * node's mode. */
 static uint32_t part_units(const struct node_ledger *node, const struct ledger_pod *pod,
 	const struct pod_gpus *parts, uint32_t part)
 {
@@ -131,7 +131,8 @@ static uint32_t part_units(const struct node_ledger *node, const struct ledger_p
 	return to_units_of(node, pod, request->units / parts->n);
 }
 
-/* Likewise; the percentage of a pod on one GPU. Who is on several asks for none, but an orphan may. */
+/* The computing power of a pod on one GPU, in percent. A pod on several GPUs asks for none, but an orphan
+ * may. */
 static uint32_t part_core(const struct ledger_pod *pod, const struct gpu_share *gpu)
 {
 	if (pod->has_placement && pod->placement.n_containers == 1)
@@ -180,7 +181,7 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 	}
 }
 
-/* By the scarcer one of memory and computing power. */
+/* The scarcer one of memory and computing power determines how free a GPU is. */
 static uint32_t gpu_milli_free(const struct gpu_ledger *gpu)
 {
 	uint64_t memory = gpu->units_total ? (uint64_t)gpu_free_units(gpu) * 1000 / gpu->units_total : 0;
@@ -270,13 +271,13 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 	return wrong;
 }
 
-/* Hand-written placements can claim more than 32 bits hold: the sum then stays at the top. */
+/* Placements that users write can claim more than 32 bits hold: then the sum stays at the maximum. */
 static void sum_grow(uint32_t *sum, uint32_t amount)
 {
 	*sum = clamp_u32((uint64_t)*sum + amount);
 }
 
-/* False if the sum cannot be trusted any more: it had reached the top, or would go below zero. */
+/* Returns false if the sum is no longer exact, because it had reached the maximum or would go below zero. */
 static bool sum_shrink(uint32_t *sum, uint32_t amount, uint64_t *repairs)
 {
 	if (*sum == UINT32_MAX)
@@ -345,7 +346,8 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 		node->sums = gpu_sums(node);
 }
 
-/* Compares what pods are rejected by, and what people are told. A change of anything else wakes no pod. */
+/* Compares the facts that can reject a pod, and the facts that users see. A change of any other fact requeues
+ * no pod. */
 static bool same_gpu(const struct node_ledger *node, const struct node_facts *facts, size_t i)
 {
 	const struct gpu_ledger *gpu = &node->gpus[i];
@@ -388,7 +390,8 @@ static bool same_links(const struct links *links, const struct node_facts *facts
 	return links->nvlink_gbps == facts_nvlink_gbps(facts);
 }
 
-/* NULL: nothing is known, or out of memory, in which case the lowest GPUs are as good as others. */
+/* Returns NULL if no connection is known or memory ran out. In the latter case, the lowest GPUs are as good
+ * as any others. */
 static struct links *links_of(const struct node_facts *facts)
 {
 	struct links *links = says_links(facts) ? links_new(facts->n_gpus, facts_nvlink_gbps(facts)) : NULL;
@@ -399,8 +402,8 @@ static struct links *links_of(const struct node_facts *facts)
 	return links;
 }
 
-/* A node with other facts has new GPUs in the ledger, and pods that wait are looked at again. What changes
- * all the time is not compared: node_ledger_set_facts() takes it over in any case. */
+/* If a node's facts differ, the ledger creates its GPUs anew and waiting pods are evaluated again. Facts that
+ * change all the time are not compared: node_ledger_set_facts() takes them over in any case. */
 static bool same_facts(const struct node_ledger *node, const struct node_facts *facts)
 {
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
@@ -416,7 +419,7 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	return same_links(node->links, facts);
 }
 
-/* gpus: room for facts->n_gpus GPUs; becomes the node's. */
+/* gpus: an array for facts->n_gpus GPUs, which the node takes over. */
 static void node_ledger_take_gpus(
 	struct node_ledger *node, const struct node_facts *facts, struct gpu_ledger *gpus)
 {
@@ -439,7 +442,7 @@ static void node_ledger_take_gpus(
 			.units_total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib),
 			.instances_max = facts->instances_max,
 		};
-		/* Out of memory: nobody is told why. */
+		/* If memory runs out here, the reason of the GPU's fault is not shown to users. */
 		if (!facts->gpus[i].healthy && *facts->details[i].reason)
 			node->gpus[i].reason = strdup(facts->details[i].reason);
 	}
@@ -468,7 +471,8 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 		node_ledger_take_gpus(node, facts, TAKE_PTR(gpus));
 	else
 		for (size_t i = 0; i < node->facts.n_gpus; i++)
-			node->gpus[i].facts = facts->gpus[i]; /* what same_gpu() does not compare */
+			node->gpus[i].facts =
+				facts->gpus[i]; /* includes the facts that same_gpu() does not compare */
 	return changed;
 }
 

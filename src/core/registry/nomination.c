@@ -20,7 +20,7 @@ void nomination_free(struct nomination *nomination)
 	free(nomination);
 }
 
-/* In node->nominations, in no other list, and of no pod yet. -ENOMEM. */
+/* Creates a nomination that is in node->nominations, in no other list, and belongs to no pod yet. -ENOMEM. */
 static int nomination_new(const struct pod_facts *facts, struct node_ledger *node,
 	const struct placement *placement, int64_t expires_ns, struct nomination **ret_nomination)
 {
@@ -41,7 +41,7 @@ static int nomination_new(const struct pod_facts *facts, struct node_ledger *nod
 	return 0;
 }
 
-/* A pod that holds or has a GPU somewhere is counted there already. */
+/* A pod that already holds or occupies a GPU is counted there; then its nomination does not count. */
 static bool nomination_counts(const struct nomination *nomination, const struct pod_facts *pod)
 {
 	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
@@ -69,7 +69,7 @@ void nominations_lift(struct node_ledger *node, const struct pod_facts *pod)
 	}
 }
 
-/* In the place of the one that the pod has. */
+/* Replaces the nomination that the pod has. */
 static void nomination_give(struct ledger *ledger, struct ledger_pod *pod, struct nomination *nomination)
 {
 	list_append(&ledger->nominations, &nomination->all);
@@ -164,7 +164,7 @@ int nomination_choose(const struct node_ledger *node, const struct pod_facts *po
 {
 	const struct nomination *own = known ? known->nomination : NULL;
 
-	/* The node may count in another unit since then. */
+	/* The node may have changed its unit since the nomination was made. */
 	if (own && own->node == node && own->shadow.placement.unit_mib == node->facts.unit_mib &&
 		placement_matches(&own->shadow.placement, &pod->request) &&
 		node_ledger_has_room(node, &pod->request, &own->shadow.placement))

@@ -1,9 +1,9 @@
 /* nomination.h - GPUs that are being freed for one waiting pod.
  *
- * The victims still occupy their units until they are gone, and from then on the units are free for the pod
- * and for those above it only. So a nomination is no part of the node's sums: it is laid over them while the
- * ledger looks for a GPU for somebody of the pod's priority or below (kube-scheduler 1.36.3 counts nominated
- * pods for the same ones: addGENominatedPods), and lifted again.
+ * The victims still occupy their units until they are gone. From then on the units are free only for the
+ * nominated pod and for pods above its priority. So a nomination is not part of the node's sums. While the
+ * ledger searches a GPU for a pod of the same or a lower priority, it adds the nomination to the sums, and
+ * removes it afterwards. kube-scheduler 1.36.3 counts nominated pods for the same pods (addGENominatedPods).
  */
 #pragma once
 
@@ -15,16 +15,16 @@
 struct nomination {
 	struct list item;	      /* in node->nominations */
 	struct list all;	      /* in ledger->nominations */
-	struct node_ledger *node;     /* stays while it is nominated for */
-	const struct ledger_pod *pod; /* whose it is */
+	struct node_ledger *node;     /* the node stays known while a pod is nominated for it */
+	const struct ledger_pod *pod; /* the nominated pod */
 	struct ledger_pod shadow;     /* what it will occupy: request and placement; in no table */
 	int64_t expires_ns;
 };
 
 void nomination_free(struct nomination *nomination); /* accepts NULL; leaves its lists */
 
-/* nominations_lay() - add to the node's sums what counts for this pod. nominations_lift() - take exactly that
- * out again. Nothing may change in between. */
+/* nominations_lay() - adds to the node's sums what counts for this pod. nominations_lift() - removes exactly
+ * that again. The caller must change nothing in between. */
 void nominations_lay(struct node_ledger *node, const struct pod_facts *pod);
 void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
 
@@ -33,22 +33,22 @@ void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
 int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
 	const struct ledger_pod *known, struct placement *ret_placement);
 
-/* nomination_waits() - a pod on its node is being deleted. */
+/* nomination_waits() - true while a pod on the nominated node is being deleted. */
 bool nomination_waits(const struct nomination *nomination);
 
-/* nominations_expire() - ends those whose time is over; returns how many. */
+/* nominations_expire() - ends the nominations whose time is over; returns their number. */
 size_t nominations_expire(struct ledger *ledger, int64_t now_ns);
 
-/* ledger_nominate() - others are evicted from these GPUs for the pod (see above): while it waits they
- * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
- * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
- * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
- * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
- * one stays.
+/* ledger_nominate() - other pods are evicted from these GPUs for this pod (see above). While the pod waits,
+ * the GPUs count as its own for pods of its priority and below, whether or not they are free yet. The
+ * nomination ends with the pod's binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not
+ * by time). A new one replaces it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved,
+ * bound or finished, -ENOENT for an unknown node, -EINVAL if the placement is not one of this request,
+ * -ENOMEM; on failure an earlier one stays.
  *
- * ledger_restore_nomination() - for ledger_restore_pod(): without a question. image: node, shadow.placement
- * and expires_ns count. ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends
- * it now. */
+ * ledger_restore_nomination() - for ledger_restore_pod(): takes the image without checks. Of the image, node,
+ * shadow.placement and expires_ns count. ledger_nomination_set_end() - changes when it ends.
+ * ledger_drop_nomination() - ends it now. */
 #define NOMINATION_LASTS INT64_MAX
 int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
 	const struct placement *placement, int64_t expires_ns);

@@ -11,7 +11,7 @@
 
 #define CONTAINER_NAME "held"
 
-/* While `held` lists an orphan it does not end by itself. */
+/* An orphan that `held` lists does not end by time. */
 static bool orphan_is_listed(const struct ledger_pod *pod)
 {
 	return pod->expires_ns == 0;
@@ -39,7 +39,7 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 		list_append(&ledger->holds, &pod->hold);
 }
 
-/* Nobody lists it any more. */
+/* No agent lists the orphan any longer, so it ends by time. */
 static void orphan_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
 {
 	pod->expires_ns = ORPHAN_UNTIMED;
@@ -54,7 +54,7 @@ static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
 	return false;
 }
 
-/* It was placed on GPUs, and the node has none of them. */
+/* True if the pod was placed on GPUs and the node has none of them. */
 static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
 {
 	const struct gpu_share *gpus[NODE_GPUS_MAX];
@@ -66,7 +66,7 @@ static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_
 	return n > 0;
 }
 
-/* anew: the agent has written `held` again. first: these are the first GPUs that the node shows. */
+/* anew: the agent has written `held` again. first: the node shows GPUs for the first time. */
 static void orphan_follow(
 	struct ledger *ledger, struct ledger_pod *pod, const struct node_facts *facts, bool anew, bool first)
 {
@@ -89,7 +89,8 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
 }
 
-/* A pod as the agent remembers it: one container that has all the GPUs, and counts as many. */
+/* A pod as the agent remembers it: one container that has all of the pod's GPUs, and that counts as the number
+ * of containers in `held`. */
 static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
 {
 	struct request *request = &facts->request;
@@ -128,7 +129,7 @@ static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, stru
 	return r;
 }
 
-/* unit_mib: in which the node counts what it says of these. */
+/* unit_mib: the unit in which the node counts these pods. */
 static int orphan_add(
 	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
 {

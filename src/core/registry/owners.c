@@ -70,7 +70,8 @@ void owners_remove(struct owners *owners, const char *owner, const char *node)
 	size_t count = owners_count(nodes, node);
 
 	if (count > 1)
-		table_set(nodes, node, (void *)(uintptr_t)(count - 1)); /* there already: cannot fail */
+		table_set(nodes, node,
+			(void *)(uintptr_t)(count - 1)); /* the entry exists, so this cannot fail */
 	else if (count == 1)
 		table_remove(nodes, node);
 	if (nodes)

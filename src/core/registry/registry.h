@@ -1,4 +1,4 @@
-/* registry.h - nodes, GPUs and pods as the ledger keeps them. The functions of ledger.h alone change them. */
+/* registry.h - nodes, GPUs and pods as the ledger keeps them. Only the functions of ledger.h change them. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,11 +10,12 @@
 #include "core/registry/owners.h"
 #include "model/facts.h"
 
-/* How late our watch of pods may be while it is open: kube-scheduler may ask about a pod, and the API server
- * may have applied a Binding, that the watch has not shown yet. What it has not shown after this time is not
- * so. */
+/* How late the open watch of pods may be. kube-scheduler may ask about a pod, and the API server may have
+ * applied a Binding, before the watch has shown it. What the watch has not shown after this time does not
+ * exist. */
 #define WATCH_LAG_MAX_NS (INT64_C(10) * 1000 * 1000 * 1000)
-/* How long the containers of a deleted pod may run on without a word of their node (ledger_delete_pod()). */
+/* How long the containers of a deleted pod may run on if their node says nothing of them
+ * (ledger_delete_pod()). */
 #define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
 
 struct ledger_resize;
@@ -23,7 +24,7 @@ struct nomination;
 
 struct gpu_ledger {
 	struct gpu_facts facts;
-	char *reason; /* why it is not healthy, as in struct gpu_details; NULL: mostly nobody has to say */
+	char *reason; /* why it is not healthy, as in struct gpu_details; usually NULL */
 	uint32_t units_total;
 	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
 				renamed) */
@@ -32,8 +33,8 @@ struct gpu_ledger {
 	uint32_t instances_max; /* 0: no limit */
 };
 
-/* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
- * nodes, reaching for every GPU is most of a filter call. */
+/* Sums over all GPUs of a node. They answer most queries without reading the GPUs: with thousands of nodes,
+ * reading every GPU would be most of a filter call. */
 struct gpu_sums {
 	uint32_t largest;	 /* units_total of the largest GPU */
 	uint32_t most_free;	 /* units free on the healthy GPU with most */
@@ -42,15 +43,15 @@ struct gpu_sums {
 	uint64_t free_ill;	 /* units free on the others */
 	uint64_t core_free;	 /* percent free on the healthy GPUs */
 	uint64_t core_free_ill;	 /* percent free on the others */
-	/* For the order of nodes: a GPU is as free as the scarcer one of its memory and computing power. */
+	/* These two order nodes: a GPU is as free as the scarcer one of its memory and computing power. */
 	uint32_t milli_free;	  /* thousandths of a GPU free on the healthy GPUs */
 	uint32_t whole;		  /* healthy GPUs that are entirely free */
 	uint32_t begun_most_free; /* units free on the healthy GPU with most, of those in use */
 };
 
 struct node_ledger {
-	/* As in struct node_facts, but for the GPUs: what is kept of them is in `gpus` and `links`. With
-	 * thousands of nodes their details would be most of the memory. */
+	/* As in struct node_facts, without the GPUs: what the ledger keeps of them is in `gpus` and `links`.
+	 * With thousands of nodes their details would take most of the memory. */
 	struct {
 		char *name;
 		char *uid; /* NULL while only pods name the node */
@@ -67,14 +68,14 @@ struct node_ledger {
 		struct held held;
 		struct host_amount host; /* allocatable */
 	} facts;
-	uint32_t number;	 /* no other node of this ledger has it, or had it before */
+	uint32_t number;	 /* unique in this ledger for all time: no other node has or had it */
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
-	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
-				    here */
+	uint32_t unplaced_units; /* of pods that another scheduler bound, or whose placement names no GPU of
+				    this node */
 	uint32_t unplaced_core;	 /* likewise, percent */
-	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
-	 * their specs: of those that were made smaller, less those that grew. */
+	/* The kubelet counts device ids by the pods' specs. This is how many ids it gives beyond the units
+	 * that the pods occupy: those of pods that were made smaller, less those of pods that grew. */
 	int64_t surplus_ids;
 	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
 	struct gpu_sums sums;
@@ -88,8 +89,8 @@ struct node_ledger {
 };
 
 enum occupancy {
-	OCCUPANCY_WAITING,   /* known, not bound, nothing held */
-	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
+	OCCUPANCY_WAITING,   /* known, not bound, holds nothing */
+	OCCUPANCY_TENTATIVE, /* promised by an answer of filter, ends by itself */
 	OCCUPANCY_RESERVED,  /* a Binding is on its way */
 	OCCUPANCY_BOUND,     /* the API server shows it bound */
 	OCCUPANCY_ORPHAN,    /* gone from the API server, but its containers may still use the GPU */
@@ -103,14 +104,15 @@ struct ledger_pod {
 	enum occupancy occupancy;
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
-	struct placement placement; /* what it occupies there; none: unplaced */
-	int64_t expires_ns; /* tentative; orphans, 0 while their node lists them, ORPHAN_UNTIMED (orphan.h) */
+	struct placement placement; /* what it occupies there; empty: unplaced */
+	int64_t expires_ns; /* end of a tentative hold or an orphan; 0 while the node lists the orphan,
+			       ORPHAN_UNTIMED (orphan.h) */
 	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
-	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
+	struct nomination *nomination; /* the GPU from which other pods are evicted for it; NULL if none */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
 
-/* By what the nodes that fit are compared, unless their GPUs' connections or the label "spread" decide. */
+/* How nodes that fit are compared, unless the connections of their GPUs or the label "spread" decide. */
 enum node_order {
 	NODE_ORDER_BALANCED, /* what they have left (placement/node-order.h) */
 	NODE_ORDER_FULLEST,  /* the one with the least free GPU memory */
@@ -122,7 +124,7 @@ struct ledger {
 	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
 	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
 	struct list nominations; /* nomination.all */
-	uint32_t n_nodes_ever;	 /* node_ledger.number is below */
+	uint32_t n_nodes_ever;	 /* each node_ledger.number is below this */
 	struct owners owners;	 /* of the pods that occupy something */
 	struct table host_pods;	 /* uid -> struct host_pod, of pods that ask for no GPU and are on a node */
 	struct host_sum hosts;	 /* what the nodes with GPUs can allocate */
@@ -130,6 +132,6 @@ struct ledger {
 	enum node_order node_order;
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
-	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
+	uint64_t capacity;   /* grows whenever a node may hold more than before, regardless of its pods */
 	int32_t lowest_priority; /* that any pod ever had */
 };

@@ -4,7 +4,7 @@
 
 #include "model/request.h"
 
-/* The same words for each request. */
+/* Returns the text if it is the same for each request. */
 static const char *reject_reason_constant(enum reject_reason reject_reason)
 {
 	switch (reject_reason) {

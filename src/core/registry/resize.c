@@ -48,7 +48,7 @@ int placement_resize(struct placement *placement, const struct request *request,
 	return 0;
 }
 
-/* On all its GPUs; UNITS_MAX for more than that. */
+/* The container's units on all its GPUs; UNITS_MAX if the sum is larger. */
 static uint32_t container_units(const struct container_placement *container)
 {
 	uint32_t units = 0;
@@ -86,7 +86,7 @@ int request_resize(struct request *request, const struct placement *placement)
 	return r;
 }
 
-/* The same containers on the same GPUs with the same computing power, in any order. */
+/* True if both have the same containers on the same GPUs with the same computing power, in any order. */
 static bool same_shape(const struct placement *a, const struct placement *b)
 {
 	if (a->unit_mib != b->unit_mib || a->n_containers != b->n_containers)
@@ -111,7 +111,7 @@ bool ledger_resize_fits(const struct ledger_resize *resize, const struct placeme
 	return same_shape(&resize->before, placement) && same_shape(&resize->target, placement);
 }
 
-/* Per container and GPU the larger of both; of the same shape. */
+/* Each container takes the larger of both sizes on each GPU. Both placements have the same shape. */
 static void grow_to(struct placement *placement, const struct placement *other)
 {
 	for (size_t i = 0; i < placement->n_containers; i++) {
@@ -127,7 +127,7 @@ static void grow_to(struct placement *placement, const struct placement *other)
 	}
 }
 
-/* ---- the book ---- */
+/* ---- how a resize changes what the pod occupies ---- */
 
 /* Takes over placement and request, which fit each other. */
 static void occupy(
@@ -172,7 +172,7 @@ static int check_gpu(const struct gpu_ledger *gpu, uint32_t more, struct error *
 	return 0;
 }
 
-/* What the pod has is in the sums, what is kept for others laid over them. */
+/* The sums include what the pod has; what is kept for other pods is added for the check. */
 static int check_room(const struct node_ledger *node, const struct ledger_pod *pod,
 	const struct request *request, struct error *err)
 {
@@ -280,7 +280,7 @@ static void end_resize(struct ledger *ledger, const char *uid, bool applied)
 	if (!resize)
 		return;
 	pod->resize = NULL;
-	/* Out of memory: the larger size stays until the pod is shown again, or ends. */
+	/* If memory runs out here, the pod occupies the larger size until it is shown again or ends. */
 	change(ledger, pod, applied ? &resize->target : &resize->before);
 	ledger_resize_free(resize);
 }
