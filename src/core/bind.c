@@ -12,11 +12,11 @@
 #include "core/policies.h"
 #include "core/registry/node-ledger.h"
 
-/* How many requests may be under way. */
+/* How many requests may be under way at once. */
 #define IN_FLIGHT_MAX 64
-/* No request of a bind starts later than this after the call came in, however long it waited for its turn.
- * Each has a deadline of 3 s, so that the last one is over after 8 s: kube-scheduler's httpTimeout is 10 s,
- * and after that it forgets the pod, so that nothing of ours may be applied. */
+/* No request of a bind starts later than this after the call came in, even if the bind had to wait. Each
+ * request has a deadline of 3 s, so the last one is over after 8 s. kube-scheduler's httpTimeout is 10 s.
+ * After that it forgets the pod, and none of these requests may be applied. */
 #define START_MAX_NS (5 * NS_PER_S)
 
 static const char late[] = "the API server is too slow to bind the pod in time, trying again";
@@ -108,7 +108,7 @@ static void give_order(struct core *core, struct bind *bind, enum bind_order ord
 	core->binds.n_in_flight++;
 }
 
-/* The request of a bind is over. */
+/* The bind's request is over. */
 static void land(struct core *core, struct bind *bind)
 {
 	list_remove(&bind->item);
@@ -124,8 +124,9 @@ static void end(struct core *core, struct bind *bind, enum bind_outcome outcome,
 	give_order(core, bind, BIND_ANSWER);
 }
 
-/* Before a Binding was sent. kube-scheduler asks filter again before it binds the pod, if it still wants to:
- * until then the GPU is free for others. If it has hung up, it may have asked already. */
+/* Ends a bind before its Binding was sent. If kube-scheduler still wants to bind the pod, it asks filter
+ * again first; until then the GPU is free for other pods. If it has hung up, it may already have asked again,
+ * so a hold of the pod stays. */
 static void refuse(struct core *core, struct bind *bind, enum bind_outcome outcome, const char *why)
 {
 	if (outcome != BIND_ABANDONED && outcome != BIND_LATE)
@@ -148,7 +149,7 @@ static bool is_abandoned(const struct core *core, const struct bind *bind)
 	return true;
 }
 
-/* Refuses a bind of which nothing may come any more. */
+/* Refuses a bind if kube-scheduler no longer waits for it, or if it is too late. */
 static bool refuse_if_too_late(struct core *core, struct bind *bind, int64_t now_ns)
 {
 	if (is_abandoned(core, bind))
@@ -181,7 +182,8 @@ static int write_binding(struct core *core, struct bind *bind, const struct pod_
 	return bind->text ? 0 : -ENOMEM;
 }
 
-/* Reserves the GPU and writes the Binding; on failure neither, and bind->outcome and bind->error say why. */
+/* Reserves the GPU and writes the Binding. On failure it does neither, and bind->outcome and bind->error say
+ * why. */
 static int reserve(struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
 {
 	_cleanup_placement_ struct placement placement;
@@ -203,7 +205,7 @@ static int reserve(struct core *core, struct bind *bind, const struct pod_facts 
 	if (r < 0)
 		return error_set(&bind->error, -r, "cannot reserve a GPU on node %s: %s", bind->what.node,
 			strerror(-r));
-	/* Without it the pod's containers see their own GPUs only. */
+	/* If this fails, the pod's containers see only their own GPUs. */
 	if (facts->request.group)
 		node_ledger_see_group(
 			ledger_node(&core->ledger, bind->what.node), &facts->request, &placement);
@@ -213,7 +215,7 @@ static int reserve(struct core *core, struct bind *bind, const struct pod_facts 
 	return r;
 }
 
-/* What the pod needs is reserved, and the Binding is written. */
+/* Sends the Binding, which is written; what the pod needs is reserved. */
 static void send_bind(struct core *core, struct bind *bind, int64_t now_ns)
 {
 	struct error lost = {0};
@@ -228,7 +230,8 @@ static void send_bind(struct core *core, struct bind *bind, int64_t now_ns)
 
 /* ---- gangs ---- */
 
-/* The pod is of a gang of which enough must have come before the first Binding leaves: this bind waits. */
+/* If the pod's gang has not started, enough members must reach bind before the first Binding is sent. Then
+ * this bind waits, and the function returns true. */
 static bool gathers(struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
 {
 	if (!facts->gang)
@@ -255,7 +258,7 @@ void bind_turn_away(struct core *core, const char *uid)
 	}
 }
 
-/* Moves those of the pod's gang that wait to `going`. */
+/* Moves the waiting binds of the pod's gang to `going`. */
 static void gather(struct core *core, const char *uid, struct list *going)
 {
 	list_init(going);
@@ -269,7 +272,7 @@ static void gather(struct core *core, const char *uid, struct list *going)
 	}
 }
 
-/* Returns the one that could not be reserved, with the sentence in its error; NULL: all are. */
+/* Returns the bind that could not be reserved, with the sentence in its error; NULL: all are reserved. */
 static struct bind *reserve_all(struct core *core, struct list *going, int64_t now_ns)
 {
 	list_for_each (item, going) {
@@ -327,7 +330,7 @@ static void bind_pod(struct core *core, struct bind *bind, const struct pod_fact
 		send_bind(core, bind, now_ns);
 }
 
-/* A pod that asks for "0" of our resources is still ours to bind, but needs no GPU. */
+/* A pod that asks for "0" of our resources must still be bound by this process, but needs no GPU. */
 static void bind_without_gpu(
 	struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
 {
@@ -338,12 +341,13 @@ static void bind_without_gpu(
 		send_bind(core, bind, now_ns);
 }
 
-/* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no GPU: then it is
- * read. */
+/* The ledger may not know the pod: this process may have restarted between filter and bind, the watch may
+ * lag, or the pod needs no GPU. Then the pod is read from the API server. */
 static void read_or_bind(struct core *core, struct bind *bind, int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, bind->what.uid);
-	_cleanup_pod_facts_ struct pod_facts facts = {0}; /* the ledger may forget the pod meanwhile */
+	_cleanup_pod_facts_ struct pod_facts facts = {
+		0}; /* a copy, because the ledger may forget the pod meanwhile */
 
 	if (!known)
 		give_order(core, bind, BIND_READ_POD);
@@ -420,7 +424,7 @@ struct bind *core_next_bind_order(struct core *core)
 	return bind;
 }
 
-/* The list of the node is there, or failed: who waited for it has its turn again. */
+/* The list of the node's pods has come or failed. The binds that waited for it are queued again. */
 static void requeue_those_of(struct core *core, const char *node)
 {
 	list_for_each_safe (item, after, &core->binds.awaiting_list) {
@@ -532,7 +536,7 @@ int64_t core_doubts_end_ns(const struct core *core)
 void core_end_doubts(struct core *core, int64_t now_ns)
 {
 	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_DOUBTS_END, now_ns});
-	/* Without a watch nothing tells yet whether the Binding was applied. */
+	/* While no watch is open, nothing tells whether the Binding was applied. */
 	while (core->following && core_doubts_end_ns(core) <= now_ns) {
 		struct bind *bind = list_entry(core->binds.doubtful.next, struct bind, item);
 

@@ -1,5 +1,5 @@
 /* bind.h - a bind: from the call of kube-scheduler until the outcome of the Binding is known. Pure: the
- * requests are the caller's, and what it has to do next comes out as orders.
+ * caller sends the requests; orders tell it what to do next.
  *
  * One write per pod: the Binding carries node, uid (as precondition) and all annotations, and the API server
  * applies them in one transaction (tried at 1.36.3). The GPU is reserved in the ledger before the Binding is
@@ -12,8 +12,7 @@
  * Where a bind goes (BIND_ANSWER may follow every step):
  *
  *   queued -> node listed (or waits for the list of another bind) -> pod read, unless the watch has shown it
- *          -> gathered, if its gang has not started -> sent -> in doubt, if the outcome is unknown
- */
+ *          -> gathered, if its gang has not started -> sent -> in doubt, if the outcome is unknown */
 #pragma once
 
 #include <stdbool.h>
@@ -30,21 +29,22 @@ struct pod_facts;
 void bind_target_release(struct bind_target *target); /* accepts NULL */
 
 void binds_init(struct binds *binds);
-/* binds_release() - frees all, also those whose requests are under way: the caller has cancelled these. */
+/* binds_release() - frees all binds, including those whose requests are under way: the caller has cancelled
+ * these. */
 void binds_release(struct binds *binds);
 size_t binds_doubtful(const struct binds *binds); /* how many */
 
-/* binds_find() - by its number, until it is freed; NULL: it is no more. */
+/* binds_find() - finds a bind by its number until it is freed; NULL: it is freed. */
 struct bind *binds_find(const struct binds *binds, uint64_t number);
 
-/* core_bind() - kube-scheduler asks for it. Takes target over, also on failure: -ENOMEM. */
+/* core_bind() - a call of bind by kube-scheduler. Takes target over, also on failure: -ENOMEM. */
 int core_bind(struct core *core, struct bind_target *target, void *caller, int64_t now_ns);
 
-/* core_next_bind_order() - the oldest order that is not carried out, which the caller now does; NULL: none.
- * The bind stays valid until the answer to the order is told by one of the functions below. */
+/* core_next_bind_order() - the oldest order that is not carried out yet, which the caller must carry out now;
+ * NULL: none. The bind stays valid until the caller reports the result by one of the functions below. */
 struct bind *core_next_bind_order(struct core *core);
 
-/* core_node_listed() - why: NULL, or what prevented the list. */
+/* core_node_listed() - why: NULL, or the reason why there is no list. */
 void core_node_listed(struct core *core, struct bind *bind, const char *why, int64_t now_ns);
 
 /* core_bind_pod_read() - facts: NULL, with the sentence in why, if the API server did not show the pod. */
@@ -55,7 +55,7 @@ void core_bind_pod_read(
 void core_binding_answered(
 	struct core *core, struct bind *bind, enum binding_outcome outcome, const char *why, int64_t now_ns);
 
-/* core_bind_not_asked() - the request of the last order could not be started, for this reason. */
+/* core_bind_not_asked() - the caller could not start the request of the last order; why: the reason. */
 void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, int64_t now_ns);
 
 /* core_bind_is_answered() - kube-scheduler has its answer. The bind is freed, or stays in doubt. */
@@ -67,7 +67,8 @@ void core_bind_is_answered(struct core *core, struct bind *bind);
 int64_t core_doubts_end_ns(const struct core *core);
 void core_end_doubts(struct core *core, int64_t now_ns);
 
-/* bind_go() - enough of this pod's gang wait: their GPUs are reserved, all or none, and their Bindings are
- * ordered. bind_turn_away() - the call that waits for the pod, if one does, is refused. For events.c. */
+/* bind_go() - enough members of this pod's gang wait: the GPUs of all are reserved, or of none, and their
+ * Bindings are ordered. bind_turn_away() - refuses the call that waits for the pod, if there is one. For
+ * events.c. */
 void bind_go(struct core *core, const char *uid, int64_t now_ns);
 void bind_turn_away(struct core *core, const char *uid);

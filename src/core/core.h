@@ -31,19 +31,20 @@ struct core {
 	struct evictions evictions;
 	bool nodes_listed, pods_listed; /* the first LIST of each is complete */
 	bool following;			/* the watch of pods is open */
-	int64_t heard_ns;		/* until when it has told all, by the clock; 0: it is not open */
-	struct core_log log;	  /* functions of the caller that record events and outputs; may be empty */
-	unsigned depth;		  /* of events: what follows inside of one is no event of its own */
-	struct list gang_orders;  /* struct gang_order: for the caller */
-	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not */
-	uint64_t gangs_looked_at; /* the ledger's generation then */
+	int64_t heard_ns;	  /* the time up to which the watch has told everything; 0: it is not open */
+	struct core_log log;	  /* the caller's functions that record events and outputs; may be empty */
+	unsigned depth;		  /* nesting of events: a call inside an event is not an event of its own */
+	struct list gang_orders;  /* struct gang_order, for the caller */
+	int64_t gangs_look_ns;	  /* when core_look_at_gangs() is due; 0: it is not due */
+	uint64_t gangs_looked_at; /* the ledger's generation at that time */
 	struct table forgotten;	  /* uid of a pod -> second in which its end became known, plus one */
 	struct table verdicts;	  /* uid of an unbound pod -> core_see_pod()'s verdict */
-	struct table failed;	  /* uid -> facts (ours) of a Failed pod of the first LIST that may run */
+	struct table
+		failed; /* uid -> facts (malloc'ed) of a Failed pod of the first LIST that may still run */
 };
 
-/* core_is_ready() - the first LISTs are in the ledger. Stays true through an outage of the API server: the
- * ledger then lags, but no pod can be bound behind its back by us. */
+/* core_is_ready() - the first LISTs are in the ledger. The result stays true through an outage of the API
+ * server: the ledger then lags, but this process cannot bind a pod without it either. */
 static inline bool core_is_ready(const struct core *core)
 {
 	return core->nodes_listed && core->pods_listed;

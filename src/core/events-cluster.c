@@ -1,5 +1,5 @@
-/* Events of nodes, of their agents, of the watches, of who owns the ledger, and of PodGroups; and the looks
- * that are due by time. */
+/* Events of nodes, their agents, the watches, the owner of the ledger and PodGroups; and what is due by time.
+ */
 #include "core/events.h"
 
 #include "core/events-internal.h"
@@ -94,7 +94,7 @@ void core_budget_is_gone(struct core *core, const char *uid)
 
 /* ---- gangs ---- */
 
-/* What is known of gangs has changed. */
+/* The state of gangs has changed. */
 static void gangs_changed(struct core *core, int64_t now_ns)
 {
 	core_follow_gangs(core, now_ns);

@@ -1,4 +1,4 @@
-/* Events of ResourcePolicies: what the watches show of them and of the pods of their namespaces. */
+/* Events of ResourcePolicies: what the watches show of them and of the pods in their namespaces. */
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "core/policies-internal.h"
 
-/* A verdict that the watch shows so soon after a claim may be that of the question before. */
+/* A verdict that the watch shows within this time after a claim may belong to the call before it. */
 #define CLAIM_GRACE_NS (2 * NS_PER_S)
 
 /* ---- namespaces and policies ---- */
@@ -19,7 +19,7 @@ void core_set_policies_known(struct core *core, bool known)
 	core->policies.known = known;
 }
 
-/* Annotations that no policy named before were not kept. */
+/* True if the policy names annotations that the space did not keep until now. */
 static bool names_new_annotations(const struct policy_space *space, const struct resource_policy *policy)
 {
 	for (size_t i = 0; i < policy->n_units; i++)
@@ -74,7 +74,8 @@ void core_policy_node_is_gone(struct core *core, const char *name)
 /* ---- pods ---- */
 
 /* If kube-scheduler calls a pod unschedulable after filter gave it a unit, something else has rejected the
- * pod: its claim ends. If filter was not asked, the pod has found no room in its first unit since then. */
+ * pod: its claim ends. If filter was not asked, the pod counts as without room in its first unit since then.
+ */
 static void take_verdict(struct core *core, struct policy_space *space, struct policy_pod *pod,
 	uint64_t before, int64_t now_ns)
 {
@@ -144,7 +145,7 @@ size_t core_policy_pods_are_listed(struct core *core, struct policy_space *space
 
 	policy_book_end_list(&space->book);
 	if (!space->is_read)
-		space->book.freed++; /* for pods that were told to wait for this list */
+		space->book.freed++; /* counts as freed for pods that were told to wait for this list */
 	if (older)
 		lost = find_waiting(core, space, now_ns);
 	space->is_read = true;

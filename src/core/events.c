@@ -11,7 +11,7 @@
 #include "core/policies.h"
 #include "core/resizing.h"
 
-/* No answer of the API server is that late: our requests wait 5 s at most. */
+/* No answer of the API server comes later than this, because requests of this process time out after 5 s. */
 #define FORGOTTEN_S 15
 
 void core_init(struct core *core, const struct gang_rules *rules)
@@ -52,7 +52,7 @@ void core_release(struct core *core)
 	list_for_each_safe (item, after, &core->gang_orders)
 		gang_order_free(list_entry(item, struct gang_order, item));
 	gangs_release(&core->gangs);
-	policy_spaces_release(&core->policies); /* pods leave the requeues */
+	policy_spaces_release(&core->policies); /* first, because this takes pods out of the requeues */
 	requeue_list_release(&core->requeues);
 	leadership_release(&core->leadership);
 	ledger_release(&core->ledger);
@@ -65,7 +65,7 @@ void core_release(struct core *core)
 
 /* ---- gangs ---- */
 
-/* Carrying out one order may bring others, which come after it. */
+/* Carries out one order after the other, because one may add others at the end. */
 void core_follow_gangs(struct core *core, int64_t now_ns)
 {
 	struct gang_order *order;
@@ -96,7 +96,7 @@ struct gang_order *core_next_gang_order(struct core *core)
 	return order;
 }
 
-/* Never later than it was due before: events that keep coming must not put the look off for ever. */
+/* The due time never moves later: otherwise a stream of events would postpone the evaluation forever. */
 void core_look_at_gangs_within(struct core *core, int64_t delay_ns, int64_t now_ns)
 {
 	int64_t due_ns = now_ns + delay_ns;
@@ -164,7 +164,7 @@ enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod
 	const struct ledger_pod *held;
 	enum gang_answer answer;
 
-	/* kube-scheduler may know before our watch that a pod has left its gang. */
+	/* kube-scheduler may know before the watch that a pod has left its gang. */
 	if (!pod->gang && !gangs_facts(&core->gangs, pod->uid))
 		return GANG_NONE;
 	*ret_node = NULL;
@@ -173,8 +173,8 @@ enum gang_answer core_filter_gang(struct core *core, const struct pod_facts *pod
 	core_follow_gangs(core, now_ns);
 	if (answer == GANG_NONE)
 		return answer;
-	/* A call of bind for this pod that was turned away just now took its hold along, and the node's name.
-	 */
+	/* A call of bind for this pod may just have been turned away. Then its hold and the name of its node
+	 * are gone. */
 	held = ledger_pod(&core->ledger, pod->uid);
 	if (*ret_node && !(*ret_node = held ? held->node : NULL))
 		answer = GANG_WAIT;
@@ -190,14 +190,14 @@ void core_fail_gang(struct core *core, const char *uid, const char *why, int64_t
 
 /* ---- pods ---- */
 
-/* ended: its containers have, too. Otherwise it may stay as an orphan. */
+/* ended: the pod's containers have ended, too. Otherwise the pod may stay as an orphan. */
 static int forget_pod(struct core *core, const char *uid, bool ended, int64_t now_ns)
 {
 	uintptr_t second = (uintptr_t)(now_ns / NS_PER_S) + 1;
 	struct pod_facts *failed = table_remove(&core->failed, uid);
 	int r = 0;
 
-	if (failed) /* a LIST that was cut has shown it before */
+	if (failed) /* an interrupted LIST has shown it before */
 		failed_pod_free(failed);
 
 	ledger_remove_host_pod(&core->ledger, uid);
@@ -213,8 +213,8 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 	return r;
 }
 
-/* PodGC makes pods of a lost node Failed while their containers run (gc_controller.go, 1.36.3), and a kubelet
- * rejects pods that run when it has lost its record of devices. */
+/* Containers of a Failed pod may run. PodGC makes pods of a lost node Failed while their containers run
+ * (gc_controller.go, 1.36.3). A kubelet that has lost its record of devices rejects pods that run. */
 static int pod_has_finished(struct core *core, const struct pod_facts *facts, int64_t now_ns)
 {
 	bool may_run = !facts->succeeded && facts->running;
@@ -232,8 +232,9 @@ static int pod_has_finished(struct core *core, const struct pod_facts *facts, in
 	return r < 0 ? r : forgotten;
 }
 
-/* "Unschedulable" after our filter said yes: something else rejected the pod, and its hold would only be in
- * the way. A late event of an earlier verdict may end a good hold; bind then chooses again. */
+/* The pod is "Unschedulable" though filter found a node, so something else rejected it, and its hold only
+ * blocks others. A late event of an earlier verdict may end a hold that is still needed; bind then chooses
+ * again. */
 static void end_hold_on_new_verdict(struct core *core, const char *uid, uintptr_t verdict)
 {
 	if (!verdict || verdict == (uintptr_t)table_get(&core->verdicts, uid))
@@ -243,7 +244,7 @@ static void end_hold_on_new_verdict(struct core *core, const char *uid, uintptr_
 		ledger_drop_hold(&core->ledger, uid);
 }
 
-/* A pod that asks for no GPU takes CPU and memory of its node. */
+/* A pod that asks for no GPU uses CPU and memory of its node. */
 static int see_host_pod(struct core *core, const struct pod_facts *facts)
 {
 	if (!facts->finished && facts->node && *facts->node)
@@ -278,7 +279,7 @@ int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t ver
 	return gang < 0 ? gang : r;
 }
 
-/* Only a new LIST lacks the pod: its last state is not known, and its containers may run. */
+/* The pod is missing from a new LIST. Its last state is unknown, and its containers may run. */
 static int assume_running(struct core *core, const char *uid)
 {
 	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
@@ -301,7 +302,7 @@ int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now
 	return r < 0 ? r : forgotten;
 }
 
-/* A watch that is cut before it has shown the pod does not tell its end. */
+/* Marks the pod as unlisted: if the watch ends before it has shown the pod, no event tells the pod's end. */
 static int take_unlisted(struct core *core, const struct pod_facts *facts)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, facts->uid);
@@ -313,7 +314,7 @@ static int take_unlisted(struct core *core, const struct pod_facts *facts)
 	return r;
 }
 
-/* Another size that the watch has not shown yet. */
+/* True if the pod has a later size than the watch has shown. */
 static bool is_resized(const struct ledger_pod *known, const struct pod_facts *facts)
 {
 	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
@@ -325,7 +326,7 @@ int core_show_pod(struct core *core, const struct pod_facts *facts)
 	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_POD_SHOWN, .pod = facts});
 	const struct ledger_pod *known;
 
-	/* A pod that asks for something impossible has what the kubelet gave it. */
+	/* A pod with an invalid request has the devices that the kubelet gave it. */
 	if (request_is_empty(&facts->request) || table_get(&core->forgotten, facts->uid))
 		return 0;
 	known = ledger_pod(&core->ledger, facts->uid);
@@ -336,8 +337,9 @@ int core_show_pod(struct core *core, const struct pod_facts *facts)
 
 /* ---- lists ---- */
 
-/* The API server does not say when a pod failed or whether its containers have ended since then. Only what
- * fits can run: a hundred pods that a kubelet rejected long ago take no more than the GPU has. */
+/* The API server does not say when a pod failed, or whether its containers have ended since. Only pods that
+ * fit together can run, so a hundred pods that a kubelet rejected long ago occupy no more than the GPU has.
+ */
 static void count_failed_pod(struct core *core, struct pod_facts *facts, int64_t now_ns)
 {
 	_cleanup_free_ char *node = TAKE_PTR(facts->node);
@@ -349,7 +351,7 @@ static void count_failed_pod(struct core *core, struct pod_facts *facts, int64_t
 	ledger_delete_pod(&core->ledger, facts->uid, now_ns + ORPHAN_NS);
 }
 
-/* The first LISTs are complete: a pod that failed before we started stays as an orphan until its node is
+/* After the first LISTs, a pod that failed before this process began stays as an orphan until its node is
  * heard. */
 static void count_failed_pods(struct core *core, int64_t now_ns)
 {
@@ -372,9 +374,9 @@ void core_nodes_are_listed(struct core *core, int64_t now_ns)
 	core_follow_nominations(core, now_ns);
 }
 
-/* kube-scheduler keeps a rejected pod back until something happens to it, whichever replica rejected it. Also
- * pods of which it does not say that they are unschedulable: in an outage of the API server it could not. The
- * replica may have been about to evict others for the pod. */
+/* kube-scheduler holds a rejected pod back until something happens to it, whichever replica rejected it. This
+ * includes pods without an "unschedulable" condition, because kube-scheduler could not write it during an
+ * outage of the API server. The replica may also have been about to evict other pods for it. */
 static size_t find_waiting(struct core *core, int64_t now_ns)
 {
 	const struct ledger_pod *pod;
@@ -404,7 +406,7 @@ size_t core_pods_are_listed(struct core *core, int64_t now_ns)
 
 bool core_is_unlisted(const struct ledger_pod *pod)
 {
-	/* Reserved: the answer to its Binding may come after its end. */
+	/* A reserved pod counts, too: the answer to its Binding may come after its end. */
 	return !pod->listed && (pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED);
 }
 
@@ -417,12 +419,12 @@ bool core_pod_is_verified(struct core *core, const char *uid, enum pod_verified 
 	const struct ledger_pod *known = ledger_pod(&core->ledger, uid);
 	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
 
-	/* What the watch has told meanwhile is newer. */
+	/* If the watch has told something meanwhile, that is newer. */
 	if (what == POD_IS_THERE && !orphan && !table_get(&core->forgotten, uid))
 		take_unlisted(core, facts);
 	if (!known || what == POD_IS_THERE || what == POD_UNCLEAR || (what == POD_GONE && orphan))
 		return false;
-	/* Gone says nothing about its containers. */
+	/* The pod is gone, but its containers may still run. */
 	if (what == POD_GONE)
 		core_pod_is_gone(core, uid, false, now_ns);
 	else

@@ -14,12 +14,12 @@
 #include "core/registry/nomination.h"
 
 #define ATTEMPTS_MAX 1000
-#define PLANS_MAX 100		  /* nodes with a plan that one search looks at, as kube-scheduler does */
-#define SEARCH_SHARE 10		  /* of the time, one part at most is spent on searches */
-#define STEP_NS (100 * NS_PER_MS) /* between two evictions, for whichever pods */
-/* kube-scheduler's own preemption follows filter in the same scheduling cycle. */
+#define PLANS_MAX 100		  /* nodes with a plan that one search compares, as in kube-scheduler */
+#define SEARCH_SHARE 10		  /* searches take at most one part in SEARCH_SHARE of the time */
+#define STEP_NS (100 * NS_PER_MS) /* between two evictions, of all attempts together */
+/* kube-scheduler's own preemption follows filter in the same scheduling cycle, so it gets this time first. */
 #define IN_TREE_FIRST_NS (250 * NS_PER_MS)
-#define FORGET_NS (600 * NS_PER_S) /* an attempt that rests and is not asked for again */
+#define FORGET_NS (600 * NS_PER_S) /* how long an attempt rests before it is forgotten */
 #define TRIES_MAX 3
 #define VICTIMS_MAX_NS (600 * NS_PER_S) /* how long victims may take to end */
 #define UNUSED_MAX_NS (30 * NS_PER_S)	/* how long the free GPU waits for the pod */
@@ -55,7 +55,7 @@ struct eviction_attempt *core_next_eviction_order(struct core *core)
 
 /* ---- searching ---- */
 
-/* Puts the plan among the best, which are sorted. Takes it over. */
+/* Inserts the plan into the sorted list of the best. Takes it over. */
 static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struct preemption_plan *plan)
 {
 	size_t at = *n;
@@ -73,7 +73,7 @@ static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struc
 	++*n;
 }
 
-/* Returns how many of the at most max best plans were found. */
+/* Returns how many plans were found, at most max; they are the best ones. */
 static size_t search(struct core *core, const struct eviction_attempt *attempt, const char *const *names,
 	size_t n_names, enum eviction_scope scope, size_t max, struct preemption_plan *best)
 {
@@ -92,8 +92,8 @@ static size_t search(struct core *core, const struct eviction_attempt *attempt, 
 	return n;
 }
 
-/* A pod of lower priority that is about to be bound can be evicted once it is. No event that kube-scheduler
- * waits for tells of that. */
+/* A pod of lower priority that is about to be bound can be evicted after its binding. kube-scheduler waits
+ * for no event that tells of it, so another search is needed. */
 static bool is_worth_another_search(
 	struct core *core, const struct eviction_attempt *attempt, const char *const *names, size_t n_names)
 {
@@ -107,8 +107,8 @@ static bool is_worth_another_search(
 	return any && search(core, attempt, names, n_names, EVICTION_UNBOUND, 1, &best) > 0;
 }
 
-/* The attempt fails, to be made again after a while, if only budgets are in the way, or pods that are about
- * to be bound. */
+/* Reports why there is no plan. If only budgets or pods that are about to be bound are in the way, the
+ * attempt rests and is made again later. */
 static void search_protected(struct core *core, struct eviction_attempt *attempt, const char *const *names,
 	size_t n_names, int64_t now_ns)
 {
@@ -145,7 +145,7 @@ static void search_victims(struct core *core, struct eviction_attempt *attempt, 
 	struct preemption_plan best[EVICTION_NODES_MAX] = {0};
 	size_t n;
 
-	table_release(&attempt->spared); /* after a rest they may be let go */
+	table_release(&attempt->spared); /* after a rest, the API server may let them go */
 	table_init(&attempt->spared);
 	n = search(core, attempt, names, n_names, EVICTION_ALLOWED, EVICTION_NODES_MAX, best);
 	for (size_t i = 0; i < n; i++) {
@@ -169,15 +169,15 @@ bool core_may_evict_for(const struct core *core, const struct pod_facts *pod)
 	return !pod->never_preempts && !pod->deleting && !preemption_is_pointless(&core->ledger, pod);
 }
 
-/* If not, the pod is requeued when it may be. */
+/* If the search may not start now, the pod is requeued when it may. */
 static bool may_search(struct core *core, const struct pod_facts *pod, const struct eviction_attempt *attempt,
 	int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
 
 	if (known && known->nomination) {
-		/* By kube-scheduler, whose victims may not be asked to go yet; or another pod has taken what
-		 * they left. */
+		/* Either kube-scheduler nominated the pod and its victims are not being deleted yet, or
+		 * another pod has taken what the victims left. */
 		requeue_list_may_evict(&core->requeues, pod->uid);
 		return false;
 	}
@@ -186,7 +186,7 @@ static bool may_search(struct core *core, const struct pod_facts *pod, const str
 	return attempt->step == EVICTION_REST && !attempt->busy && now_ns >= attempt->due_ns;
 }
 
-/* For one more attempt. The oldest one that rests is given up; its pod is considered again when it is
+/* Makes room for one more attempt: gives up the oldest one that rests. Its pod is considered again when it is
  * rejected. */
 static bool make_room(struct evictions *evictions)
 {
@@ -222,14 +222,14 @@ void core_consider_evictions(struct core *core, const struct pod_facts *pod, con
 	if (!evictions->due_ns)
 		evictions->due_ns = now_ns + STEP_NS;
 	if (now_ns < evictions->search_after_ns) {
-		/* Too many searches: the pod is requeued when it is its turn. */
+		/* Searches have taken too much time: the pod is requeued when it may be searched for. */
 		attempt->due_ns = attempt->requeue_ns = evictions->search_after_ns;
 		return;
 	}
 	evictions->search_began_ns = now_ns;
 	search_victims(core, attempt, names, n_names, now_ns);
 	if (attempt->step == EVICTION_REST && attempt->due_ns <= now_ns)
-		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* no victim anywhere */
+		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* no victim on any node */
 }
 
 void core_filter_is_answered(struct core *core, int64_t now_ns)
@@ -279,12 +279,12 @@ enum eviction_outcome eviction_outcome(int result, long status, bool accepted)
 		return EVICTION_ACCEPTED;
 	if (result == 0 && status == 404)
 		return EVICTION_GONE;
-	/* 409: it was deleted and created anew, or changed at this moment. 5xx and no answer: anything. Asked
-	 * again, the API server answers 404 for a pod that is gone. */
+	/* 409 means that the pod was deleted and created again, or changed at this moment. 5xx and no answer
+	 * can mean anything. If asked again, the API server answers 404 for a pod that is gone. */
 	return result < 0 || status == 409 || status >= 500 ? EVICTION_AGAIN : EVICTION_REFUSED;
 }
 
-/* A victim that will not go is spared from now on; perhaps others make room. */
+/* A victim that the API server does not let go is spared from now on; other pods may make room. */
 static void spare(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
 {
 	ledger_drop_nomination(&core->ledger, attempt->pod.uid);
@@ -356,7 +356,7 @@ void core_eviction_not_asked(struct core *core, struct eviction_attempt *attempt
 
 /* ---- waiting ---- */
 
-/* Victims, or pods that were being deleted already, still occupy what the pod is to get. */
+/* True while victims, or pods that were being deleted already, still occupy what the pod is to get. */
 static bool is_occupied(
 	const struct core *core, const struct eviction_attempt *attempt, const struct ledger_pod *pod)
 {
@@ -369,7 +369,8 @@ static bool is_occupied(
 	return attempt->plan.n_victims == 0 && pod->nomination && nomination_waits(pod->nomination);
 }
 
-/* All have accepted: have they gone, was the GPU used, is it time to give up? pod is the preemptor. */
+/* All victims have accepted. Checks whether they have gone, whether the GPU was used, and whether to give up.
+ * pod is the preemptor. */
 static void wait_for_room(
 	struct core *core, struct eviction_attempt *attempt, const struct ledger_pod *pod, int64_t now_ns)
 {
@@ -387,7 +388,7 @@ static void wait_for_room(
 	}
 }
 
-/* Returns whether the attempt has come to its end. */
+/* Returns whether the attempt has ended. */
 static bool is_over(const struct eviction_attempt *attempt, const struct ledger_pod *pod, int64_t now_ns)
 {
 	if (attempt->busy)
@@ -416,7 +417,8 @@ static void rest(struct core *core, struct eviction_attempt *attempt, int64_t no
 
 	if (attempt->requeue_ns > now_ns)
 		return;
-	/* Unless kube-scheduler asks before: the request that requeues the pod may be lost. */
+	/* This is the next requeue if kube-scheduler does not ask before: the request that requeues the pod
+	 * may be lost. */
 	attempt->requeue_ns = now_ns + attempt->backoff_ns;
 	attempt_back_off(attempt);
 	r = requeue_list_eviction_due(&core->requeues, &attempt->pod, now_ns);
@@ -427,7 +429,7 @@ static void rest(struct core *core, struct eviction_attempt *attempt, int64_t no
 static void advance(
 	struct core *core, struct eviction_attempt *attempt, const struct ledger_pod *pod, int64_t now_ns)
 {
-	/* Otherwise the pod has found a place by itself, or seems so. */
+	/* Otherwise the pod has, or seems to have, found a place without the eviction. */
 	if (attempt->busy || !pod || pod->occupancy != OCCUPANCY_WAITING)
 		return;
 	switch (attempt->step) {

@@ -71,7 +71,7 @@ void attempt_report(const struct eviction_attempt *attempt, struct eviction_repo
 		evictions->report(evictions->userdata, &what);
 }
 
-/* Clearing a nomination is in no other request's way. */
+/* A request that clears a nomination does not block other requests. */
 void attempt_set_busy(struct eviction_attempt *attempt, bool busy)
 {
 	attempt->busy = busy;
@@ -104,7 +104,7 @@ void attempt_fail(struct core *core, struct eviction_attempt *attempt, int64_t n
 {
 	if (attempt->step > EVICTION_PLANNED)
 		ledger_drop_nomination(&core->ledger, attempt->pod.uid);
-	/* Another scheduler that owns the ledger by now may have nominated the pod anew. */
+	/* Another scheduler may own the ledger by now, and may have nominated the pod again. */
 	if (attempt->step == EVICTION_WAIT && ownership_may_bind(&core->ownership, now_ns, NULL) == 0)
 		attempt_order(core, attempt, EVICTION_ORDER_CLEAR);
 	drop_victims(attempt);
@@ -149,7 +149,7 @@ static void describe_gpus(struct eviction_attempt *attempt, const struct preempt
 	size_t n = placement_gpus(&plan->placement, gpus);
 	_cleanup_strbuf_ struct strbuf text;
 
-	strbuf_init(&text, sizeof(attempt->plan.gpu) - 300); /* and a node's name of at most 253 */
+	strbuf_init(&text, sizeof(attempt->plan.gpu) - 300); /* minus the name of a node, at most 253 bytes */
 	for (size_t i = 0; i < n; i++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(plan->node, gpus[i]->uuid);
 
@@ -160,7 +160,8 @@ static void describe_gpus(struct eviction_attempt *attempt, const struct preempt
 		text.failed ? " and others" : "", plan->node->facts.name);
 }
 
-/* Pods that a budget guards come first: only they can be refused, and then no pod has gone in vain. */
+/* Pods that a budget guards come first, because only they can be refused. Then no other pod has gone in vain.
+ */
 static int take_victims(
 	struct core *core, struct eviction_attempt *attempt, const struct preemption_plan *plan)
 {
@@ -184,7 +185,7 @@ static int take_victims(
 	return 0;
 }
 
-/* Returns false if this node is of no use any more. */
+/* Returns false if this node cannot be used any more. */
 static bool begin_on(struct core *core, struct eviction_attempt *attempt, const char *node, int64_t now_ns)
 {
 	_cleanup_preemption_plan_ struct preemption_plan plan = {0};

@@ -1,4 +1,4 @@
-/* evictions.h - the evictions of a core, and what it reports of them. The functions are in evicting.h. */
+/* evictions.h - the evictions of a core, and its reports about them. The functions are in evicting.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,23 +11,23 @@
 
 struct preemption_plan;
 
-#define EVICTION_NODES_MAX 8 /* the best of one search */
+#define EVICTION_NODES_MAX 8 /* the best nodes of one search */
 
 enum eviction_step {
-	EVICTION_REST,	   /* the attempt failed, and is made again at due_ns at the earliest */
-	EVICTION_PLANNED,  /* kube-scheduler may still find victims by itself, until due_ns */
-	EVICTION_EVICT,	   /* victims[next] is to be asked */
-	EVICTION_MARK,	   /* victims[next] has accepted, and its condition is to be set */
+	EVICTION_REST,	   /* the attempt failed; the next try is at due_ns at the earliest */
+	EVICTION_PLANNED,  /* until due_ns, kube-scheduler may still find victims by itself */
+	EVICTION_EVICT,	   /* victims[next] must be evicted */
+	EVICTION_MARK,	   /* victims[next] has accepted, and its condition must be set */
 	EVICTION_NOMINATE, /* all victims have accepted */
 	EVICTION_WAIT,	   /* until the victims are gone and the pod is bound */
 };
 
-/* What the caller has to do for an attempt. */
+/* What the caller must do for an attempt. */
 enum eviction_order {
 	EVICTION_ORDER_EVICT,	 /* ask the API server to evict eviction_victim(): core_eviction_answered() */
 	EVICTION_ORDER_MARK,	 /* set the victim's condition: core_victim_is_marked() */
 	EVICTION_ORDER_NOMINATE, /* write eviction_node() into the pod's status: core_nomination_answered() */
-	EVICTION_ORDER_CLEAR,	 /* take it out again: core_nomination_is_cleared() */
+	EVICTION_ORDER_CLEAR,	 /* remove it from the status again: core_nomination_is_cleared() */
 };
 
 /* One pod's attempt to have a GPU freed. */
@@ -35,15 +35,15 @@ struct eviction_attempt {
 	struct evictions *evictions;
 	struct list order_item; /* in evictions->orders */
 	enum eviction_order order;
-	bool busy; /* a request is on its way, or ordered */
+	bool busy; /* a request is on its way or ordered */
 	struct pod_facts pod;
 	enum eviction_step step;
-	int64_t begun_ns;   /* when filter rejected the pod first */
-	int64_t due_ns;	    /* of EVICTION_REST and EVICTION_PLANNED */
+	int64_t begun_ns;   /* when filter first rejected the pod */
+	int64_t due_ns;	    /* for EVICTION_REST and EVICTION_PLANNED */
 	int64_t requeue_ns; /* EVICTION_REST: when the pod is requeued next, so that filter considers it again
 			     */
 	int64_t backoff_ns;
-	/* Where victims are searched. */
+	/* The nodes that are searched for victims. */
 	struct {
 		char *names[EVICTION_NODES_MAX]; /* best first */
 		size_t n, next;
@@ -54,11 +54,12 @@ struct eviction_attempt {
 		char gpu[700]; /* "GPU 1 (GPU-..) of node n" */
 		struct pod_facts *victims;
 		size_t n_victims, next;
-		unsigned tries;	    /* of the request at hand */
+		unsigned tries;	    /* tries of the present request */
 		int64_t evicted_ns; /* when the last victim had answered */
-		int64_t gone_ns;    /* when all victims were gone, 0 before */
+		int64_t gone_ns;    /* when all victims were gone; 0: not yet */
 	} plan;
-	bool ignore_deleting; /* the victims did not end in time: such pods are not counted on again */
+	bool ignore_deleting; /* victims did not end in time: pods that are being deleted no longer count as
+				 going */
 };
 
 /* The victim of EVICTION_ORDER_EVICT and EVICTION_ORDER_MARK. */
@@ -67,26 +68,26 @@ static inline const struct pod_facts *eviction_victim(const struct eviction_atte
 	return &attempt->plan.victims[attempt->plan.next];
 }
 
-/* The node where victims are asked; NULL: none is left. */
+/* The node whose victims are evicted; NULL: no node is left. */
 static inline const char *eviction_node(const struct eviction_attempt *attempt)
 {
 	return attempt->nodes.next < attempt->nodes.n ? attempt->nodes.names[attempt->nodes.next] : NULL;
 }
 
-/* What a search for victims came to. */
+/* The result of a search for victims. */
 enum search_outcome {
 	SEARCH_PLANNED,
-	SEARCH_PROTECTED, /* PodDisruptionBudgets protect all that would help */
-	SEARCH_NOBODY,	  /* no pod's going would free a GPU */
+	SEARCH_PROTECTED, /* PodDisruptionBudgets protect all pods that would help */
+	SEARCH_NOBODY,	  /* no eviction would free a GPU */
 	SEARCH_RESULT_MAX,
 };
 
 /* What the API server answered to one eviction. */
 enum eviction_outcome {
 	EVICTION_ACCEPTED,
-	EVICTION_GONE,	  /* the pod was not there any more */
-	EVICTION_REFUSED, /* by a budget mostly */
-	EVICTION_AGAIN,	  /* no clear answer: the victim is asked again */
+	EVICTION_GONE,	  /* the pod no longer existed */
+	EVICTION_REFUSED, /* usually because of a budget */
+	EVICTION_AGAIN,	  /* there is no clear answer: the eviction is sent again */
 	EVICTION_RESULT_MAX,
 };
 
@@ -94,30 +95,30 @@ enum eviction_outcome {
 enum attempt_outcome {
 	ATTEMPT_BOUND,
 	ATTEMPT_GONE,	 /* the pod has ended, or is being deleted */
-	ATTEMPT_REFUSED, /* no node is left whose pods may go */
+	ATTEMPT_REFUSED, /* no node is left whose pods may be evicted */
 	ATTEMPT_STUCK,	 /* evicted pods did not end in time */
 	ATTEMPT_UNUSED,	 /* the pod was not bound to the GPU that was freed */
 	ATTEMPT_RESULT_MAX,
 };
 
-/* What has happened, for counters, recordings, Events and the log. */
+/* Something has happened; for counters, recordings, Events and the log. */
 struct eviction_report {
 	enum eviction_report_kind {
 		EVICTION_SEARCHED,     /* search, n_names, text; the attempt has the nodes */
 		EVICTION_CHOSEN,       /* plan; before the pod is nominated in the ledger */
-		EVICTION_ANSWERED,     /* answer, text; about eviction_victim() */
+		EVICTION_ANSWERED,     /* answer, text; for eviction_victim() */
 		EVICTION_NOMINATED,    /* all victims have accepted, and the pod's status says so */
 		EVICTION_NOT_REQUEUED, /* error: the pod will not be requeued for the next attempt */
 		EVICTION_ENDED,	       /* end, text */
 	} kind;
 	const struct eviction_attempt *attempt;
 	enum search_outcome search;
-	size_t n_names; /* of nodes that were searched */
+	size_t n_names; /* nodes that were searched */
 	const struct preemption_plan *plan;
 	enum eviction_outcome answer;
 	int error; /* -ENOMEM, -E2BIG */
 	enum attempt_outcome end;
-	const char *text; /* "": nothing is to be said */
+	const char *text; /* "": there is no text */
 };
 
 struct evictions {
@@ -126,8 +127,8 @@ struct evictions {
 	void *userdata;
 	struct table attempts;	 /* uid -> struct eviction_attempt */
 	struct list orders;	 /* eviction_attempt.order_item */
-	bool busy;		 /* one eviction, mark or nomination at a time, of all attempts */
-	int64_t due_ns;		 /* when core_continue_evictions() is due; 0: it is not */
-	int64_t search_began_ns; /* 0: core_filter_is_answered() has been told, or nothing was searched */
-	int64_t search_after_ns; /* no search before */
+	bool busy;		 /* one eviction, mark or nomination at a time, over all attempts */
+	int64_t due_ns;		 /* when core_continue_evictions() is due; 0: it is not due */
+	int64_t search_began_ns; /* 0: core_filter_is_answered() was called since, or no search took place */
+	int64_t search_after_ns; /* no search before this time */
 };

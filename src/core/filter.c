@@ -62,7 +62,7 @@ static int filter_gang(struct core *core, const struct filter_question *question
 	return 0;
 }
 
-/* What the pod's ResourcePolicy does not let it use now is as good as unfit. */
+/* Nodes that the pod's ResourcePolicy does not let it use now count as unfit. */
 static int apply_policy(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *answer)
 {
@@ -108,8 +108,8 @@ static int compare_numbers(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Pods are evicted for this pod only where its policy lets it in. A search looks at the first nodes with a
- * plan: in an order that does not depend on the one in which kube-scheduler names the nodes. */
+/* Evicts pods for this pod only on nodes that its policy allows. A search stops after the first nodes with a
+ * plan. So the order of the nodes must not depend on the order in which kube-scheduler names them. */
 static int consider_evictions(struct core *core, const struct filter_question *question,
 	const struct filter_answer *answer, int64_t now_ns)
 {
@@ -230,7 +230,8 @@ int core_prioritize(
 	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
 	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
-	/* The held node was best when filter looked, and the hold itself must not turn spread away. */
+	/* The node with the hold was best when filter chose it. The hold itself must not make "spread" avoid
+	 * the node. */
 	const struct node_ledger *held = known && known->node ? ledger_node(&core->ledger, known->node)
 							      : NULL;
 	size_t n_known = 0;

@@ -55,7 +55,7 @@ void leadership_note_call(struct leadership *leadership, bool another, int64_t n
 	leadership->last_call_ns = now_ns;
 }
 
-/* In place of the time of the list: monotonic time is past its first nanosecond. */
+/* Stands for the time of the list while it is under way. Monotonic time is never 1 ns. */
 #define BEING_LISTED ((void *)1)
 
 enum leadership_node leadership_node(const struct leadership *leadership, const char *node, int64_t now_ns)
@@ -82,7 +82,7 @@ void leadership_end(
 {
 	if (period != (int64_t)leadership->period)
 		return;
-	if (known) /* it is there already: cannot fail */
+	if (known) /* the entry exists, so this cannot fail */
 		table_set(&leadership->nodes, node, (void *)(intptr_t)now_ns);
 	else
 		table_remove(&leadership->nodes, node);

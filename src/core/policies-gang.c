@@ -1,6 +1,6 @@
-/* Units for pods that are placed all or none. A gang is not divided: it goes to the first unit that has
- * room for as many as have to be placed together, and those of its pods that ask later follow the first one.
- */
+/* Units for pods that are placed all or none. A gang is not divided. It goes to the first unit with room for
+ * as many members as must be placed together, and members that kube-scheduler asks for later follow the first
+ * one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct seeking {
 	int64_t now_ns;
 };
 
-/* -ENOMEM; else how many of the names are in the unit. */
+/* Returns how many of the names are in the unit, or -ENOMEM. */
 static int names_in_unit(const struct seeking *seeking, size_t unit, struct table *names)
 {
 	int n = 0;
@@ -64,7 +64,8 @@ static void drop_claims_of_waiting(const struct seeking *seeking)
 	gangs_for_waiting(&seeking->core->gangs, seeking->uid, drop_claim, &seeking->decision->space->book);
 }
 
-/* Where the others go, if there is still a place; -ENOENT: not known, or none. */
+/* Returns the unit of the member `uid` if it still has a place for the others. -ENOENT: its unit is unknown,
+ * or has no place. */
 static int policy_of_mate(const struct seeking *seeking, const char *uid)
 {
 	struct policy_book *book = &seeking->decision->space->book;
@@ -73,7 +74,8 @@ static int policy_of_mate(const struct seeking *seeking, const char *uid)
 
 	if (!mate || mate->policy != seeking->decision->pod->policy || mate->unit < 0)
 		return -ENOENT;
-	/* A claim for pods that have not asked yet goes to the first of them that asks. */
+	/* A claim for members that kube-scheduler has not asked for goes to the first one that it asks for.
+	 */
 	drop_claims_of_waiting(seeking);
 	if (!(policy_book_open(book, seeking->decision->pod, (uint32_t)seeking->needed) &
 		    UINT64_C(1) << mate->unit))
@@ -85,7 +87,8 @@ static int policy_of_mate(const struct seeking *seeking, const char *uid)
 	return mate->unit;
 }
 
-/* Those that have no place yet have none in a unit either. */
+/* Chooses the first unit with room. Members without a node give up their claims first, because they have no
+ * place in a unit either. */
 static int first_unit(const struct seeking *seeking)
 {
 	struct policy_decision *decision = seeking->decision;
@@ -108,7 +111,7 @@ static int first_unit(const struct seeking *seeking)
 	return -ENOENT;
 }
 
-/* Of unit -ENOENT none. */
+/* Copies the names that are in the unit. If unit is -ENOENT, no name is kept. */
 static int keep_names(const struct seeking *seeking, int unit, const char ***ret_names, size_t *ret_n)
 {
 	const char **kept = calloc(seeking->n + 1, sizeof(*kept));
@@ -141,7 +144,7 @@ int policies_narrow_gang(struct core *core, const struct pod_facts *facts, const
 
 	*ret_names = NULL;
 	if (!pod || !gangs_seek(&core->gangs, &core->ledger, facts, now_ns, &seeking.needed, &mate)) {
-		/* kube-scheduler asks anew: what it was told before it has forgotten. */
+		/* kube-scheduler asks again, so it has forgotten the last answer. */
 		if (pod && gangs_has_none(&core->gangs, facts->uid))
 			policy_book_drop_claim(&decision->space->book, pod);
 		return 0;
@@ -162,7 +165,7 @@ int policies_narrow_gang(struct core *core, const struct pod_facts *facts, const
 struct taking {
 	struct policy_book *book;
 	const struct resource_policy *policy;
-	size_t unit, left; /* so many are still to have a place */
+	size_t unit, left; /* left: how many members still need a place */
 	int64_t now_ns;
 };
 
@@ -187,7 +190,8 @@ void core_policy_take_gang(struct core *core, int64_t now_ns, struct policy_deci
 	gangs_for_waiting(&core->gangs, decision->pod->facts.uid, claim_too, &taking);
 }
 
-/* A pod that was told itself where it may go can be on its way there still, and waits for its volumes. */
+/* Drops only claims that were made for a gang. A pod that was told its own unit may still be on its way there
+ * and wait for its volumes. */
 void policies_drop_given_up(struct core *core, struct policy_space *space)
 {
 	struct policy_pod *pod;

@@ -10,9 +10,10 @@
 #include "core/events-internal.h"
 #include "core/policies-internal.h"
 
-/* After the first answer in a unit whose pods may be preempted: kube-scheduler has tried it by then. */
+/* The time after the first answer in a unit whose pods may be preempted. kube-scheduler has tried preemption
+ * by then. */
 #define PREEMPTION_TRY_NS NS_PER_S
-/* The watch shows a pod that kube-scheduler knows by then. */
+/* By then, the watch has shown each pod that kube-scheduler knows. */
 #define FORGET_NS (60 * NS_PER_S)
 
 void policy_spaces_init(struct policy_spaces *spaces)
@@ -183,7 +184,8 @@ void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_
 	policy_book_claim(&decision->space->book, pod, unit, now_ns);
 	requeue_list_stop(&core->requeues, pod->facts.uid, REQUEUE_UNIT);
 	snprintf(pod->text, sizeof(pod->text), "%s", decision->text);
-	/* A pod that was bound meanwhile has no claim, and what it lacks it will not get from us. */
+	/* A pod that was bound meanwhile has no claim. If it lacks marks, this process does not write them.
+	 */
 	decision->owes_marks = pod->claim.unit >= 0 && policy_pod_owes_marks(pod, unit);
 	core->policies.given++;
 }
@@ -280,7 +282,7 @@ bool policy_may_preempt(const struct policy_decision *decision, const char *node
 
 /* ---- bind ---- */
 
-/* The lowest of these units (bits) in which the pod can be counted, by its labels as they are; -1: none. */
+/* Returns the lowest of these units (bits) in which the pod counts with its present labels; -1: none. */
 static int policy_to_confirm(const struct policy_pod *pod, uint64_t policies)
 {
 	for (size_t i = 0; i < pod->policy->n_units; i++)
@@ -289,8 +291,9 @@ static int policy_to_confirm(const struct policy_pod *pod, uint64_t policies)
 	return -1;
 }
 
-/* It may have been lost since filter: with another process, or to other members of its gang. Or it is
- * elsewhere: by another version of the policy, or since the gang is planned anew and goes there. */
+/* The place that filter gave the pod may be lost since: another process may have answered, or other members
+ * of its gang may have taken it. The place may also be in other nodes, after a change of the policy or a new
+ * plan of the gang. */
 int core_policy_confirm(struct core *core, const char *namespace_, const char *uid, const char *node,
 	int64_t now_ns, struct error *err)
 {
@@ -301,7 +304,8 @@ int core_policy_confirm(struct core *core, const char *namespace_, const char *u
 
 	if (!core->policies.known)
 		return error_set(err, EBUSY, "ResourcePolicies are not read yet, trying again");
-	/* Another process has answered filter, and nothing says yet how many pods are in its units. */
+	/* Another process answered filter. It is not known yet how many pods are in the units of its
+	 * policies. */
 	if (space && !list_empty(&space->book.policies) && !policy_space_is_ready(core, space))
 		return error_set(err, EBUSY,
 			"ResourcePolicies: the pods of namespace %s are not read yet, trying again",
@@ -312,7 +316,8 @@ int core_policy_confirm(struct core *core, const char *namespace_, const char *u
 	if (!pod->policy || *pod->facts.node)
 		return 0;
 	if (pod->claim.unit >= 0 && pod->claim.serial != pod->policy->serial)
-		policy_book_drop_claim(&space->book, pod); /* another version's unit, by other labels */
+		policy_book_drop_claim(
+			&space->book, pod); /* a unit of another version of the policy, with other labels */
 	bits = policy_book_units_of(&space->book, pod->policy, node);
 	if (pod->claim.unit >= 0 && (bits & UINT64_C(1) << pod->claim.unit))
 		return 0;
@@ -329,14 +334,14 @@ int core_policy_confirm(struct core *core, const char *namespace_, const char *u
 
 /* ---- what goes by time ---- */
 
-/* What was freed is told to the pods that wait for it. Before the pods of the namespace are read, an attempt
- * would be in vain. */
+/* Tells waiting pods that something was freed. Before the pods of the namespace are read, an attempt would be
+ * in vain. */
 static void look_at(struct core *core, struct policy_space *space)
 {
 	policy_book_settle(&space->book);
 	if (space->looked_at == space->book.freed)
 		return;
-	space->changed = true; /* pods may be in another unit by now */
+	space->changed = true; /* pods may be in other units now */
 	if (!policy_space_is_ready(core, space))
 		return;
 	space->looked_at = space->book.freed;
@@ -352,8 +357,8 @@ void core_look_at_policies(struct core *core)
 		look_at(core, space);
 }
 
-/* By what the watch has told, not by the clock: a connection that is dead looks like one on which nothing
- * happens, until a bookmark is due. */
+/* Uses the time up to which the watch has told everything, not the clock. A dead connection looks like a
+ * quiet one until a bookmark is due. */
 static int64_t shown_until(struct core *core, int64_t now_ns)
 {
 	struct policy_spaces *spaces = &core->policies;

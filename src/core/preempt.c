@@ -10,7 +10,7 @@
 #include "core/events-internal.h"
 #include "core/registry/nomination.h"
 
-/* How long a nomination lasts that kube-scheduler has cleared: it may be about to nominate anew. */
+/* How long a nomination lasts that kube-scheduler has cleared: it may be about to nominate the pod again. */
 #define CLEARED_NS (10 * NS_PER_S)
 
 void preempt_answer_release(struct preempt_answer *answer)
@@ -40,7 +40,7 @@ static int plan_on(struct core *core, const struct pod_facts *pod, const struct 
 	return r;
 }
 
-/* Takes the plan of this node if it is better than the best so far. */
+/* Keeps the plan of this node if it is better than the best so far. */
 static int consider_node(struct core *core, const struct pod_facts *pod, const struct preempt_node *node,
 	const struct preempt_node **best, struct preempt_answer *answer)
 {
@@ -144,8 +144,8 @@ void core_preempt(struct core *core, const struct preempt_question *question, in
 		ret_answer->outcome = PREEMPT_GANG;
 		ret_answer->text = "its gang waits as a whole: nobody goes for a part of it";
 	} else if (pod->annotations_full) {
-		/* Filter rejects it on every node. kube-scheduler asks all the same for the nodes that it
-		 * rejected itself. */
+		/* Filter rejects the pod on every node. kube-scheduler nevertheless asks for the nodes that
+		 * its own filters rejected. */
 		ret_answer->text = "its annotations leave no room for a placement: it cannot be bound";
 	} else if (choose_node(core, question, ret_answer) < 0) {
 		ret_answer->outcome = PREEMPT_FAILED;

@@ -1,4 +1,4 @@
-/* Which of the pods that wait are requeued now. */
+/* Chooses which of the waiting pods are requeued now. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "core/registry/ledger.h"
 #include "core/requeue-internal.h"
 
-/* The next look while pods are left that are to be requeued: 320 requeues each second at most. */
+/* The time to the next evaluation while pods are left to be requeued: at most 320 requeues each second. */
 #define AGAIN_NS (50 * NS_PER_MS)
 
 bool requeue_list_is_due(const struct requeue_list *list, const struct ledger *ledger)
@@ -34,7 +34,7 @@ static bool may_succeed(const struct requeue_pod *pod)
 	return false;
 }
 
-/* INT64_MAX: it has none. */
+/* Returns INT64_MAX if the pod has no appointment. */
 static int64_t next_appointment(const struct requeue_pod *pod)
 {
 	int64_t next_ns = INT64_MAX;
@@ -45,14 +45,15 @@ static int64_t next_appointment(const struct requeue_pod *pod)
 	return next_ns;
 }
 
-/* kube-scheduler has not asked this process for the pod, and the back-off after the last requeue is over. */
+/* kube-scheduler has never asked this process for the pod, and the back-off after the last requeue is over.
+ */
 static bool is_of_no_use(const struct requeue_pod *pod, int64_t now_ns)
 {
 	return !pod->asked && !pod->has_place && pod->requeues >= FOUND_REQUEUES_MAX &&
 	       pod->not_before_ns <= now_ns;
 }
 
-/* Nothing has happened for it since it was asked about. */
+/* Nothing has happened for the pod since kube-scheduler asked about it. */
 static bool sleeps(const struct requeue_pod *pod, const struct ledger *ledger)
 {
 	bool is_to_be_tested = pod->waits[REQUEUE_ROOM].waits && pod->rejected_at != ledger->generation;
@@ -60,8 +61,8 @@ static bool sleeps(const struct requeue_pod *pod, const struct ledger *ledger)
 	return !is_to_be_tested && !may_succeed(pod) && next_appointment(pod) == INT64_MAX;
 }
 
-/* Those that may be requeued now or later, the first in turn first; NULL-terminated, NULL when out of memory.
- * Thousands of others may sleep beside them. */
+/* The pods that may be requeued now or later, the first in turn first. Thousands of others may sleep besides
+ * them. NULL-terminated; NULL when out of memory. */
 static struct requeue_pod **in_turn(struct requeue_list *list, const struct ledger *ledger, int64_t now_ns)
 {
 	struct requeue_pod **pods = calloc(list->pods.count + 1, sizeof(struct requeue_pod *)), *pod;
@@ -78,8 +79,8 @@ static struct requeue_pod **in_turn(struct requeue_list *list, const struct ledg
 	return pods;
 }
 
-/* node: where the last pod fitted, NULL at first. Pods that wait are mostly alike, and of thousands of nodes
- * a few have room. */
+/* node: where the last pod fitted, NULL at first. Waiting pods are mostly alike, and of thousands of nodes
+ * only a few have room. */
 static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, const char **node)
 {
 	const char *name;
@@ -96,7 +97,7 @@ static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, c
 	return false;
 }
 
-/* Its GPU is kept from others of its priority: that they do not fit says nothing about it. */
+/* The pod's GPU is kept from others of its priority. That they do not fit says nothing about this pod. */
 static bool has_nomination(const struct ledger *ledger, const struct pod_facts *pod)
 {
 	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
@@ -104,18 +105,18 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 	return known && known->nomination;
 }
 
-/* Requests of one to this many containers at once, and of more. */
+/* One class each for requests of 1, 2, ... containers; the last class is for all larger numbers. */
 #define INSTANCE_CLASSES 9
 
-/* What does not fit with u units on each of M GPUs does not fit with more units, more containers or on more
- * GPUs; and what asks for computing power (on one GPU only), not with more of that: one failed search
- * spares the rest. Of those with and those without it nothing is known from each other: a node may be closed
- * to one kind. The units with which a search failed, by containers and number of GPUs, or by containers and
- * percentage; more than a GPU has is all the same. */
+/* The units with which a search failed, by containers and number of GPUs, or by containers and percentage.
+ * One failed search spares others. A request that does not fit with u units on each of M GPUs does not fit
+ * with more units, more containers or more GPUs. A request for computing power (on one GPU only) does not fit
+ * with more of it. Requests with and without computing power say nothing about each other, because a node may
+ * be closed to one kind. All percentages over 100 are one class. */
 struct failures {
 	uint32_t units[INSTANCE_CLASSES][REQUEST_GPUS_MAX + 1];
 	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_GPU + 2];
-	uint32_t whole; /* GPUs: other nodes than those of shares have them */
+	uint32_t whole; /* number of GPUs: nodes for whole GPUs are other nodes than those for shares */
 };
 
 static void failures_init(struct failures *failures)
@@ -144,8 +145,8 @@ static bool failures_include(const struct failures *failures, const struct reque
 	return units >= failures->units[instance_class(request)][request_gpus(request)];
 }
 
-/* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
- */
+/* The last class has requests of several numbers of containers. A failure with many says nothing about those
+ * with fewer. */
 static uint32_t first_class(const struct request *request)
 {
 	return request->instances < INSTANCE_CLASSES - 1 ? request->instances : INSTANCE_CLASSES;
@@ -171,7 +172,7 @@ static void failures_add(struct failures *failures, const struct request *reques
 		}
 }
 
-/* One look. */
+/* The state of one evaluation. */
 struct look {
 	struct ledger *ledger;
 	int64_t now_ns;
@@ -193,7 +194,7 @@ static bool fits(struct look *look, const struct requeue_pod *pod)
 	return false;
 }
 
-/* When the pod is to be requeued, for all that is known now. */
+/* When the pod must be requeued, as far as is known now. */
 static int64_t next_requeue(const struct requeue_pod *pod, bool worth_it)
 {
 	int64_t appointment_ns = next_appointment(pod);
@@ -201,7 +202,7 @@ static int64_t next_requeue(const struct requeue_pod *pod, bool worth_it)
 	return worth_it && pod->not_before_ns < appointment_ns ? pod->not_before_ns : appointment_ns;
 }
 
-/* What it was requeued for is over, but for a place that its gang holds. */
+/* Resets the reasons of this requeue, except a place that the pod's gang holds. */
 static void note_requeued(struct requeue_pod *pod, int64_t now_ns)
 {
 	pod->requeues++;
@@ -217,9 +218,9 @@ static void note_requeued(struct requeue_pod *pod, int64_t now_ns)
 		pod->waits[REQUEUE_GANG].due_ns = pod->not_before_ns;
 }
 
-/* For which of the pods that do not fit evictions may help by now; NULL: for none. Only an attempt tells, and
- * costs a search, so that one pod has one at a time: the pod that kube-scheduler was asked to try, or has
- * tried, longest ago. */
+/* The pod that does not fit and that an eviction may help by now; NULL: none. Only an attempt tells, and it
+ * costs a search. So one pod at a time has an attempt: the one whose last attempt or requeue was longest ago.
+ */
 static struct requeue_pod *next_hope(struct requeue_pod **pods, const struct ledger *ledger, int64_t now_ns)
 {
 	struct requeue_pod *first = NULL;

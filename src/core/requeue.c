@@ -123,7 +123,7 @@ static void note_asked(struct requeue_pod *pod, int64_t now_ns)
 		pod->not_before_ns = now_ns + BACKOFF_ASKED_NS;
 }
 
-/* From now on the look tests whether the pod fits. */
+/* From now on, requeue_list_look() tests whether the pod fits. */
 static int wait_for_room(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns,
 	struct requeue_pod **ret_pod)
 {
@@ -145,8 +145,8 @@ static int wait_for_room(struct requeue_list *list, const struct pod_facts *fact
 	return 0;
 }
 
-/* That a pod fits the ledger is known when it is requeued: if filter rejects it then, another pod was faster.
- * Where a policy holds it back, that it fits says little, and its back-off goes on. */
+/* A pod is requeued when it fits the ledger. If filter rejects it then, another pod was faster. If a policy
+ * holds the pod back, fitting the ledger says little, so its back-off goes on. */
 int requeue_list_rejected(
 	struct requeue_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
 {
@@ -194,7 +194,7 @@ int requeue_list_waits_for_gang(struct requeue_list *list, const struct pod_fact
 	return 0;
 }
 
-/* ---- it waits for all we know ---- */
+/* ---- the pod may wait, as far as this process knows ---- */
 
 int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns)
 {
@@ -289,8 +289,8 @@ void requeue_list_gang_tells(struct requeue_list *list, const char *uid)
 		pod->waits[REQUEUE_GANG].may_succeed = list->reported = true;
 }
 
-/* While the API server is away the pod must not wait for a long back-off when it is there again. The look
- * tests by itself whether a pod that waits for room still fits. */
+/* A requeue fails while the API server is away. Afterwards the pod must not wait for a long back-off.
+ * requeue_list_look() tests again whether a pod that waits for room still fits. */
 void requeue_list_failed(struct requeue_list *list, const char *uid, int64_t now_ns)
 {
 	struct requeue_pod *pod = table_get(&list->pods, uid);
@@ -307,7 +307,7 @@ void requeue_list_failed(struct requeue_list *list, const char *uid, int64_t now
 	list->reported = true;
 }
 
-/* ---- what others want to know ---- */
+/* ---- for other parts ---- */
 
 bool requeue_list_find(const struct requeue_list *list, const char *uid, enum requeue_reason reason,
 	struct requeue_state *ret_state)

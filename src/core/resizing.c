@@ -11,7 +11,7 @@
 #include "core/placement/decide.h"
 #include "core/registry/resize.h"
 
-#define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */
+#define REQUESTS_MAX 1024 /* at once; further requests wait for an event of their pod */
 #define AGAIN_FIRST_NS (200 * NS_PER_MS)
 
 void resizings_init(struct resizings *resizings)
@@ -117,7 +117,7 @@ static void again_later(struct resizing *resizing, int64_t now_ns)
 
 static void list_node(struct core *core, struct resizing *resizing)
 {
-	resizing->another = false; /* what came before is in the list */
+	resizing->another = false; /* the list contains all that came before */
 	give_order(core, resizing, RESIZE_LIST_NODE);
 }
 
@@ -156,7 +156,7 @@ void core_resize_not_asked(struct core *core, struct resizing *resizing, int64_t
 	again_later(resizing, now_ns);
 }
 
-/* ---- what to answer ---- */
+/* ---- which answer ---- */
 
 static int remember_request(struct resizing *resizing, const struct pod_facts *pod)
 {
@@ -182,7 +182,8 @@ static bool gives_as_much(const struct placement *a, const struct placement *b)
 	return placement_equal(a, &same);
 }
 
-/* -EAGAIN: later; any other error is a no, and err says why. What was reserved stays so in either case. */
+/* -EAGAIN: try later. Any other error makes the answer a no, and err says why. What was reserved stays
+ * reserved in either case. */
 static int make_yes(struct core *core, const struct pod_facts *pod, void *shown, struct resize_answer *answer,
 	struct error *err)
 {
@@ -213,8 +214,8 @@ static int make_yes(struct core *core, const struct pod_facts *pod, void *shown,
 	return r;
 }
 
-/* 0: resizing->answer is to be sent. -EAGAIN: nothing can be said now (the watch shows it otherwise, a resize
- * is under way, no memory). */
+/* 0: resizing->answer can be sent. -EAGAIN: no answer is possible now, because the watch shows something
+ * else, a resize is under way, or memory ran out. */
 static int make_answer(struct core *core, struct resizing *resizing, const struct pod_facts *pod, void *shown)
 {
 	const struct resize_ops *ops = &core->resizings.ops;
@@ -246,7 +247,7 @@ static int make_answer(struct core *core, struct resizing *resizing, const struc
 	return r;
 }
 
-/* The list is in the ledger by now. Returns false if the request is no more. */
+/* The list is in the ledger by now. Returns false if the request is gone. */
 static bool decide(struct core *core, struct resizing *resizing, const struct pod_facts *pod, void *shown,
 	int64_t now_ns)
 {
@@ -269,7 +270,8 @@ void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, c
 	if (!ok) {
 		again_later(resizing, now_ns);
 	} else if (resizing->unclear) {
-		/* If it was applied, the ledger has it from this list, and nothing is under way any more. */
+		/* If the PATCH was applied, the ledger has its size from this list, and no resize is under
+		 * way. */
 		resizing->unclear = false;
 		ledger_resize_release(&core->ledger, resizing->uid);
 		again_later(resizing, now_ns);
@@ -284,12 +286,12 @@ void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, c
 	}
 }
 
-/* ---- the answer is on its way ---- */
+/* ---- the outcome of the PATCH ---- */
 
 enum patch_outcome patch_outcome(int result, long status)
 {
-	/* 409 is clear here, other than for a Binding: with this resourceVersion nothing can be applied any
-	 * more. But if it was sent before, it may be its own change that it is in conflict with. */
+	/* 409 is clear here, unlike for a Binding: with this resourceVersion the PATCH can no longer be
+	 * applied. But if it was sent before, the conflict may be with its own change. */
 	if (result == 0 && status == 409)
 		return PATCH_CONFLICT;
 	switch (binding_outcome(result, status)) {
@@ -302,11 +304,11 @@ enum patch_outcome patch_outcome(int result, long status)
 	}
 	if (status == 404)
 		return PATCH_GONE;
-	/* A token that is too old and too many requests pass by themselves. */
+	/* An expired token and too many requests are temporary. */
 	return status == 401 || status == 429 ? PATCH_LATER : PATCH_REFUSED;
 }
 
-/* What the API server may take, other than what it has refused. */
+/* True if the API server may accept this answer though it refused the last one. */
 static bool is_another(const struct resizing *resizing, const struct pod_facts *pod)
 {
 	return strcmp(resizing->request, pod->resize) != 0 ||
@@ -382,8 +384,8 @@ static void resume(struct core *core, struct resizing *resizing, int64_t now_ns)
 	start(core, resizing, now_ns);
 }
 
-/* Returns whether this request differs from the one that was seen last, which may have been withdrawn in a
- * gap of the watch. */
+/* Returns whether this request differs from the last one seen, which may have been withdrawn in a gap of the
+ * watch. */
 static bool see_request(struct resizing *resizing, const struct pod_facts *pod)
 {
 	if (resizing->seen && strcmp(resizing->seen, pod->resize) == 0)
@@ -426,7 +428,7 @@ void core_tick_resizes(struct core *core, int64_t now_ns)
 
 		if (resizing->busy || resizing->next_ns > now_ns)
 			continue;
-		/* Of a pod that is gone, no event will tell. */
+		/* If the pod is gone, no event will tell of it. */
 		if (!resizing->answer.text && !ledger_pod(&core->ledger, resizing->uid))
 			resizing_free(resizing);
 		else if (!resizing->stopped)
