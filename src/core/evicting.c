@@ -19,7 +19,7 @@
 #define STEP_NS (100 * NS_PER_MS) /* between two evictions, of all attempts together */
 /* kube-scheduler's own preemption follows filter in the same scheduling cycle, so it gets this time first. */
 #define IN_TREE_FIRST_NS (250 * NS_PER_MS)
-#define FORGET_NS (600 * NS_PER_S) /* how long an attempt rests before it is forgotten */
+#define FORGET_NS (600 * NS_PER_S) /* how long after due_ns a resting attempt is forgotten */
 #define TRIES_MAX 3
 #define VICTIMS_MAX_NS (600 * NS_PER_S) /* how long victims may take to end */
 #define UNUSED_MAX_NS (30 * NS_PER_S)	/* how long the free GPU waits for the pod */

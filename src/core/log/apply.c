@@ -1,4 +1,4 @@
-/* What an event does: it calls the function of the core that it names. */
+/* Carries out an event: calls the function of the core that the event names. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 /* ---- questions of kube-scheduler ---- */
 
-/* One number, or two with '-' between them; then ',' or the end. */
+/* Reads one number, or two with '-' between them; then ',' or the end. */
 static bool next_range(const char **text, uint32_t *ret_first, uint32_t *ret_last)
 {
 	char *end;
@@ -32,8 +32,8 @@ static bool next_range(const char **text, uint32_t *ret_first, uint32_t *ret_las
 	return true;
 }
 
-/* The names of the nodes with these numbers, then the others. The names stay the ledger's and the answer's.
- */
+/* The names of the nodes with these numbers, then the other names. The strings still belong to the ledger and
+ * to the answer. */
 static int names_of(
 	const struct core *core, const struct core_output *asked, const char ***ret_names, size_t *ret_n)
 {
@@ -50,7 +50,7 @@ static int names_of(
 	}
 	table_for_each (&core->ledger.nodes, cursor, node)
 		by_number[node->number] = node->facts.name;
-	/* They ascend: a set has each of them once. */
+	/* The numbers ascend, so a set has each of them once. */
 	for (size_t next = 0; next_range(&text, &first, &last) && first >= next; next = (size_t)last + 1)
 		for (size_t i = first; i <= last && i < n_ever; i++)
 			if (by_number[i])
@@ -119,13 +119,13 @@ enum needs {
 	POLICY = 1 << 8,
 	POLICY_POD = 1 << 9,
 	BUDGET = 1 << 10,
-	TIME = 1 << 11, /* number: is a time */
+	TIME = 1 << 11, /* number is a time */
 };
 
 /* What an event of each kind must have. A kind without a row needs nothing. */
 static const struct {
 	enum needs needs;
-	int outcomes; /* its outcome is below; 0: it has none, or any will do */
+	int outcomes; /* its outcome is below this number; 0: it has none, or any is allowed */
 } kinds[CORE_KIND_MAX] = {
 	[CORE_NODE_SEEN] = {NODE},
 	[CORE_NODE_GONE] = {NAME | UID},
@@ -190,7 +190,7 @@ bool event_is_whole(const struct core_event *event)
 		return false;
 	switch (event->kind) {
 	case CORE_BIND_LISTED:
-		return event->now_ns; /* it is kept, and 0 is never */
+		return event->now_ns; /* the time is stored, and 0 is never a time */
 	case CORE_GROUP_SEEN:
 		return strchr(event->name, '/');
 	case CORE_POD_VERIFIED:
@@ -202,7 +202,7 @@ bool event_is_whole(const struct core_event *event)
 	}
 }
 
-/* Which order an event is the answer to; BIND_ANSWER: to none of those before it. */
+/* Which order the event answers. BIND_ANSWER is not answered by the events above it. */
 static bool answers(enum core_event_kind kind, enum bind_order order)
 {
 	switch (kind) {
@@ -269,7 +269,7 @@ static int apply_to_resize(struct replay *replay, const struct core_event *event
 	return 0;
 }
 
-/* What the watches show, and what the Lease says. False: the event is another. */
+/* Events of the watches and of the Lease. False: the event is of another kind. */
 static bool apply_seen(struct core *core, const struct core_event *event)
 {
 	int64_t now_ns = event->now_ns;
@@ -319,7 +319,7 @@ static bool apply_seen(struct core *core, const struct core_event *event)
 	}
 }
 
-/* What is known of gangs. False: the event is another. */
+/* Events of gangs. False: the event is of another kind. */
 static bool apply_to_gangs(struct core *core, const struct core_event *event)
 {
 	switch (event->kind) {
@@ -343,7 +343,7 @@ static bool apply_to_gangs(struct core *core, const struct core_event *event)
 	}
 }
 
-/* What is known of the namespace's ResourcePolicies. */
+/* Events of ResourcePolicies in one namespace. */
 static int apply_to_space(struct core *core, struct read_event *read, struct error *err)
 {
 	const struct core_event *event = &read->event;
@@ -491,7 +491,7 @@ static int replay_recall(struct replay *replay, struct read_event *read)
 	return 0;
 }
 
-/* What goes by time. False: the event is another. */
+/* Events that are due by time. False: the event is of another kind. */
 static bool apply_time(struct core *core, const struct core_event *event)
 {
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];

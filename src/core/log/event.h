@@ -1,12 +1,11 @@
 /* event.h - what goes into a core and what comes out of it, as values: for a log that can be replayed.
  *
- * Each function of the core that is an event begins with core_begin(). Whoever set core->log is told the
- * event before the core changes, then what the caller answered to questions that the core asked at once
- * (bind_ops, resize_ops), and what the core has decided. The events and those answers alone determine the
- * rest: the same ones, fed to a core of the same state by replay_event(), give the same outputs.
+ * Each function of the core that is an event begins with core_begin(). If core->log is set, it receives the
+ * event before the core changes. Then it receives what the caller answered to queries of the core (bind_ops,
+ * resize_ops), and what the core has decided. The events and those answers alone determine the rest.
+ * replay_event() feeds them to a core of the same state, which then gives the same outputs.
  *
- * What follows inside of an event from calling another function of the core is no event of its own.
- */
+ * A call of another function of the core inside an event is not an event of its own. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +24,7 @@ struct preempt_node;
 struct policy_pod_facts;
 struct resource_policy;
 
-/* By the function that each of them is; in brackets, the members of struct core_event that it uses besides
+/* Each kind stands for one function. In brackets: the members of struct core_event that it uses besides
  * now_ns. */
 enum core_event_kind {
 	CORE_NODE_SEEN,	   /* core_see_node() [node] */
@@ -80,7 +79,7 @@ enum core_event_kind {
 	CORE_GROUPS_KNOWN,   /* core_set_groups_known() [yes] */
 	CORE_GANG_HAS_RUN,   /* core_gang_has_run() [pod] */
 	CORE_GANG_RECALLED,  /* core_gang_recalled() [uid, yes: all] */
-	CORE_GANGS_MAY_LOOK, /* core_gangs_may_look(), where it changes anything */
+	CORE_GANGS_MAY_LOOK, /* core_gangs_may_look(), if it changes anything */
 	CORE_GANGS_LOOK,     /* core_look_at_gangs() */
 
 	CORE_POLICIES_KNOWN,	  /* core_set_policies_known() [yes] */
@@ -112,7 +111,7 @@ struct core_event {
 	bool yes;
 	int outcome;
 	int64_t number;
-	uint64_t bind; /* its number (binds.h) */
+	uint64_t bind; /* the bind's number (binds.h) */
 	const struct node_facts *node;
 	const struct pod_facts *pod;
 	const struct ownership *ownership;
@@ -120,20 +119,20 @@ struct core_event {
 	const struct resource_policy *policy;
 	const struct policy_pod_facts *policy_pod;
 	const struct budget *budget;
-	const char *const *names; /* of nodes */
+	const char *const *names; /* names of nodes */
 	size_t n_names;
 	const struct preempt_node *candidates; /* with the victims that kube-scheduler has chosen */
 	size_t n_candidates;
 };
 
-/* What an event brings: answers of the caller to questions that the core asked at once, which are given again
- * to a core that replays the event, and what the core has decided, which is compared. */
+/* What belongs to an event. TOLD_: the caller's answers to queries of the core, which a replay gives again.
+ * GAVE_: what the core has decided, which a replay compares. */
 enum core_output_kind {
-	TOLD_NAMES,	  /* the nodes that were asked about [text: numbers, names: others] */
+	TOLD_NAMES,	  /* the nodes of the call [text: numbers, names: others] */
 	TOLD_CALLER_GONE, /* kube-scheduler has closed the connection of this bind [bind] */
 	TOLD_NO_BINDING,  /* the Binding cannot be written [bind, text: why] */
-	TOLD_RESIZE,	  /* what is asked for [uid, number: errno, text: why not, placement: the target] */
-	TOLD_PATCH,	  /* the PATCH for it [uid, yes, number: errno, text: what it says, or why not] */
+	TOLD_RESIZE, /* the request of a resize [uid, number: errno, text: why not, placement: the target] */
+	TOLD_PATCH,  /* the PATCH for it [uid, yes, number: errno, text: what it says, or why not] */
 	TOLD_MAX,
 
 	GAVE_FILTER = TOLD_MAX, /* [uid, outcome: enum filter_outcome, number: how many fit, names: the first
@@ -145,14 +144,14 @@ enum core_output_kind {
 	GAVE_BIND_ORDER,	/* [bind, uid, name: the node, outcome: enum bind_order, text: the answer] */
 	GAVE_RESIZE_ORDER,	/* [uid, outcome: enum resize_order, text: what the PATCH says] */
 	GAVE_PREEMPTION, /* [uid, outcome: enum preempt_outcome, name: the node, names: victims, placement] */
-	GAVE_VICTIMS,	 /* of an eviction of our own [uid, name: the node, placement] */
+	GAVE_VICTIMS,	 /* for an eviction by ration [uid, name: the node, placement] */
 	GAVE_EVICTION_ORDER, /* [uid, outcome: enum eviction_order, name: the victim's uid] */
 	GAVE_GANG_ORDER,     /* [uid, outcome: enum gang_order_kind] */
 	GAVE_REQUEUE,	     /* [uid] */
 	OUTPUT_KIND_MAX,
 };
 
-/* Offered nodes that an output names at most. */
+/* How many offered nodes an output names at most. */
 #define OUTPUT_NAMES_MAX 16
 
 struct core_output {
@@ -165,8 +164,9 @@ struct core_output {
 	const struct placement *placement;
 	const char *const *names;
 	size_t n_names;
-	const int *scores;	 /* one for each name; NULL: none */
-	const uint32_t *reasons; /* by enum reject_reason, REJECT_MAX of them: how many nodes; NULL: none */
+	const int *scores; /* one for each name; NULL: none */
+	const uint32_t
+		*reasons; /* by enum reject_reason, REJECT_MAX of them: how many nodes have it; NULL: none */
 };
 
 struct core_log {
@@ -175,16 +175,17 @@ struct core_log {
 	void *userdata;
 };
 
-/* core_begin() - for `_event_ struct core *event = core_begin(..)` as the first statement of a function that
- * is an event: core_end() follows when the function returns. Returns the core. core_tell() - an output. */
+/* core_begin() - write `_event_ struct core *event = core_begin(..)` as the first statement of a function
+ * that is an event. Then core_end() is called when the function returns. Returns the core. core_tell() - an
+ * output. */
 struct core *core_begin(struct core *core, const struct core_event *event);
 void core_end(struct core **core);
 #define _event_ __attribute__((cleanup(core_end), unused))
 void core_tell(const struct core *core, const struct core_output *output);
 
-/* core_tell_names() - TOLD_NAMES: the nodes that a question names, as a set of their numbers: thousands of
- * them are some bytes. Their order decides nothing. verdicts: NULL: they were not looked up yet. Without
- * memory the log lacks them, and its replay differs. */
+/* core_tell_names() - TOLD_NAMES: the nodes that a call names, as a set of their numbers, so that thousands
+ * of them take a few bytes. Their order decides nothing. verdicts NULL: the nodes were not looked up yet. If
+ * memory runs out, the log lacks the names, and its replay differs. */
 struct node_verdict;
 void core_tell_names(
 	const struct core *core, const char *const *names, const struct node_verdict *verdicts, size_t n);

@@ -9,11 +9,11 @@
 #include "core/registry/reject-reason.h"
 #include "model/facts-archive.h"
 
-#define NAMES_MAX 65536 /* of nodes, in one line that is read */
+#define NAMES_MAX 65536 /* names of nodes in one line that is read */
 
 /* ---- writing and reading by one function ---- */
 
-/* A text that is written from where it is, and read into storage. */
+/* Writes a text from where it is, or reads it into storage. */
 static void member_text(struct archive *archive, const char *key, const char **text, char **storage)
 {
 	char *written = (char *)*text;
@@ -91,7 +91,7 @@ static void archive_candidates(struct archive *archive, struct core_event *event
 	}
 }
 
-/* A struct that is written from *part, where it is only read, and read into storage. */
+/* Writes a struct from *part, which is only read, or reads it into storage. */
 #define archive_part(archive, key, part, storage, function)                                                  \
 	do {                                                                                                 \
 		struct archive_place place_;                                                                 \
@@ -219,7 +219,7 @@ void record_output(struct archive *archive, const struct core_output *output)
 
 /* ---- reading ---- */
 
-/* The kind that the member `key` names; -1: it is absent, or, as a failure, it names none. */
+/* The kind that the member `key` names. -1: the member is absent, or (a failure) it names no kind. */
 static int read_kind(struct archive *archive, const char *key, const char *(*text_of)(int kind), int n)
 {
 	char *text = NULL;

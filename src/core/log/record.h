@@ -1,9 +1,8 @@
 /* record.h - events and outputs of a core as lines of text.
  *
  *   {"event":"pod-seen","at":17,..}     an event; then what belongs to it:
- *   {"told":"caller-gone",..}           an answer of the caller to what the core asked at once
- *   {"gave":"filter",..}                what the core has decided
- */
+ *   {"told":"caller-gone",..}           the caller's answer to a query of the core
+ *   {"gave":"filter",..}                what the core has decided */
 #pragma once
 
 #include "base/archive.h"
@@ -14,8 +13,8 @@
 #include "core/preempt.h"
 #include "model/facts.h"
 
-/* record_event(), record_output() - the members of the line, into an archive that writes and is in the object
- * of the line. */
+/* record_event(), record_output() - add the members of the line to an archive that writes and is in the
+ * object of the line. */
 void record_event(struct archive *archive, const struct core_event *event);
 void record_output(struct archive *archive, const struct core_output *output);
 
@@ -45,8 +44,8 @@ struct read_answer {
 	size_t n_names;
 };
 
-/* read_event(), read_answer() - from the object of a line. False: it is no event, no answer ("told"). A
- * failure is in the archive. Either way the caller releases what was read. */
+/* read_event(), read_answer() - read from the object of a line. False: the line is not an event, or not an
+ * answer ("told"). A failure is in the archive. In either case, the caller releases what was read. */
 bool read_event(struct archive *archive, struct read_event *ret_event);
 bool read_answer(struct archive *archive, struct read_answer *ret_answer);
 void read_event_release(struct read_event *event);

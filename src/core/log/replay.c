@@ -12,7 +12,7 @@
 #include "core/log/replay-internal.h"
 #include "core/resizing.h"
 
-/* ---- what the core asks at once ---- */
+/* ---- queries of the core ---- */
 
 const struct core_output *replay_answer(
 	const struct replay *replay, enum core_output_kind kind, uint64_t bind, const char *uid, bool yes)
@@ -44,7 +44,8 @@ static char *write_binding(void *userdata, const struct bind *bind, const struct
 	return NULL;
 }
 
-/* The errno that was recorded, with its sentence. Without a record the request is one that cannot be read. */
+/* Returns the errno that was recorded, with its sentence. Without a record, the request counts as unreadable.
+ */
 static int recorded_error(const struct core_output *answer, struct error *err)
 {
 	int64_t r = answer ? answer->number : -EINVAL;

@@ -1,4 +1,4 @@
-/* replay.h - a log fed into a core again. */
+/* replay.h - feeds a log into a core again. */
 #pragma once
 
 #include "core/core.h"
@@ -8,18 +8,18 @@ struct error;
 
 struct replay {
 	struct core core;
-	const struct read_answer *answers; /* to what the core asks during the event at hand */
+	const struct read_answer *answers; /* to the core's queries during the present event */
 	size_t n_answers;
 };
 
-/* replay_init() - a core that answers what it asks by what was recorded. The state is then read into
- * replay->core (state.h), and replay->core.log set by who wants to see outputs. */
+/* replay_init() - makes a core whose queries are answered by what was recorded. Next, the caller reads the
+ * state into replay->core (state.h), and sets replay->core.log to see outputs. */
 void replay_init(struct replay *replay);
 void replay_release(struct replay *replay); /* accepts NULL */
 
-/* replay_event() - the event happens in the core, which takes over what it keeps of it: the event can only be
- * released afterwards. answers: those that the caller had given during it. What is ordered counts as carried
- * out: the next events tell what came of it. -EINVAL with a sentence: the event cannot have happened in this
- * state. -ENOMEM. */
+/* replay_event() - carries out the event in the core, which takes over what it keeps of it; afterwards the
+ * caller can only release the event. answers: the caller's answers during the recorded event. Orders count as
+ * carried out, because the next events tell their results. -EINVAL with a sentence: the event cannot have
+ * happened in this state. -ENOMEM. */
 int replay_event(struct replay *replay, struct read_event *event, const struct read_answer *answers,
 	size_t n_answers, struct error *err);

@@ -1,5 +1,5 @@
-/* Binds, each with the list in which it is, and what they ask of the caller. The calls themselves and the
- * texts of Bindings are the caller's. */
+/* Binds, each with the list in which it is, and the orders to the caller. The open calls and the texts of
+ * Bindings belong to the caller. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static bool is_consistent(const struct bind *bind, enum whereabouts where)
 	}
 }
 
-/* Of a state that is read: each is looked for among all others. */
+/* The limit of a state that is read, because each bind is searched among all others. */
 #define BINDS_MAX 5000
 
 static int check_bind(

@@ -1,4 +1,4 @@
-/* Attempts to have a GPU freed, what they ask of the caller, and the PodDisruptionBudgets. */
+/* Attempts to have a GPU freed, their orders to the caller, and the PodDisruptionBudgets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void write_budgets(struct core *core, struct state_writer *writer)
 
 /* ---- attempts ---- */
 
-/* Names of nodes or pods. Reading: into storage, of at most max entries. Returns how many. */
+/* Writes names of nodes or pods, or reads them into storage of at most max entries. Returns their number. */
 static size_t archive_names(struct archive *archive, const char *key, char **names, size_t n, size_t max)
 {
 	struct archive_place place;
@@ -95,7 +95,7 @@ static void archive_victims(struct archive *archive, struct eviction_attempt *at
 	archive_list_end(archive, &place);
 }
 
-/* All but the pod, which is read first. */
+/* Everything but the pod, which is read first. */
 static void archive_attempt(struct archive *archive, struct eviction_attempt *attempt)
 {
 	archive_enum(archive, "step", &attempt->step, EVICTION_WAIT + 1);
@@ -180,7 +180,7 @@ static void archive_evictions(struct archive *archive, struct evictions *evictio
 	archive_int64(archive, "searchAfter", &evictions->search_after_ns, 0, STATE_TIME_MAX);
 }
 
-/* The last line: with the orders, which are given to attempts that have been read. */
+/* This is the last line, because it has the orders, whose attempts must be read before. */
 void state_read_evictions(struct core *core, struct archive *archive)
 {
 	struct evictions *evictions = &core->evictions;

@@ -17,7 +17,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* By name: the order in which kube-scheduler has named them decides nothing, and is not in a log. */
+/* The names are sorted: the order in which kube-scheduler named them decides nothing, and a log does not have
+ * it. */
 static void write_nodes(const struct gang_nodes *nodes, struct state_writer *writer)
 {
 	_cleanup_free_ const char **names = calloc(nodes->names.count + 1, sizeof(*names));
@@ -63,7 +64,7 @@ void state_read_gang_nodes(struct core *core, struct archive *archive)
 	archive_list_end(archive, &place);
 }
 
-/* Its place in the list, from 1; 0: none. */
+/* The set's place in the list, from 1; 0: no set. */
 static size_t number_of_nodes(const struct gangs *gangs, const struct gang_nodes *nodes)
 {
 	size_t n = 0;
@@ -204,7 +205,7 @@ void state_read_gang_member(struct core *core, struct archive *archive)
 		free(member);
 		return;
 	}
-	/* In a list from now on: it is freed with its gang. */
+	/* The member is in a list from now on and is freed with its gang. */
 	list_append(&member->gang->members, &member->item);
 	archive_member(archive, gangs, member);
 	if (member->stage != GANG_DONE)
@@ -281,7 +282,7 @@ static void archive_gangs(struct archive *archive, struct gangs *gangs)
 
 void state_read_gangs(struct core *core, struct archive *archive)
 {
-	core->gangs.groups_known = core->gangs.following = false; /* is not written */
+	core->gangs.groups_known = core->gangs.following = false; /* these are not written */
 	archive_gangs(archive, &core->gangs);
 }
 

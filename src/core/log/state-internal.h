@@ -1,11 +1,11 @@
 /* state-internal.h - the parts of a state. Each part writes some lines, and reads each of them again.
  *
  * A line is an object with one member, whose name is the kind of the line. state_begin() begins a line and
- * returns the archive to which its members are added; state_end() ends it. Reading: the archive is in the
- * object of the kind already; a failure is told by archive_fail().
+ * returns the archive to which its members are added; state_end() ends it. When a line is read, the archive
+ * is already in the object of the kind; archive_fail() reports a failure.
  *
- * Tables and lists are written in their order, and read into the same order: decisions may follow from it.
- */
+ * Tables and lists are written in their order and read into the same order, because decisions may depend on
+ * it. */
 #pragma once
 
 #include "base/archive.h"
@@ -13,14 +13,14 @@
 struct core;
 struct ownership;
 
-/* Times to which another time is added: the sum is one, too. */
+/* The limit of times to which another time is added, so that the sum is a valid time, too. */
 #define STATE_TIME_MAX (INT64_MAX / 4)
 
 struct state_writer;
 struct archive *state_begin(struct state_writer *writer, const char *kind);
 void state_end(struct state_writer *writer);
 
-/* By the file that has them: state-registry.c */
+/* Grouped by the file that defines them: state-registry.c */
 void state_write_registry(struct core *core, struct state_writer *writer);
 void state_read_ledger(struct core *core, struct archive *archive);
 void state_read_node(struct core *core, struct archive *archive);

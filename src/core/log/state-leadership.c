@@ -1,4 +1,4 @@
-/* Who owns the ledger, and which nodes were listed since the leader may have changed. */
+/* The owner of the ledger, and the nodes that were listed since the leader may have changed. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The namespaces with ResourcePolicies: policies, pods, and the labels of nodes. How many pods are in a unit
- * is counted again from where each of them was. */
+/* The namespaces with ResourcePolicies: policies, pods, and the labels of nodes. The pods of each unit are
+ * counted again from the unit of each pod. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void write_nodes(struct core *core, struct state_writer *writer)
 
 /* ---- pods ---- */
 
-/* Whether the pod has a policy and a group, which follow from its labels. */
+/* The pod with two facts that follow from its labels: whether it has a policy and a group. */
 struct pod_image {
 	struct policy_pod pod;
 	bool selected, grouped;
@@ -167,10 +167,10 @@ static void write_pod(struct policy_space *space, const struct policy_pod *pod, 
 
 /* ---- policies ---- */
 
-/* Of a state that is read: each is looked for among all others. */
+/* The limit of a state that is read, because each policy is searched among all others. */
 #define POLICIES_READ_MAX 10000
 
-/* Also where there are too many. */
+/* Also true if there are too many policies. */
 static bool serial_is_used(const struct core *core, uint64_t serial)
 {
 	const struct policy_space *space;

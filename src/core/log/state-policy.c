@@ -6,7 +6,7 @@
 
 #include "base/archive.h"
 
-/* An item that is a text alone, into malloc'ed memory. */
+/* An item that is only a text, read into malloc'ed memory. */
 static void archive_item_string(struct archive *archive, size_t i, char **value)
 {
 	const char *text = archive_item_text(archive, i, *value);
@@ -125,7 +125,7 @@ void state_archive_policy(struct archive *archive, struct resource_policy *polic
 {
 	struct archive_place place;
 
-	if (archive_reads(archive)) { /* what a new policy has otherwise, and zero is not written */
+	if (archive_reads(archive)) { /* the default of a new policy is not zero, and zero is not written */
 		policy->ignores_terminating = false;
 		policy->timeout_ns = 0;
 	}
@@ -151,7 +151,7 @@ void state_archive_policy(struct archive *archive, struct resource_policy *polic
 static void archive_node_name(struct archive *archive, char **node)
 {
 	if (!archive_reads(archive) && !**node)
-		return; /* "", which is what is read then */
+		return; /* "", which is the default when reading */
 	archive_text(archive, "node", node);
 	if (archive_reads(archive) && !*node && !(*node = strdup("")))
 		archive_fail(archive, ENOMEM, "out of memory");
@@ -159,7 +159,7 @@ static void archive_node_name(struct archive *archive, char **node)
 
 void state_archive_policy_pod_facts(struct archive *archive, struct policy_pod_facts *facts)
 {
-	int64_t verdict = (int64_t)facts->verdict; /* all 64 bits: it is a hash */
+	int64_t verdict = (int64_t)facts->verdict; /* all 64 bits: the verdict is a hash */
 
 	archive_need_text(archive, "uid", &facts->uid);
 	archive_need_text(archive, "namespace", &facts->namespace_);

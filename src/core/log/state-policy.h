@@ -1,5 +1,5 @@
-/* state-policy.h - a ResourcePolicy, what is known of a pod for it, and a PodDisruptionBudget, in an archive.
- * Reading: into a struct of zeros, which the caller frees in any case. */
+/* state-policy.h - a ResourcePolicy, the facts of a pod for it, and a PodDisruptionBudget, in an archive.
+ * Reading needs a struct of zeros, which the caller frees in any case. */
 #pragma once
 
 #include "core/log/state-internal.h"

@@ -15,7 +15,7 @@
 #include "model/facts-archive.h"
 #include "model/units.h"
 
-/* Of a state that is read: a set of nodes has so many bits. */
+/* The limit of a state that is read: a set of nodes has this many bits. */
 #define NODES_EVER_MAX (1u << 24)
 
 static void archive_ledger(struct archive *archive, struct ledger *ledger)
@@ -138,7 +138,8 @@ void state_read_node(struct core *core, struct archive *archive)
 		archive_node(archive, node);
 		node_ledger_recount(node);
 		ledger_count_host(&core->ledger, node, false);
-		/* Sets of nodes are bits by number, also where the line "ledger" is absent or came before. */
+		/* Sets of nodes are bits by number. So this must hold even if the line "ledger" is absent or
+		 * came before. */
 		if (node->number >= core->ledger.n_nodes_ever)
 			core->ledger.n_nodes_ever = node->number + 1;
 	}
@@ -161,7 +162,7 @@ static void archive_resize(struct archive *archive, struct ledger_resize *resize
 	}
 }
 
-/* All but the resize and the nomination, which have memory of their own. */
+/* Everything but the resize and the nomination, which have memory of their own. */
 static void archive_pod(struct archive *archive, struct ledger_pod *pod)
 {
 	struct archive_place place;
@@ -346,8 +347,8 @@ static void write_nominated(struct archive *archive, const struct list *head, bo
 	archive_list_end(archive, &place);
 }
 
-/* Which list of pods is read: those that occupy something on the node, those whose hold ends by time, those
- * that are nominated (for the node). */
+/* Which list of pods is read: pods that occupy something on the node, pods whose hold ends by time, all
+ * nominated pods, or the pods nominated for the node. */
 enum order { ORDER_PODS, ORDER_HOLDS, ORDER_NOMINATED, ORDER_NOMINATED_ON_NODE };
 
 /* The pod's item in this list; NULL if it is not in the list. */
@@ -366,7 +367,7 @@ static struct list *item_in(struct ledger_pod *pod, enum order order, const stru
 	return NULL;
 }
 
-/* One pod after the other goes to the end of the list. */
+/* Moves one pod after the other to the end of the list. */
 static void read_uids(struct core *core, struct archive *archive, const char *key, struct list *head,
 	enum order order, const struct node_ledger *node)
 {
@@ -403,7 +404,7 @@ void state_read_order(struct core *core, struct archive *archive)
 	free(name);
 }
 
-/* The last line: reading the others has changed the numbers. */
+/* This is the last line, because reading the others has changed the numbers. */
 void state_read_ledger(struct core *core, struct archive *archive)
 {
 	struct ledger *ledger = &core->ledger;

@@ -1,4 +1,4 @@
-/* The pods that wait, and what each of them waits for. */
+/* The waiting pods, and what each of them waits for. */
 #include <errno.h>
 #include <stdlib.h>
 

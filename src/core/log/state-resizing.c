@@ -1,4 +1,4 @@
-/* Requests for another size, and what they ask of the caller. The texts of PATCHes are the caller's. */
+/* Requests for another size, and their orders to the caller. The texts of PATCHes belong to the caller. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void archive_resizing(struct archive *archive, struct resizing *resizing)
 	archive_int64(archive, "backoff", &resizing->backoff_ns, 0, RESIZE_BACKOFF_MAX_NS);
 }
 
-/* Of a state that is read: each is looked for among all others. */
+/* The limit of a state that is read, because each resize is searched among all others. */
 #define RESIZINGS_MAX 5000
 
 static int check_resizing(const struct core *core, struct archive *archive, const struct resizing *resizing)
@@ -104,13 +104,13 @@ void state_read_resizing(struct core *core, struct archive *archive)
 	resizings->n += !resizing->stopped;
 }
 
-/* A report needs the API server's sentence; all other orders have not been carried out yet. */
+/* A report needs the API server's sentence. All other orders are allowed while they are not carried out. */
 static bool may_have_order(const struct resizing *resizing)
 {
 	return resizing->order == RESIZE_REPORT ? resizing->request && resizing->refusal : resizing->busy;
 }
 
-/* After all of them. */
+/* Read after all resizes. */
 void state_read_resize_orders(struct core *core, struct archive *archive)
 {
 	struct archive_place place;

@@ -10,7 +10,7 @@
 #include "core/log/state-internal.h"
 #include "model/facts-archive.h"
 
-/* The longest line is a node with HELD_PODS_MAX pods that its agent holds. */
+/* The longest line is a node whose `held` has HELD_PODS_MAX pods. */
 #define LINE_MAX_BYTES (16u << 20)
 
 struct state_writer {

@@ -1,9 +1,8 @@
 /* state.h - the whole state of a core as lines of text, and a core that is made of such lines.
  *
- * A core that was read decides from then on as the one that was written: the same events give the same
- * answers and orders. What is not state is left out: the functions of the caller (bind_ops, resize_ops), and
- * the caller's own pointers.
- */
+ * A core that was read decides in the same way as the core that was written: the same events give the same
+ * answers and orders. Two things are not part of the state: the functions of the caller (bind_ops,
+ * resize_ops), and the caller's own pointers. */
 #pragma once
 
 #include <stddef.h>
@@ -19,8 +18,8 @@ typedef int (*state_line_fn)(void *userdata, const struct strbuf *line);
 int core_write_state(
 	struct core *core, const struct archive_format *format, state_line_fn line, void *userdata);
 
-/* core_read_state_line() - in the order in which they were written, into a core after core_init(). parsed:
- * the line as `format` reads it. -EINVAL, -E2BIG, -ENOMEM with a sentence: the core can only be released. The
- * lines may come from anywhere: what cannot be a state is refused. */
+/* core_read_state_line() - reads the lines in the order in which they were written, into a core after
+ * core_init(). parsed: the line as `format` reads it. -EINVAL, -E2BIG, -ENOMEM with a sentence: the caller
+ * can only release the core. The lines may come from anywhere; lines that cannot be a state are refused. */
 int core_read_state_line(
 	struct core *core, const struct archive_format *format, void *parsed, struct error *err);

@@ -18,8 +18,8 @@ const char *placement_order_text(bool whole, enum gpu_policy policy)
 		       : "binpack prefers the card with the least free, then the lowest index";
 }
 
-/* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
- * the free computing power likewise, then index, then UUID. */
+/* Is a the better GPU? It is if it has fewer of the owner's pods (all 0 for binpack), then by free units
+ * according to the policy, then by free computing power likewise, then by index, then by UUID. */
 static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
 	uint32_t b_owned, enum gpu_policy policy)
 {
@@ -37,7 +37,7 @@ static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struc
 	return strcmp(a->facts.uuid, b->facts.uuid) < 0;
 }
 
-/* Those that serve the pod best together first. Without memory for the choice it is the lowest ones. */
+/* The GPUs that serve the pod best together come first. If memory runs out, the lowest GPUs come first. */
 static size_t rank_whole(
 	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
 {

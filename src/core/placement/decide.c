@@ -61,16 +61,17 @@ int decide_reserve(
 		if (r == 0)
 			r = ledger_reserve(ledger, pod, node, &placement);
 	}
-	/* The held GPU may be gone meanwhile: taken by a pod that another replica bound, or sick. */
+	/* The held GPU may be gone meanwhile: a pod that another replica bound has taken it, or it is
+	 * unhealthy. */
 	if (r == -ENOSPC) {
 		placement_release(&placement);
 		r = ledger_choose(ledger, node, pod, &placement);
 		if (r == FITS)
 			r = ledger_reserve(ledger, pod, node, &placement);
 	}
-	/* The hold is of no use any more, and who waits for its GPU must not wait for its time-out. One that
-	 * the watch has not shown goes with its pod, whose facts may be our argument: decide_expire() ends
-	 * it. */
+	/* The hold is useless now, and pods that wait for its GPU must not wait for its time-out. If the
+	 * watch has not shown the pod, dropping the hold would free its facts, which may be the argument of
+	 * this function. decide_expire() ends such a hold. */
 	if (r > 0 && held && ledger_pod(ledger, pod->uid)->listed)
 		ledger_drop_hold(ledger, pod->uid);
 	if (r != FITS)
@@ -80,8 +81,8 @@ int decide_reserve(
 	return FITS;
 }
 
-/* 409: the pod is bound already (perhaps by a request of ours that timed out), being deleted, or another pod
- * by now. 5xx and no answer at all: anything. */
+/* 409 means that the pod is bound already (perhaps by a request of this process that timed out), is being
+ * deleted, or has another uid by now. 5xx and no answer at all can mean anything. */
 enum binding_outcome binding_outcome(int result, long status)
 {
 	if (result < 0)

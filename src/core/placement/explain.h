@@ -1,5 +1,5 @@
 /* explain.h - why a node and each of its GPUs can or cannot serve a pod: the answer of placement_choose()
- * with its reasons, by the same checks in the same order. What `ration why` shows. */
+ * with its reasons, by the same checks in the same order. `ration why` shows it. */
 #pragma once
 
 #include <stddef.h>
@@ -21,14 +21,14 @@ struct node_explanation {
 };
 
 /* node_explain() - valid until the ledger changes. Its reject_reason is exactly what placement_choose()
- * returns. A GPU may fit on a node that does not: pods without a placement count against the node as a whole.
- */
+ * returns. A GPU may fit on a node that does not fit, because pods without a placement count against the node
+ * as a whole. */
 void node_explain(const struct node_ledger *node, const struct request *request, const char *owner,
 	struct node_explanation *ret_explanation);
 
-/* ledger_explain() - node_explain() of the sums that ledger_choose() sees. An unknown node has no GPUs. */
+/* ledger_explain() - node_explain() with the sums that ledger_choose() uses. An unknown node has no GPUs. */
 void ledger_explain(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct node_explanation *ret_explanation);
 
-/* gpu_reject_reason_text() - constant texts, "fits" among them. */
+/* gpu_reject_reason_text() - constant texts, including "fits". */
 const char *gpu_reject_reason_text(enum gpu_reject_reason reject_reason);

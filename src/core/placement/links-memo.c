@@ -3,7 +3,7 @@
 
 #include "core/placement/links.h"
 
-#define SLOTS 512 /* all sets of eight GPUs, and some more */
+#define SLOTS 512 /* enough for all sets of eight GPUs, and some more */
 
 struct slot {
 	const struct links *links; /* NULL: empty */

@@ -6,7 +6,7 @@
 
 struct links_table {
 	size_t n;
-	uint8_t gpu[LINKS_EXACT_MAX]; /* the position that a bit stands for */
+	uint8_t gpu[LINKS_EXACT_MAX]; /* the position of the GPU of each bit */
 	uint16_t gbps[LINKS_EXACT_MAX][LINKS_EXACT_MAX];
 	uint32_t *sum;	/* of each set */
 	uint16_t *ring; /* likewise; 0: a single GPU */
@@ -43,8 +43,8 @@ static void fill_sums(struct links_table *table)
 	}
 }
 
-/* The sets that have a ring without a link under `least`. ends[set]: the GPUs where a path can end that
- * begins at the set's lowest GPU and goes through all of it. */
+/* Marks the sets that have a ring without a link below `least`. ends[set]: the GPUs where a path can end that
+ * begins at the set's lowest GPU and visits all of the set. */
 static void fill_rings(struct links_table *table, uint16_t least, uint16_t *ends)
 {
 	uint16_t beside[LINKS_EXACT_MAX] = {0};
@@ -68,7 +68,7 @@ static void fill_rings(struct links_table *table, uint16_t least, uint16_t *ends
 	}
 }
 
-/* By rising bandwidth: the last one that a set has a ring of stays. */
+/* The bandwidth rises, so the last one for which a set has a ring remains. */
 static int fill_all_rings(struct links_table *table)
 {
 	_cleanup_free_ uint16_t *ends = calloc((size_t)links_table_all(table) + 1, sizeof(*ends));
@@ -126,7 +126,7 @@ static uint64_t to_gpus(const struct links_table *table, uint32_t set)
 	return gpus;
 }
 
-/* The next set of as many GPUs; 0 after the last one. */
+/* The next set with the same number of GPUs; 0 after the last one. */
 static uint32_t next_set(uint32_t set, uint32_t all)
 {
 	uint32_t low = set & -set;
@@ -136,7 +136,7 @@ static uint32_t next_set(uint32_t set, uint32_t all)
 	return next > all ? 0 : (uint32_t)next;
 }
 
-/* Of two sets, in the order of their positions. */
+/* Whether a comes before b, in the order of their positions. */
 static bool comes_first(uint32_t a, uint32_t b)
 {
 	uint32_t differs = a ^ b;
@@ -146,24 +146,24 @@ static bool comes_first(uint32_t a, uint32_t b)
 
 /* ---- how sets are divided among the pods of a job ---- */
 
-/* Of one set. The worst part's ring comes first, of the whole division: a part that has no better one leaves
- * the others free to be divided by their sum. So the sum is asked for with the ring that no part may be
- * under. */
+/* The best division of one set. The ring of the worst part of the whole division comes first: if one part has
+ * no better ring, the others may be divided by their sum. So the sum is computed for a ring that no part may
+ * be below. */
 struct division {
 	bool known, divided;
-	uint32_t worst; /* if known: the best that the ring of its worst part can be */
-	uint32_t least; /* if divided: no part's ring is under it */
-	uint32_t sum;	/* then the largest, of all parts */
-	uint32_t first; /* the part that has the lowest GPU; 0: there is no such division */
+	uint32_t worst; /* if known: the ring of the worst part in the best division */
+	uint32_t least; /* if divided: no part's ring is below it */
+	uint32_t sum;	/* then the largest sum over all parts */
+	uint32_t first; /* the part with the lowest GPU; 0: there is no such division */
 };
 
 struct planner {
 	const struct links_table *table;
-	size_t gpus; /* of a part */
+	size_t gpus; /* number of GPUs of a part */
 	struct division *divisions;
 };
 
-/* The next part that has the set's lowest GPU, from `part` on; 0 after the last one. */
+/* The next part after `part` that has the set's lowest GPU; 0 after the last one. */
 static uint32_t next_part(const struct planner *planner, uint32_t set, uint32_t part)
 {
 	uint32_t low = set & -set, others = set ^ low;
@@ -181,7 +181,7 @@ static uint32_t first_part(const struct planner *planner, uint32_t set)
 	return (size_t)__builtin_popcount(set) == planner->gpus ? set : next_part(planner, set, set);
 }
 
-/* At most LINKS_EXACT_MAX deep, and each set once. */
+/* The recursion is at most LINKS_EXACT_MAX deep, and evaluates each set once. */
 static uint32_t worst_of(struct planner *planner, uint32_t set)
 {
 	struct division *division = &planner->divisions[set];
@@ -202,7 +202,7 @@ static uint32_t worst_of(struct planner *planner, uint32_t set)
 	return division->worst;
 }
 
-/* Likewise. */
+/* The recursion is bounded likewise. */
 static const struct division *divide(struct planner *planner, uint32_t set, uint32_t least)
 {
 	struct division *best = &planner->divisions[set];
@@ -232,7 +232,7 @@ static const struct division *divide(struct planner *planner, uint32_t set, uint
 	return best;
 }
 
-/* Of the parts into which the set is divided. */
+/* The best of the parts into which the set is divided. */
 static uint32_t best_part(struct planner *planner, uint32_t set)
 {
 	uint32_t best = 0, least = worst_of(planner, set);

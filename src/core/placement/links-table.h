@@ -8,8 +8,8 @@
 
 struct links_table;
 
-/* links_table_new() - of these GPUs, and all sets of them. A set of the table has a bit for each of them, in
- * their order. -ENOMEM. */
+/* links_table_new() - a table of these GPUs and all sets of them. A set of the table has a bit for each GPU,
+ * in their order. -ENOMEM. */
 int links_table_new(const struct links *links, uint64_t gpus, struct links_table **ret_table);
 void links_table_free(struct links_table *table); /* accepts NULL */
 

@@ -73,7 +73,7 @@ static uint64_t lowest(uint64_t set, size_t n)
 	return taken;
 }
 
-/* How well the GPU is connected to those of the set. */
+/* The sum of the GPU's bandwidths to the GPUs of the set. */
 static uint32_t sum_to(const struct links *links, size_t gpu, uint64_t set)
 {
 	uint32_t sum = 0;
@@ -84,7 +84,7 @@ static uint32_t sum_to(const struct links *links, size_t gpu, uint64_t set)
 	return sum;
 }
 
-/* From this GPU on, each time the one that adds most. */
+/* Begins with this GPU and adds the GPU that contributes most, one by one. */
 static uint64_t grow(const struct links *links, const struct links_ask *ask, size_t first)
 {
 	uint64_t set = UINT64_C(1) << first;

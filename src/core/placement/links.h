@@ -2,10 +2,10 @@
  *
  * The score of a set of GPUs, the larger the better:
  *   1. the bandwidth of the slowest link of its best ring: collective operations pass their data around a
- * ring through all GPUs (NCCL), which is as fast as its slowest link; of two GPUs it is their link's;
- *   2. the sum of the bandwidths of all its pairs.
- * Between sets of one score decides the score of what is left over, then the lowest positions. Pure.
- */
+ * ring through all GPUs (NCCL), which is as fast as its slowest link; for two GPUs it is the bandwidth of
+ * their link;
+ *   2. the sum of the bandwidths of all its pairs. Between sets with the same score, the score of the GPUs
+ * that are left over decides, then the lowest positions. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "model/link.h"
 
-/* Those of one node, by the positions of its GPUs. */
+/* The links of one node, by the positions of its GPUs. */
 struct links {
 	size_t n;
 	uint32_t nvlink_gbps; /* of one NVLink */
@@ -23,8 +23,8 @@ struct links {
 
 #define LINKS_GPUS_MAX 64 /* a set of GPUs is a bit each of 64 */
 
-/* links_new() - all unknown; free() it. NULL: out of memory. links_set() - both directions. links_between() -
- * GB/s, 0 to itself. */
+/* links_new() - all links are unknown; free() it. NULL: out of memory. links_set() - sets both directions.
+ * links_between() - in GB/s, 0 from a GPU to itself. */
 struct links *links_new(size_t n, uint32_t nvlink_gbps);
 void links_set(struct links *links, size_t a, size_t b, struct link link);
 uint32_t links_between(const struct links *links, size_t a, size_t b);
@@ -36,35 +36,35 @@ struct links_score {
 /* links_compare() - < 0 if a is worse, > 0 if it is better. */
 int links_compare(struct links_score a, struct links_score b);
 
-/* Up to so many GPUs in question all sets are compared; of more (no machine known has them), sets are grown
- * GPU by GPU, by the sum alone. */
+/* Up to this many GPUs, all sets are compared. With more (no known machine has them), sets grow GPU by GPU,
+ * by the sum alone. */
 #define LINKS_EXACT_MAX 16
 
-/* links_score() - of these GPUs. The ring of more than LINKS_EXACT_MAX is not looked for: 0. */
+/* links_score() - the score of these GPUs. For more than LINKS_EXACT_MAX GPUs the ring is not computed: 0. */
 struct links_score links_score(const struct links *links, uint64_t set);
 
-/* What is to be found: `gpus` of the `free` ones for a pod. Where it is one of `pods` pods of a job that are
- * still to come to this node, with as many GPUs each, they are planned together: first all GPUs of the job,
- * `near` included, which its other pods have already, are to have the best score; then these are divided so
- * that the worst part has the best ring, then the parts together the largest sum. The pod gets the best part.
- */
+/* The request: choose `gpus` of the `free` GPUs for a pod. The pod may be one of `pods` pods of a job that
+ * are still to come to this node, with the same number of GPUs each. They are planned together. First, all
+ * GPUs of the job must have the best score, including `near`, which its other pods have already. Then these
+ * GPUs are divided so that the worst part has the best ring, and then so that the parts together have the
+ * largest sum. The pod gets the best part. */
 struct links_ask {
 	uint64_t free;
-	uint64_t near; /* none of them free */
+	uint64_t near; /* none of them is free */
 	size_t gpus, pods;
 };
 
-/* links_plan_job() - the pod's part, and all that is planned for the job's pods that are still to come (the
- * part included). links NULL: the lowest positions. -ENOSPC: fewer than `gpus` are free (of fewer than for
- * all pods, as many pods as fit are planned), -EINVAL: gpus is 0; -ENOMEM. */
+/* links_plan_job() - *ret_part: the pod's GPUs; *ret_all: the GPUs of all pods of the job that are still to
+ * come, including this one. links NULL: the lowest positions. -ENOSPC: fewer than `gpus` are free. If there
+ * are enough for some but not for all pods, as many pods as fit are planned. -EINVAL: gpus is 0; -ENOMEM. */
 int links_plan_job(
 	const struct links *links, const struct links_ask *ask, uint64_t *ret_part, uint64_t *ret_all);
 
-/* What was computed for one kind of pod: of a thousand nodes most are alike, with the same GPUs free. For
- * one request after the other; when it is over the numbers are dropped. links_memo_plan_score() -
- * links_score() of what links_plan_job() plans for the pod and of all GPUs in `near`, free ones too; only
- * the latter where nothing can be planned. memo may be NULL. links_memo_computed() - how often that was work.
- */
+/* Remembers what was computed for one kind of pod: most of a thousand nodes are alike, with the same GPUs
+ * free. It serves one request and is dropped afterwards. links_memo_plan_score() - links_score() of all GPUs
+ * in `near` (free ones too) together with those that links_plan_job() plans for the pod. If nothing can be
+ * planned, the score of `near` alone. memo may be NULL. links_memo_computed() - how often a score had to be
+ * computed. */
 struct links_memo;
 struct links_memo *links_memo_new(void); /* NULL: out of memory */
 void links_memo_free(struct links_memo *memo);

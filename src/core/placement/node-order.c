@@ -1,18 +1,18 @@
 #include "core/placement/node-order.h"
 
 /* The weights, in millionths of a GPU. */
-#define STRANDED_WEIGHT 4	 /* of each millionth that the pod strands */
-#define FREE_WEIGHT 100		 /* of each thousandth that stays free: a tenth of a GPU for a GPU */
-#define OPENED_WEIGHT 300000	 /* of a GPU that was entirely free, for a pod that does not need all of it */
-#define EMPTY_NODE_WEIGHT 500000 /* of a node whose GPUs were all free, and are not any more */
-#define SCARCITY_WEIGHT_TENTHS 15 /* of GPUs that pods want that can use no others */
+#define STRANDED_WEIGHT 4	  /* per millionth of a GPU that the pod strands */
+#define FREE_WEIGHT 100		  /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define OPENED_WEIGHT 300000	  /* per GPU that was entirely free, for a pod that does not need all of it */
+#define EMPTY_NODE_WEIGHT 500000  /* if all GPUs of the node were free, and no longer are */
+#define SCARCITY_WEIGHT_TENTHS 15 /* for GPUs that are wanted by pods that can use no others */
 
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
  */
 #define SHARE UINT64_C(10000)
 #define GPU_MILLI_MAX 1000000u /* a thousand GPUs */
 
-/* How much of its mean each of the free GPUs has behind it; at most SHARE. */
+/* How much of the mean each free GPU has behind it; at most SHARE. */
 static uint64_t share_of_mean(uint64_t left, uint64_t mean, uint64_t gpu_milli)
 {
 	uint64_t needed = mean * gpu_milli / 1000;
@@ -27,8 +27,8 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 	uint64_t memory = share_of_mean(room->memory_mib, mean->memory_mib, gpu_milli);
 	uint64_t missing = SHARE - (cpu < memory ? cpu : memory);
 
-	/* The third power: pods differ, and a GPU with two thirds of the mean behind it still serves most of
-	 * them. */
+	/* The third power is used because pods differ: a GPU with two thirds of the mean behind it still
+	 * serves most of them. */
 	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
 }
 

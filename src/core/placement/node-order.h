@@ -1,5 +1,5 @@
-/* node-order.h - how much of a cluster's GPUs is lost when a pod goes to this node and not to another one.
- * Pure, and computed in integers: each replica and each replay gets the same number.
+/* node-order.h - how much of a cluster's GPUs is lost if a pod goes to this node and not to another one.
+ * Pure, and computed in integers, so that each replica and each replay gets the same number.
  * docs/internals/packing.md explains the rule and its weights. */
 #pragma once
 
@@ -11,9 +11,9 @@
 struct node_room {
 	uint64_t cpu_milli;  /* allocatable less what its pods request, never below 0 */
 	uint64_t memory_mib; /* of the host; likewise */
-	uint32_t gpu_milli;  /* thousandths of a GPU that are free, on all its GPUs together */
+	uint32_t gpu_milli;  /* thousandths of a GPU that are free, over all GPUs of the node */
 	uint32_t whole;	     /* GPUs that are entirely free */
-	uint32_t gpus;	     /* that it has, free or not */
+	uint32_t gpus;	     /* all its GPUs, free or not */
 };
 
 /* One pod on one node. */
@@ -25,9 +25,9 @@ struct node_order_ask {
 	uint32_t scarcity;
 };
 
-/* node_order_stranded() - GPUs that are free on the node, and that its free CPU and memory could not serve,
- * in millionths of a GPU. None while each free GPU has the mean of both behind it, all where one of them is
- * used up. */
+/* node_order_stranded() - the GPUs that are free on the node and that its free CPU and memory could not
+ * serve, in millionths of a GPU. No GPU counts while each free GPU has the mean of both behind it; all count
+ * if one of them is used up. */
 int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean);
 
 /* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.

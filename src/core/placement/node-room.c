@@ -15,15 +15,14 @@ static uint32_t begun_gpus(const struct node_ledger *node, const struct request 
 	return n;
 }
 
-/* How many GPUs that are entirely free a part on each of `gpus` GPUs begins. */
+/* How many entirely free GPUs the request would begin to use, with a part on each of `gpus` GPUs. */
 static uint32_t opened_gpus(const struct node_ledger *node, const struct request *request, uint32_t gpus)
 {
 	uint32_t begun;
 
 	if (node->facts.policy == GPU_POLICY_SPREAD)
 		return gpus < node->sums.whole ? gpus : node->sums.whole;
-	/* With thousands of nodes, a look at each GPU is only for those that may be short of something else.
-	 */
+	/* With thousands of nodes, each GPU is read only if it may be short of something else. */
 	if (gpus == 1 && !request->core && !node->facts.instances_max)
 		begun = node->sums.begun_most_free >= request_units_per_gpu(request);
 	else
@@ -58,7 +57,7 @@ struct node_order_ask node_room_ask(const struct node_ledger *node, const struct
 					     .gpus = (uint32_t)node->facts.n_gpus}};
 	uint64_t part = largest ? (uint64_t)units * 1000 / largest : 0;
 
-	/* Pods that are on no GPU that is known take from the node as a whole. */
+	/* Pods on an unknown GPU count against the node as a whole. */
 	if (node->sums.free && node_free_units(node) < node->sums.free)
 		ask.before.gpu_milli = (uint32_t)(ask.before.gpu_milli * node_free_units(node) /
 						  node->sums.free);

@@ -7,6 +7,6 @@
 struct node_ledger;
 struct pod_facts;
 
-/* node_room_ask() - the pod on this node, which has room for it. Computed from the node's sums, without
- * choosing its GPUs. */
+/* node_room_ask() - for the pod on this node, which has room for it. Computed from the node's sums, without
+ * choosing GPUs. */
 struct node_order_ask node_room_ask(const struct node_ledger *node, const struct pod_facts *pod);

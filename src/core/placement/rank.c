@@ -11,19 +11,19 @@
 #include "core/registry/node-ledger.h"
 #include "core/registry/owners.h"
 
-/* What the order depends on, read once per node. Small: of thousands of nodes they are most of what is moved.
- */
+/* What the order depends on, read once per node. The struct is small, because with thousands of nodes these
+ * are most of the moved data. */
 struct rank_key {
 	const struct node_ledger *node;
 	int64_t cost; /* the smaller the better */
-	/* Of whole GPUs: are others of its job there, and how well would it be connected, with them; the
-	 * larger the better. */
+	/* For whole GPUs: whether other pods of its job are there, and how well it would be connected
+	 * together with them; the larger the better. */
 	uint64_t links;
 	uint32_t owned;
 	enum gpu_policy policy;
 };
 
-/* By what binpack nodes are compared. */
+/* How binpack nodes are compared. */
 struct rank_rule {
 	enum node_order order;
 	struct host_sum mean;
@@ -85,7 +85,7 @@ static void rank_swap(struct rank_key *a, struct rank_key *b)
 	*b = other;
 }
 
-/* keys[0..n) is a heap with the worst on top, but for its top. */
+/* keys[0..n) is a heap with the worst on top, except that the top itself may be out of place. */
 static void heap_sink(struct rank_key *keys, size_t n)
 {
 	for (size_t i = 0, child; (child = 2 * i + 1) < n; i = child) {
@@ -97,12 +97,12 @@ static void heap_sink(struct rank_key *keys, size_t n)
 	}
 }
 
-/* The best to the front, in any order. With thousands of nodes and a handful wanted, nearly every node is
- * compared once with the worst of the best so far, and sorting all would be most of a filter call. */
+/* Moves the best to the front, in any order. With thousands of nodes and few wanted, nearly every node is
+ * compared only once, with the worst of the best so far. Sorting all would be most of a filter call. */
 static void select_best(struct rank_key *keys, size_t n, size_t best)
 {
 	qsort(keys, best, sizeof(*keys), rank_compare);
-	for (size_t i = 0; i < best / 2; i++) /* worst first is a heap */
+	for (size_t i = 0; i < best / 2; i++) /* an array with the worst first is a heap */
 		rank_swap(&keys[i], &keys[best - 1 - i]);
 	for (size_t i = best; i < n; i++) {
 		if (rank_compare(&keys[i], &keys[0]) >= 0)
@@ -125,7 +125,7 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
-	memo = pod->request.whole ? links_memo_new() : NULL; /* without it only slower */
+	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++)
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);
 	links_memo_free(memo);

@@ -5,20 +5,22 @@
 
 #include "core/registry/registry.h"
 
-/* rank_nodes() - of nodes that all fit the pod, the `best` best ones to the front, best first; the order of
- * the others is not defined. SIZE_MAX: all. Binpack nodes come before spread nodes; among binpack nodes the
- * one with the lowest cost (node-order.h), or, by NODE_ORDER_FULLEST, with the least free memory on the whole
- * node; among spread nodes the one with the fewest pods of the same owner, then with the most free memory;
- * ties by name. A total order. Free memory is that of healthy GPUs, in MiB. Before all that, for whole GPUs:
- * where other pods of its job are, then where the GPUs that it would get are connected best. Returns 0, or
- * -ENOMEM with the order unchanged. */
+/* rank_nodes() - moves the `best` best nodes to the front, best first; all nodes must fit the pod. The order
+ * of the others is not defined. SIZE_MAX: sorts all. Returns 0, or -ENOMEM with the order unchanged.
+ *
+ * Binpack nodes come before spread nodes. Among binpack nodes, the one with the lowest cost (node-order.h) is
+ * best, or, with NODE_ORDER_FULLEST, the one with the least free memory on the whole node. Among spread nodes
+ * it is the one with the fewest pods of the same owner, then with the most free memory. Ties are broken by
+ * name, so this is a total order. Free memory is that of healthy GPUs, in MiB. For whole GPUs, two rules come
+ * before all others: where other pods of the job are, then where the GPUs that the pod would get are
+ * connected best. */
 int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod);
 
-/* rank_host_pod() - scores for a pod that asks for no GPU, one for each node (NULL: not known, 0): 10 for
- * those with the lowest cost, 9 for those with the next one, and so on; 0 after the tenth. Nodes without
- * GPUs, and those whose GPUs are all taken, cost nothing: between them kube-scheduler decides by its own
- * scores. All are 0 by NODE_ORDER_FULLEST. */
+/* rank_host_pod() - scores for a pod that asks for no GPU, one for each node (NULL: unknown, 0). Nodes with
+ * the lowest cost get 10, those with the next one 9, and so on; 0 after the tenth. Nodes without GPUs, and
+ * nodes whose GPUs are all taken, cost nothing; kube-scheduler decides between them by its own scores. With
+ * NODE_ORDER_FULLEST all scores are 0. */
 #define RANK_SCORE_MAX 10
 void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const *nodes, size_t n,
 	const struct pod_facts *pod, int *ret_scores);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "core/policy/policy-book-internal.h"
 
-/* As that of a GPU: PreBind may wait for volumes for up to 600 s by default. */
+/* The same time as for the hold of a GPU: PreBind may wait for volumes for up to 600 s by default. */
 #define CLAIM_NS (600 * NS_PER_S)
 
 /* ---- policies ---- */
@@ -67,7 +67,7 @@ static void entry_insert(struct policy_book *book, struct policy_entry *entry)
 {
 	list_for_each (item, &book->policies)
 		if (comes_before(entry->policy, list_entry(item, struct policy_entry, item)->policy)) {
-			list_append(item, &entry->item); /* before it */
+			list_append(item, &entry->item); /* link before the old entry */
 			return;
 		}
 	list_append(&book->policies, &entry->item);
@@ -198,7 +198,7 @@ static struct standing standing_of(const struct policy_pod *pod)
 	return (struct standing){pod->policy, pod->group, pod->unit, pod->counts, pod->facts.terminating};
 }
 
-/* The pod is counted elsewhere now. If its old place has become free, waiting pods are asked about again. */
+/* The pod now counts elsewhere. If its old place has become free, waiting pods are asked about again. */
 static void leave(struct policy_book *book, const struct standing *before, const struct policy_pod *pod)
 {
 	bool moved = pod->group != before->group || pod->unit != before->unit;
@@ -279,7 +279,7 @@ struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_p
 	}
 	if (listed)
 		pod->round = book->round;
-	/* No Binding is undone: this event is older than the list that has shown the pod bound. */
+	/* A Binding is never undone, so this event is older than the list that has shown the pod bound. */
 	if (pod->facts.node && *pod->facts.node && !*facts->node) {
 		policy_pod_facts_release(facts);
 		return pod;
@@ -314,7 +314,7 @@ bool policy_book_is_shown(const struct policy_book *book, const char *uid)
 	return pod && pod->round == book->round;
 }
 
-/* ---- questions ---- */
+/* ---- decisions ---- */
 
 static void claim_set(struct policy_book *book, struct policy_pod *pod, int unit)
 {
@@ -382,7 +382,7 @@ void policy_book_drop_claim(struct policy_book *book, struct policy_pod *pod)
 	book->freed++;
 }
 
-/* Its pod was deleted when the question was on its way, or while a LIST was read. */
+/* The pod was deleted while kube-scheduler's call was on its way, or while a LIST was read. */
 static bool is_unseen(const struct policy_pod *pod, int64_t shown_ns)
 {
 	return !pod->round && pod->claim.began_ns <= shown_ns;

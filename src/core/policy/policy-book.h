@@ -1,10 +1,8 @@
-/* policy-book.h - the ResourcePolicies of one namespace, its pods, and how many of them are in which unit.
- * Pure.
+/* policy-book.h - the ResourcePolicies of one namespace, its pods, and how many of them each unit has. Pure.
  *
- * A pod belongs to the oldest policy that selects it (then the first by name), and to the first unit of it
- * that its node belongs to and whose podLabels and podAnnotations it has. Before it is bound it is in the
- * unit that filter gave it, by its claim.
- */
+ * A pod belongs to the oldest policy that selects it (then the first by name). Within the policy, it belongs
+ * to the first unit that contains its node and whose podLabels and podAnnotations it has. Before it is bound,
+ * it belongs to the unit that filter gave it, by its claim. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,15 +17,15 @@
 /* The nodes of the cluster, shared by all books. */
 struct policy_nodes {
 	struct table by_name; /* struct policy_node */
-	uint64_t generation;  /* grows with every change that matters */
-	uint64_t n_policies;  /* that there ever were: resource_policy.serial */
+	uint64_t generation;  /* grows with every change that can affect a unit */
+	uint64_t n_policies;  /* all policies ever; the last resource_policy.serial */
 };
 
-/* What was found out about a node once is not read from its labels again at each question: a node has a new
- * struct policy_node when they change. */
+/* Remembers the units of a node, so that its labels are not read for each decision. If the labels change, the
+ * node has a new struct policy_node. */
 #define POLICY_SEEN_MAX 8
 struct policy_seen {
-	uint64_t serial; /* of the policy; 0: nothing */
+	uint64_t serial; /* of the policy; 0: unused */
 	uint64_t units;	 /* policy_units_of_node() */
 };
 
@@ -45,29 +43,29 @@ void policy_nodes_release(struct policy_nodes *nodes);
 int policy_nodes_set(struct policy_nodes *nodes, const char *name, const char *labels);
 void policy_nodes_remove(struct policy_nodes *nodes, const char *name);
 
-/* The annotation by which the end of one pod of a ReplicaSet is preferred to that of another. */
+/* The annotation that says which pod of a ReplicaSet should end first. */
 enum policy_cost { POLICY_COST_NONE, POLICY_COST_OURS, POLICY_COST_USERS };
 
-/* What the API server says about a pod. */
+/* The API server's facts of a pod. */
 struct policy_pod_facts {
 	char *uid, *namespace_, *name;
 	char *node; /* "" if not bound */
 	char *labels;
-	char *annotations; /* likewise as text, only those of policy_book.annotation_keys */
+	char *annotations; /* as text like the labels; only those of policy_book.annotation_keys */
 	struct amounts requests;
-	int64_t scheduled; /* seconds since 1970 when it was bound; 0: not known */
-	uint64_t verdict;  /* changes whenever kube-scheduler says anew that the pod is unschedulable; 0: it
-			      does not */
+	int64_t scheduled; /* when it was bound, in seconds since 1970; 0: unknown */
+	uint64_t verdict;  /* changes whenever kube-scheduler says again that the pod is unschedulable; 0: it
+			      does not say so */
 	bool finished, terminating;
 	int32_t priority;
 	bool nominated;
 	bool of_replica_set;
-	bool ours;	/* schedulerName is that of our scheduler */
-	bool tolerates; /* virtual nodes */
+	bool ours;	/* its schedulerName is that of ration's scheduler */
+	bool tolerates; /* it tolerates virtual nodes */
 	bool has_tolerations;
-	char version[32]; /* resourceVersion, "" if it is none */
+	char version[32]; /* resourceVersion; "" if unknown */
 	enum policy_cost cost;
-	int32_t cost_value; /* of ours */
+	int32_t cost_value; /* for POLICY_COST_OURS */
 };
 
 void policy_pod_facts_release(struct policy_pod_facts *facts);
@@ -82,45 +80,45 @@ struct policy_group {
 
 struct policy_pod {
 	struct policy_pod_facts facts;
-	const struct resource_policy *policy; /* NULL: none selects it */
+	const struct resource_policy *policy; /* NULL: no policy selects it */
 	struct policy_group *group;	      /* NULL: it lacks one of matchLabelKeys */
-	int unit;			      /* it is in; -1 */
-	bool counts;			      /* for the limits of this unit */
-	/* What filter has promised it. */
+	int unit;			      /* the unit that it is in; -1 */
+	bool counts;			      /* it counts for the limits of this unit */
+	/* What filter has promised the pod. */
 	struct {
-		int unit;	 /* that filter gave it, until it is bound; -1 */
+		int unit;	 /* the unit that filter gave it, until it is bound; -1 */
 		uint64_t serial; /* of the policy that gave it */
 		bool for_gang;	 /* it was claimed when another pod of its gang asked */
-		int given;	 /* that of its last claim: where nodes belong to several units */
+		int given;	 /* the unit of its last claim, for nodes that belong to several units */
 		int64_t began_ns, ends_ns;
 	} claim;
 	struct policy_wait wait;
-	uint64_t wait_serial; /* of the policy that it has waited with */
-	uint64_t preempt;     /* bits of units in which others may be preempted for it, by the last answer */
-	uint64_t round;	      /* policy_book.round when a LIST or WATCH showed it last; 0: none did yet */
+	uint64_t wait_serial; /* the serial of the policy for which it has waited */
+	uint64_t preempt;     /* bits of units in which pods may be preempted for it, by the last answer */
+	uint64_t round;	      /* policy_book.round when a LIST or WATCH last showed it; 0: none has */
 
-	/* For the answers to kube-scheduler (src/scheduler/policies.c). */
-	bool asked;	       /* about it, since we started */
-	bool fresh;	       /* preempt is the answer of this attempt of kube-scheduler's */
-	bool busy;	       /* something is being written to it, or was and is not shown yet */
-	int64_t not_before_ns; /* the next write to it */
+	/* For calls of kube-scheduler and for writes (src/scheduler/policies.c). */
+	bool asked;	       /* kube-scheduler has asked about it since this process began */
+	bool fresh;	       /* preempt belongs to this attempt of kube-scheduler */
+	bool busy;	       /* a write to it is under way, or is not shown yet */
+	int64_t not_before_ns; /* the next write to it is not before this time */
 	int64_t forget_ns;     /* when it is forgotten if no LIST or WATCH shows it */
 	char text[POLICY_TEXT_SIZE];
 };
 
-/* Whose end was told last. Kubernetes never gives a uid twice. */
+/* Pods whose end was told last. Kubernetes never gives a uid twice. */
 #define POLICY_GONE_MAX 256
 #define POLICY_UID_SIZE 40
 
 struct policy_book {
 	struct policy_nodes *nodes;
-	struct requeue_list *requeues; /* learns of pods that wait for no unit any more */
-	uint64_t nodes_generation;     /* that the counts are of */
-	struct list policies;	       /* struct policy_entry, in the order of who comes first */
+	struct requeue_list *requeues; /* told when a pod no longer waits for a unit */
+	uint64_t nodes_generation;     /* nodes->generation for which the counts are right */
+	struct list policies;	       /* struct policy_entry, the first in precedence first */
 	struct table pods;	       /* uid -> struct policy_pod */
 	struct table annotation_keys;
-	uint64_t round; /* counts LISTs */
-	bool stale;	/* to be counted anew before anything is asked */
+	uint64_t round; /* number of LISTs */
+	bool stale;	/* the counts must be made again before the next decision */
 	uint64_t freed; /* grows whenever there may be more room in a unit than before */
 	char gone[POLICY_GONE_MAX][POLICY_UID_SIZE];
 	size_t next_gone;
@@ -132,52 +130,55 @@ struct policy_entry {
 	struct table groups; /* text -> struct policy_group */
 };
 
-/* policy_book_init() - nodes and requeues must live longer. */
+/* policy_book_init() - nodes and requeues must outlive the book. */
 void policy_book_init(struct policy_book *book, struct policy_nodes *nodes, struct requeue_list *requeues);
 void policy_book_release(struct policy_book *book);
 
-/* policy_book_set_policy() - takes it over in any case; replaces that of the same uid, and what pods have
- * waited for begins anew. -ENOMEM: it is lost. policy_book_remove_policy() - unknown ones are ignored. */
+/* policy_book_set_policy() - takes the policy over in any case; replaces the one with the same uid, and its
+ * pods wait from the beginning. -ENOMEM: the policy is lost. policy_book_remove_policy() - unknown policies
+ * are ignored. */
 int policy_book_set_policy(struct policy_book *book, struct resource_policy *policy);
 void policy_book_remove_policy(struct policy_book *book, const char *uid);
 const struct resource_policy *policy_book_policy(const struct policy_book *book, const char *uid);
 
-/* policy_book_begin_list() - from now on pods are listed that the watch does not show by itself.
- * policy_book_end_list() - removes pods that were shown before and by neither since then. A pod that was only
- * asked about may be newer than the list. policy_book_is_shown() - this one has been, by either, since then.
- */
+/* policy_book_begin_list() - a LIST begins of pods that the watch does not show by itself.
+ * policy_book_end_list() - removes pods that were shown before, but not by the LIST or the watch since it
+ * began. A pod that only a call of kube-scheduler showed may be newer than the list. policy_book_is_shown() -
+ * the LIST or the watch has shown this pod since then. */
 void policy_book_begin_list(struct policy_book *book);
 void policy_book_end_list(struct policy_book *book);
 bool policy_book_is_shown(const struct policy_book *book, const char *uid);
 
 /* policy_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
- * listed: the watch shows it, else a question of kube-scheduler's. Returns the pod, NULL if it is finished or
- * there is no memory for it, or if the question is about one whose end the watch has told: kube-scheduler may
- * be behind. policy_book_delete_pod() - the watch tells its end. policy_book_is_gone() - it did lately. */
+ * listed: the watch shows the pod; otherwise a call of kube-scheduler does. Returns the pod. Returns NULL if
+ * the pod is finished, if memory runs out, or if kube-scheduler asks about a pod whose end the watch has
+ * told, because kube-scheduler may be behind. policy_book_delete_pod() - the watch tells the pod's end.
+ * policy_book_is_gone() - the watch has recently told the pod's end. */
 struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_pod_facts *facts, bool listed);
 void policy_book_delete_pod(struct policy_book *book, const char *uid);
 bool policy_book_is_gone(const struct policy_book *book, const char *uid);
 struct policy_pod *policy_book_pod(const struct policy_book *book, const char *uid);
 
-/* policy_book_ask() - which unit the pod may use now; together, room: as in struct policy_question. The pod
- * has a policy and a group. Its own claim does not count. With POLICY_USE_UNIT the caller claims, otherwise
- * the pod waits. policy_book_open() - bits of the units that are not at their limit for it. */
+/* policy_book_ask() - decides which unit the pod may use now. The pod must have a policy and a group.
+ * together, room: as in struct policy_question. The pod's own claim does not count. After POLICY_USE_UNIT the
+ * caller claims the unit; otherwise the pod waits. policy_book_open() - bits of the units that are not at
+ * their limit for the pod. */
 void policy_book_ask(struct policy_book *book, struct policy_pod *pod, uint32_t together, uint64_t room,
 	int64_t now_ns, struct policy_answer *ret_answer);
 uint64_t policy_book_open(struct policy_book *book, struct policy_pod *pod, uint32_t together);
 
-/* policy_book_claim() - until it is bound, asked about again, or its time is over. policy_book_expire() -
- * what ended by time, pods that nobody shows too. shown_ns: of whom kube-scheduler had asked by then the
- * watch has shown if they are there; 0: that is not known. */
+/* policy_book_claim() - holds until the pod is bound, asked about again, or its time is over.
+ * policy_book_expire() - ends claims by time, and forgets pods that no LIST or watch shows. shown_ns: the
+ * watch has shown each existing pod that kube-scheduler had asked about by then; 0: unknown. */
 void policy_book_claim(struct policy_book *book, struct policy_pod *pod, size_t unit, int64_t now_ns);
 void policy_book_drop_claim(struct policy_book *book, struct policy_pod *pod);
 void policy_book_expire(struct policy_book *book, int64_t now_ns, int64_t shown_ns);
 
-/* policy_book_settle() - counts anew what a change of nodes or policies left behind; policy_book_ask() and
- * policy_book_sum() begin with it. */
+/* policy_book_settle() - counts anew what a change of nodes or policies has made stale; policy_book_ask() and
+ * policy_book_sum() call it first. */
 void policy_book_settle(struct policy_book *book);
 
-/* policy_book_sum() - pods of each unit of this policy, over all groups; ret_use has POLICY_UNITS_MAX
+/* policy_book_sum() - the pods of each unit of this policy, over all groups; ret_use has POLICY_UNITS_MAX
  * entries. */
 void policy_book_sum(struct policy_book *book, const char *policy_uid, struct policy_unit_usage *ret_use);
 
@@ -185,6 +186,6 @@ void policy_book_sum(struct policy_book *book, const char *policy_uid, struct po
 uint64_t policy_book_units_of(
 	const struct policy_book *book, const struct resource_policy *policy, const char *node);
 
-/* policy_pod_owes_marks() - it lacks some of the podLabels and podAnnotations of this unit, or has some of
- * another unit that this one does not have. */
+/* policy_pod_owes_marks() - the pod lacks some of the podLabels and podAnnotations of this unit, or has some
+ * of another unit that this unit does not have. */
 bool policy_pod_owes_marks(const struct policy_pod *pod, size_t unit);

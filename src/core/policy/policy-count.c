@@ -43,7 +43,7 @@ static struct policy_entry *entry_of(struct policy_book *book, const struct poli
 	return NULL;
 }
 
-/* false: a key is missing. */
+/* Returns false if a key is missing. */
 static bool group_text(
 	const struct resource_policy *policy, const struct policy_pod *pod, struct strbuf *text)
 {
@@ -102,7 +102,7 @@ static bool names(const struct label_pairs *pairs, const char *key)
 	return false;
 }
 
-/* Of these pairs the pod has one that is not to be there. */
+/* True if the pod has one of these pairs, and `wanted` does not have it. */
 static bool has_other(const struct label_pairs *pairs, const struct label_pairs *wanted, const char *labels)
 {
 	for (size_t i = 0; i < pairs->n; i++)
@@ -174,7 +174,7 @@ static void use_change(struct policy_pod *pod, int sign)
 				 amounts_get(&pod->facts.requests, unit->max_resources.list[i].resource);
 }
 
-/* The group stays until policy_group_drop_if_empty(): the pod may come back into it. */
+/* The group stays until policy_group_drop_if_empty(), because the pod may return into it. */
 void policy_pod_take_out(struct policy_pod *pod)
 {
 	if (!pod->group)
@@ -200,7 +200,7 @@ void policy_group_drop_if_empty(
 	free(group);
 }
 
-/* With another policy, or another version of it. */
+/* The pod has another policy, or another version of it. */
 static void begin_anew(struct policy_pod *pod)
 {
 	pod->wait_serial = pod->policy->serial;
@@ -245,7 +245,7 @@ int policy_pod_put_back(struct policy_book *book, struct policy_pod *pod, bool s
 		return 0;
 	pod->group = group_of(entry, pod);
 	if (!pod->group)
-		return -EINVAL; /* mostly a label is missing */
+		return -EINVAL; /* usually a label is missing */
 	pod->group->members++;
 	if (pod->unit >= 0)
 		use_change(pod, 1);

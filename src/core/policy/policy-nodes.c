@@ -45,7 +45,7 @@ static struct policy_node *node_new(const char *name, const char *labels)
 	return node;
 }
 
-/* Most events of a node change its status only. */
+/* Most events of a node change only its status. */
 int policy_nodes_set(struct policy_nodes *nodes, const char *name, const char *labels)
 {
 	struct policy_node *old = table_get(&nodes->by_name, name), *node;

@@ -1,4 +1,4 @@
-/* A book that is put back as it was: nothing is counted as a change. */
+/* Restores a book as it was, without counting any change. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@ static const char *const kinds[POLICY_UNIT_KIND_MAX] = {[POLICY_UNIT_IDC] = "idc
 	[POLICY_UNIT_ACS] = "acs",
 	[POLICY_UNIT_ELASTIC] = "elastic"};
 
-/* The last one as the types of the API spell it, where the documents have a capital T. */
+/* The last value has the spelling of the API's types; the documents write it with a capital T. */
 static const struct {
 	const char *text;
 	enum policy_advance advance;
@@ -178,7 +178,7 @@ bool policy_unit_is_limited(const struct policy_unit *unit)
 	return unit->has_max || unit->max_resources.n;
 }
 
-/* POLICY_UNIT_NO_ROOM only means that it is not at its limit. */
+/* POLICY_UNIT_NO_ROOM only means that the unit is not at its limit. */
 static enum policy_unit_pass limit_reached(const struct policy_question *question, size_t at)
 {
 	const struct policy_unit *unit = &question->policy->units[at];
@@ -206,7 +206,7 @@ uint64_t policy_open_units(const struct policy_question *question)
 	return bits;
 }
 
-/* How long a pod stays with a unit that is not at its limit and has no room: 0 for not at all. */
+/* Until when a pod stays with a unit that is not at its limit and has no room; 0: it does not stay. */
 static int64_t stays_until(const struct policy_question *question, size_t at, int64_t since_ns)
 {
 	const struct resource_policy *policy = question->policy;
@@ -226,8 +226,8 @@ static int64_t stays_until(const struct policy_question *question, size_t at, in
 	}
 }
 
-/* Preemption in a unit before the next one is tried: what kube-scheduler made of it shows when it asks
- * again. */
+/* The pod tries preemption in this unit before the next one. kube-scheduler's next call shows whether it
+ * worked. */
 static bool waits_for_preemption(const struct policy_question *question, size_t at, struct policy_wait *wait,
 	struct policy_answer *answer)
 {
@@ -242,7 +242,7 @@ static bool waits_for_preemption(const struct policy_question *question, size_t 
 	return true;
 }
 
-/* Whether the pod waits for this unit, where it has no place, instead of going on. */
+/* Whether the pod waits for this unit, in which it has no place, instead of going to the next one. */
 static bool waits(const struct policy_question *question, size_t at, struct policy_wait *wait,
 	struct policy_answer *answer)
 {
@@ -296,7 +296,7 @@ void policy_decide(
 			break;
 		}
 	}
-	/* No other unit will be tried, so this is "after all units" too. */
+	/* No other unit will be tried, so "after all units" applies as well. */
 	if (answer.verdict == POLICY_NO_UNIT ||
 		(answer.verdict == POLICY_WAIT && policy->advance == ADVANCE_MAX))
 		answer.preempt |= policies_not_full(&answer, answer.unit + 1);
@@ -337,7 +337,7 @@ static void add_reason(char *buf, size_t *len, const struct resource_policy *pol
 			answer->together);
 }
 
-/* More of them are counted. */
+/* Further reasons are only counted. */
 #define REASONS_NAMED 4
 
 const char *policy_answer_text(

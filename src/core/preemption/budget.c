@@ -52,7 +52,7 @@ static struct list *namespace_get_or_add(struct budgets *budgets, const char *na
 	return list;
 }
 
-/* Namespaces come and go, one per test run in some clusters. */
+/* In some clusters, namespaces come and go with each test run. */
 static void namespace_drop_if_empty(struct budgets *budgets, const char *namespace_)
 {
 	struct list *list = table_get(&budgets->by_namespace, namespace_);

@@ -1,5 +1,5 @@
-/* budget.h - PodDisruptionBudgets as preemption sees them: which pods they select, how many more may go.
- * Pure. The eviction API has the last word; this is for choosing victims that it will let go. */
+/* budget.h - PodDisruptionBudgets as preemption sees them: which pods they select, and how many more may be
+ * evicted. Pure. The eviction API has the last word; this helps to choose victims that it will evict. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,10 +27,12 @@ void budget_free(struct budget *budget); /* accepts NULL */
 void budgets_init(struct budgets *budgets);
 void budgets_release(struct budgets *budgets);
 
-/* budgets_set() - takes the budget over in any case; replaces one of the same uid. -ENOMEM: it is lost. */
+/* budgets_set() - takes the budget over in any case; replaces one with the same uid. -ENOMEM: the budget is
+ * lost. */
 int budgets_set(struct budgets *budgets, struct budget *budget);
 void budgets_remove(struct budgets *budgets, const char *uid);
 
-/* budgets_matching() - those that select the pod, at most max of them. Returns how many were written. */
+/* budgets_matching() - the budgets that select the pod, at most max of them. Returns how many were written.
+ */
 size_t budgets_matching(const struct budgets *budgets, const char *namespace_, const char *labels,
 	const struct budget **ret_budgets, size_t max);

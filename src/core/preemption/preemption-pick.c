@@ -7,14 +7,14 @@
 #include "base/cleanup.h"
 #include "core/preemption/preemption-work.h"
 
-/* Candidates are gone through one by one. most: with k chosen of the budget that is at hand, and at least c
- * percent among all chosen, the most units that come together; -1 where that cannot be. */
+/* The candidates are processed one by one. most: the most units that can come together if k candidates of the
+ * present budget are chosen, and at least c percent among all chosen. -1 means that this is impossible. */
 struct sieve {
 	struct pick *pick;
 	size_t columns; /* 0 to pick->core percent */
 	int64_t *most;	/* (n + 1) x columns */
 	bool *taken;	/* n x (n + 1) x columns: the candidate is among those k */
-	size_t *ended;	/* n x columns: with the last of a budget, how many of it were best */
+	size_t *ended;	/* n x columns, at the last candidate of a budget: how many of the budget were best */
 };
 
 static int64_t *most_of(const struct sieve *sieve, size_t k, size_t c)
@@ -42,7 +42,7 @@ static size_t without(size_t c, uint32_t core)
 	return c > core ? c - core : 0;
 }
 
-/* k from above: what stands at k - 1 is still without this one. */
+/* k falls, so that the value at k - 1 does not include this candidate yet. */
 static void sieve_add(struct sieve *sieve, size_t i, size_t most_chosen)
 {
 	const struct candidate *candidate = sieve->pick->from[i];
@@ -58,7 +58,7 @@ static void sieve_add(struct sieve *sieve, size_t i, size_t most_chosen)
 		}
 }
 
-/* From here on it does not matter how many of this budget there were. */
+/* After this, the number of candidates that were chosen of this budget no longer matters. */
 static void sieve_end_budget(struct sieve *sieve, size_t i, size_t most_chosen)
 {
 	for (size_t c = 0; c < sieve->columns; c++) {

@@ -10,9 +10,10 @@
 #include "core/preemption/preemption-work.h"
 #include "core/registry/node-ledger.h"
 
-/* ---- one GPU freed of as few and as unimportant pods as possible ---- */
+/* ---- frees one GPU by evicting as few and as unimportant pods as possible ---- */
 
-/* The largest first: with them the fewest suffice. Among equal ones the least important. */
+/* The largest pod comes first, because the fewest large pods suffice. Among equal pods, the least important
+ * comes first. */
 static int compare_size(const void *a, const void *b)
 {
 	const struct candidate *x = *(const struct candidate *const *)a;
@@ -23,8 +24,8 @@ static int compare_size(const void *a, const void *b)
 	return pod_compare_importance(x->pod, y->pod);
 }
 
-/* What the GPU has too much of. Where it is units and computing power, a percent of the one is worth a
- * percent of the other. */
+/* What the GPU lacks for the pod. If it lacks units and computing power, a percent of one is worth a percent
+ * of the other. */
 struct shortage {
 	bool units, core;
 };
@@ -45,7 +46,8 @@ static uint64_t gpu_taken(const struct gpu_ledger *gpu, struct shortage shortage
 	       (shortage.core ? (uint64_t)gpu->core_used * gpu->units_total : 0);
 }
 
-/* Those that occupy something of this GPU and are not gone yet, in work->by_size. */
+/* Writes the candidates that occupy something of this GPU and are not gone into work->by_size. Returns their
+ * number. */
 static size_t candidates_on_gpu(struct plan_work *work, const struct gpu_ledger *gpu)
 {
 	struct shortage shortage = gpu_shortage(gpu, &work->question->pod->request);
@@ -76,7 +78,7 @@ static bool gpu_fits(const struct plan_work *work, const struct gpu_ledger *gpu)
 	return gpu_reject_reason(gpu, &work->question->pod->request) == GPU_FITS;
 }
 
-/* Take away pods of at most this priority until the GPU has room. */
+/* Takes out pods up to this priority until the GPU has room. */
 static bool gpu_clear_up_to(
 	struct plan_work *work, const struct gpu_ledger *gpu, size_t n, int32_t priority, bool violating)
 {
@@ -93,7 +95,7 @@ static bool gpu_clear_up_to(
 	return gpu_fits(work, gpu);
 }
 
-/* Of those who are in a budget and of at most this priority. */
+/* Chooses among the candidates up to this priority that have a budget. */
 static bool pick_among(const struct plan_work *work, size_t n, int32_t priority, struct pick *pick)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -108,9 +110,9 @@ static bool pick_among(const struct plan_work *work, size_t n, int32_t priority,
 	return pick_within(pick);
 }
 
-/* The same where memory and computing power are short at once, and budgets do not have places for all: then
- * it may be others than the largest that suffice. Where containers are short too, not all choices are tried.
- */
+/* The same for a GPU that is short of memory and computing power at once, if the budgets do not have places
+ * for all. Then other pods than the largest may suffice. If containers are short too, not all choices are
+ * tried. */
 static bool gpu_clear_within_budgets(
 	struct plan_work *work, const struct gpu_ledger *gpu, size_t n, int32_t priority)
 {
@@ -145,9 +147,9 @@ static int64_t next_priority(const struct plan_work *work, size_t n, int64_t aft
 	return next;
 }
 
-/* Takes pods out of the node's sums until the GPU has room for the pod of the question. Who is protected by
- * no budget goes first of all; then the least priority counts that suffices. False: nothing helps, and nobody
- * went. work->by_size has *ret_n candidates then, of whom those are gone who must go. */
+/* Takes pods out of the node's sums until the GPU has room for the pod of the question. Pods that no budget
+ * protects go first. Then the lowest priority that suffices counts. work->by_size has *ret_n candidates
+ * afterwards; the victims among them are gone. False: nothing helps, and no pod is gone. */
 static bool gpu_clear(struct plan_work *work, const struct gpu_ledger *gpu, size_t *ret_n)
 {
 	size_t n = candidates_on_gpu(work, gpu);
@@ -177,13 +179,13 @@ static bool fits(const struct plan_work *work)
 	return placement_choose(work->node, &pod->request, pod->owner ? pod->owner : "", NULL) == FITS;
 }
 
-/* What the order of victims looks at. */
+/* What the order of victims compares. */
 struct rank {
 	size_t violations;
 	int64_t highest, sum;
 	size_t count;
-	int64_t earliest; /* start of the first started of the highest priority; not started: now, the latest
-			   */
+	int64_t earliest; /* when the first pod of the highest priority started; a pod that has not started
+			     counts as the latest */
 };
 
 static struct rank rank_start(size_t violations)
@@ -230,7 +232,7 @@ static struct rank rank_now(struct plan_work *work)
 	return rank;
 }
 
-/* It is others that keep the pod off it. */
+/* True if other pods keep the pod from this GPU. */
 static bool gpu_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
 {
 	enum gpu_reject_reason reject_reason = gpu_reject_reason(gpu, &work->question->pod->request);
@@ -238,7 +240,7 @@ static bool gpu_is_occupied(const struct plan_work *work, const struct gpu_ledge
 	return reject_reason == GPU_FULL || reject_reason == GPU_CORE || reject_reason == GPU_INSTANCES;
 }
 
-/* Free one more GPU, the one whose victims matter least. False: no GPU can be freed. */
+/* Frees one more GPU: the one whose victims matter least. False: no GPU can be freed. */
 static bool free_one_gpu(struct plan_work *work)
 {
 	const struct gpu_ledger *best = NULL;
@@ -260,8 +262,9 @@ static bool free_one_gpu(struct plan_work *work)
 	return best && gpu_clear(work, best, &n);
 }
 
-/* Pods without a placement take from the node as a whole, so a GPU may be free while the node's sum is not.
- * Then one of these pods goes, or if all of them stay, any pod: it makes room in the sum as well. */
+/* Pods without a placement count against the node as a whole, so a GPU may be free while the node's sum is
+ * not. Then one of these pods goes. If all of them stay, any other pod goes, because it makes room in the sum
+ * as well. */
 static bool free_of_sum(struct plan_work *work)
 {
 	struct candidate *best = NULL;
@@ -295,7 +298,7 @@ static int compare_candidates(const void *a, const void *b)
 	return pod_compare_importance(((const struct candidate *)b)->pod, ((const struct candidate *)a)->pod);
 }
 
-/* Who is gone and need not be, comes back, the most important first. */
+/* Puts pods back that need not go, the most important first. */
 static void reprieve(struct plan_work *work)
 {
 	qsort(work->candidates, work->n_candidates, sizeof(*work->candidates), compare_candidates);
@@ -345,7 +348,7 @@ static bool is_of_other_kind(const struct request *request, const struct ledger_
 	return (request->core > 0) != (pod->facts.request.core > 0);
 }
 
-/* Where the two kinds may not meet, all pods of the other kind must go. */
+/* If pods of the two kinds must not be on the node together, all pods of the other kind must go. */
 static bool free_of_other_kind(struct plan_work *work)
 {
 	const struct request *request = &work->question->pod->request;
