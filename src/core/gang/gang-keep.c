@@ -167,7 +167,7 @@ struct keeping {
 	int64_t now_ns;
 	struct pod_facts
 		anybody; /* borrowed: the request that `nodes` was made for; nothing is kept for this pod */
-	bool has_looked; /* `nodes` is valid for the request of `anybody` */
+	bool has_looked; /* `nodes` is valid for that request */
 	struct node_most *nodes; /* by name */
 	size_t n_nodes;
 };
