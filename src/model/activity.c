@@ -6,7 +6,8 @@ bool activity_see(struct activity *activity, int64_t now_ns, uint64_t started_ns
 	bool moved = activity->known && (more || asked != activity->asked);
 	int64_t hold = ACTIVITY_NS;
 
-	/* Backwards is a number that somebody wrote: it moved, and no more is known. */
+	/* The container may write any number, so the counter can also go backwards. Then it moved, and
+	 * nothing more is known. */
 	if (started_ns > activity->started_ns && more > ACTIVITY_NS / 2)
 		hold = more < ACTIVITY_MOST_NS / 2 ? (int64_t)(2 * more) : ACTIVITY_MOST_NS;
 	if (moved && now_ns + hold > activity->until_ns)

@@ -4,46 +4,46 @@
 
 #include "model/shares.h"
 
-/* What is compared at a time: enough that a kernel more or less, a whole percent, or work that was started
- * and is still to be done, is little of it. */
+/* How much is compared at a time. It must be so much that three errors are small: one kernel more or less, a
+ * whole percent, and work that was started and is not done yet. */
 #define ENOUGH_NS 150e6
 #define ENOUGH_TIME_NS 0.4e9
-/* Where that takes longer, too little is done to tell. */
+/* If it takes longer than this to collect, too little work is done to compare. */
 #define LONGEST_NS 6e9
-/* Who used so much more than before, or less, has begun or ended in between. */
+/* If the rate changes by more than this factor, a process has begun or ended in between. */
 #define STEADY 1.6
 #define MEMORY_NS 8e9
-/* What is believed of the shim before the driver has said anything weighs as much as what was used in this
- * time; what was agreed on twice as much as it took. */
+/* The initial factor weighs as much as what was used in this time. A factor on which samples agreed weighs
+ * twice as much as the time that they took. */
 #define PRIOR_NS 0.1e9
 #define AGREED 2.0
-/* Each of so many is compared with the one before it. */
+/* Later on, this many samples in a row must be far off; each is compared with the one before it. */
 #define FAR_LATER 3
-/* The driver tells of about the last second: what was started before it cannot be compared. */
+/* The driver reports about the last second. What was started before that cannot be compared. */
 #define SAMPLE_MOST_NS UINT64_C(3000000000)
-/* What the driver does not tell of yet, at least; and half of its period, on the mean (nvml.h: a sixth of a
+/* The least that the driver does not report yet, and the mean of half of its period (nvml.h: a sixth of a
  * second). */
 #define LATE_NS 30e6
 #define HALF_PERIOD_NS (1e9 / 12)
-/* How long a beginning lasts. Each second of it tells more of how wrong the shim is now than the mean of ten
- * seconds would, and less than it is wrong by chance: single kernels. */
+/* How long the beginning lasts. Each of its seconds tells more about the present error of the shim than the
+ * mean of ten seconds would. That information is larger than the error by chance of single kernels. */
 #define EARLY_NS 4e9
 #define EARLY_MEMORY_NS 3e9
 #define EARLY_PRIOR_NS 10e6
-#define UNDER_WAY_NS 10e6 /* started, and not begun by the GPU, on the mean */
+#define UNDER_WAY_NS 10e6 /* started, and not begun by the GPU, on average */
 #define EARLY_ENOUGH_NS 75e6
 #define EARLY_LEAST 0.9
 #define CHANCE_KEPT 0.8
-#define CHANCE_LEAST_NS 3e6 /* whole percents */
-/* So many times what a look is off by chance: to be believed where slices of others explain it, and where
- * nothing does. */
+#define CHANCE_LEAST_NS 3e6 /* the rounding to whole percents */
+/* How many times the error by chance a sample must be off to be believed: if slices of other processes
+ * explain it, and if nothing does. */
 #define EXPLAINED 0.6
 #define UNEXPLAINED 2
 #define LOOK_NS UINT64_C(1000000000)
 #define SOON_NS (LOOK_NS / 3)
 #define SOON_LOOKS 12
 #define TAIL_UNKNOWN (-1.0)
-/* Somebody who was there at no look; maybe not all that began then is there now. */
+/* A process that existed at no sample. Perhaps only a part of what began then still exists. */
 #define UNSEEN UINT64_MAX
 
 void correction_init(struct correction *correction)
@@ -104,7 +104,7 @@ static void forget(struct correction *c, double elapsed)
 	c->used_ns *= kept;
 }
 
-/* Much was started and used, as in the part of the time before. */
+/* Learns from a part in which much was started and used, as in the part before it. */
 static void learn(struct correction *c, double elapsed, double started, double used)
 {
 	double ratio = started / used;
@@ -127,8 +127,8 @@ static void learn(struct correction *c, double elapsed, double started, double u
 	c->factor = bounded(c->started_ns / c->used_ns, CORRECTION_LEAST, CORRECTION_MOST);
 }
 
-/* What was started before the last time that we were told is done by now, or less is used than we think. So
- * at least so much was charged for what was used. */
+/* What was started before the last report is done by now, unless less was used than is assumed. So this is
+ * the least that was charged for what was used. */
 static double least(struct correction *c, double started, double used)
 {
 	double found;
@@ -139,9 +139,9 @@ static double least(struct correction *c, double started, double used)
 	return found;
 }
 
-/* Events around a launch contain the slices of others and nothing else that is long, so what is charged is by
- * no more too high than others used the GPU; and by little too low, where the samples without others are
- * the shorter launches. What was believed before holds on. */
+/* The events around a launch contain the slices of other processes and nothing else that is long. So the
+ * charge is too high by no more than the others used the GPU. It is only a little too low, if the samples
+ * without others are the shorter launches. An earlier estimate stays within these bounds. */
 static double explained(const struct correction_early *e, double factor)
 {
 	double most = 1 + (e->others + CHANCE_LEAST_NS) / e->used;
@@ -150,7 +150,8 @@ static double explained(const struct correction_early *e, double factor)
 		factor > most ? factor : most);
 }
 
-/* Upwards no further than chance leaves open: what is too much is taken from the others. */
+/* Raises the factor no further than chance leaves open, because an excess is taken from the other containers.
+ */
 static double early_factor(struct correction_early *e, double factor)
 {
 	double chance = e->off / e->looks, to = explained(e, factor), open;
@@ -160,7 +161,7 @@ static double early_factor(struct correction_early *e, double factor)
 	open = (EXPLAINED * chance + CHANCE_LEAST_NS) / e->used;
 	if (fabs(e->started - factor * e->used) > UNEXPLAINED * chance + CHANCE_LEAST_NS) {
 		to = e->started / e->used;
-		e->off = 0; /* it was no chance */
+		e->off = 0; /* it was not by chance */
 	}
 	if (to > factor)
 		open += UNDER_WAY_NS / e->used;
@@ -169,8 +170,8 @@ static double early_factor(struct correction_early *e, double factor)
 	return to < factor ? to : to - open;
 }
 
-/* In the beginning: what the driver's answers are about is cut out of what was started, instead of waiting
- * until both are steady. */
+/* Learns in the beginning. Instead of waiting until both rates are steady, it compares the driver's answer
+ * with just the part of the started work that the answer covers. */
 static void early_learn(struct correction *c, double elapsed, double started, double used, double others)
 {
 	struct correction_early *e = &c->early;
@@ -193,7 +194,7 @@ static void early_learn(struct correction *c, double elapsed, double started, do
 	e->others = e->others * kept + others;
 	e->off = e->off * CHANCE_KEPT + fabs(off);
 	e->looks = e->looks * CHANCE_KEPT + 1;
-	/* Where more was started than before, the driver may not tell of it yet. */
+	/* If more was started than before, the driver may not report it yet. */
 	if (before == 0 || rate <= before * STEADY)
 		c->factor = bounded(early_factor(e, c->factor), CORRECTION_LEAST, CORRECTION_MOST);
 	if (bound > c->factor)
@@ -215,8 +216,9 @@ static void part_ends(struct correction *c)
 	c->now = (struct correction_part){0};
 }
 
-/* What who has ended had started counts, and nobody tells what it used: that can hide that too little was
- * charged, and not make it up. Nearly as much is left to chance: only the low ones would be learned. */
+/* The count includes what dead processes had started, but the driver no longer reports what they used. That
+ * can hide that too little was charged; it cannot pretend it. If the result is close, the sample is ignored,
+ * because otherwise only the low ones would be learned. */
 static bool is_without_the_dead(struct correction *c, double started, double used)
 {
 	bool lost = c->lost;
@@ -273,7 +275,7 @@ uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct 
 {
 	uint32_t of_gpu = gpu->of_gpu, most = gpu->of_all + gpu->named;
 
-	/* The GPU's number is of a second. */
+	/* The GPU's own number covers a whole second. */
 	if (elapsed_ns < LOOK_NS / 2 && of_gpu < gpu->of_all)
 		of_gpu = gpu->of_all < 100 ? gpu->of_all : 100;
 	if (gpu->of_all == 0)

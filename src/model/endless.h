@@ -1,12 +1,11 @@
-/* endless.h - a container that uses a GPU past its share and starts nothing: a kernel that does not end,
- * which nobody can interrupt. Pure.
- */
+/* endless.h - detects a container that uses a GPU beyond its share and starts nothing: it runs a kernel that
+ * does not end and that cannot be interrupted. Pure. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ENDLESS_NS UINT64_C(10000000000) /* for so long: no sample lags, and few kernels are so long */
+#define ENDLESS_NS UINT64_C(10000000000) /* no sample lags this long, and few kernels take this long */
 #define ENDLESS_MARGIN 50000		 /* millionths of the GPU: the driver counts in whole percents */
 
 struct endless {
@@ -14,7 +13,7 @@ struct endless {
 	bool told;
 };
 
-/* endless_sample() - in elapsed_ns this was started, by the shims' count, and used, by the driver's; share in
- * millionths of the GPU. Returns true once for each such kernel: it is to be told of. */
+/* endless_sample() - in elapsed_ns this was started, by the shims' count, and this was used, by the driver's;
+ * share in millionths of the GPU. Returns true once for each such kernel; the caller then reports it. */
 bool endless_sample(
 	struct endless *endless, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns, uint32_t share);

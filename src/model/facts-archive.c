@@ -69,7 +69,8 @@ static void archive_container(struct archive *archive, struct container_request 
 	archive_uint32(archive, "core", &container->core, UINT32_MAX);
 }
 
-/* Choosing GPUs relies on these sums. Instances are told by the agent where a pod is known from it only. */
+/* The choice of GPUs relies on these sums. If a pod is known only from the agent, the agent reports its
+ * instances. */
 static void check_sums(struct archive *archive, const struct request *request)
 {
 	struct request right = *request;
@@ -97,7 +98,7 @@ void archive_request(struct archive *archive, struct request *request)
 	archive_uint32(archive, "asked", &request->asked, UINT32_MAX);
 	archive_uint32(archive, "core", &request->core, UINT32_MAX);
 	archive_uint32(archive, "instances", &request->instances, INT32_MAX);
-	archive_uint32(archive, "gpus", &request->gpus, UNITS_MAX); /* many, of whole ones */
+	archive_uint32(archive, "gpus", &request->gpus, UNITS_MAX); /* many, for whole GPUs */
 	archive_uint32(archive, "unit", &request->unit_mib, UNIT_MIB_NONE);
 	archive_bool(archive, "whole", &request->whole);
 	archive_text(archive, "group", &request->group);
@@ -218,7 +219,7 @@ void archive_node_facts(struct archive *archive, struct node_facts *facts)
 	}
 }
 
-/* The flags that are false mostly. */
+/* The flags that are usually false. */
 static void archive_pod_flags(struct archive *archive, struct pod_facts *facts)
 {
 	archive_bool(archive, "finished", &facts->finished);
@@ -237,7 +238,7 @@ static void archive_pod_flags(struct archive *archive, struct pod_facts *facts)
 static void archive_owned_text(struct archive *archive, const char *key, char **text)
 {
 	if (!archive_reads(archive) && *text && !**text)
-		return; /* "", which is what is read then */
+		return; /* "", which is the default when reading */
 	archive_text(archive, key, text);
 	if (archive_reads(archive) && !*text && !(*text = strdup("")))
 		archive_fail(archive, ENOMEM, "out of memory");

@@ -1,5 +1,5 @@
 /* facts-archive.h - facts of nodes and pods in an archive (base/archive.h): names, uids and numbers, and the
- * labels of pods, which preemption compares with PodDisruptionBudgets. Reading: into an initialised struct,
+ * labels of pods, which preemption compares with PodDisruptionBudgets. Reading needs an initialised struct,
  * which the caller releases in any case. */
 #pragma once
 

@@ -143,7 +143,8 @@ static int pod_facts_copy_owned(const struct pod_facts *from, struct pod_facts *
 
 int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 {
-	/* Assigned as a whole, so that a new member cannot be forgotten; what *from owns comes after it. */
+	/* The struct is assigned as a whole, so that a new member cannot be forgotten. Afterwards, what *from
+	 * owns is duplicated. */
 	_cleanup_pod_facts_ struct pod_facts copy = *from;
 	int r;
 

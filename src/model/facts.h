@@ -1,4 +1,4 @@
-/* facts.h - what the API server says about a node and about a pod, as plain structs. src/kube reads them from
+/* facts.h - the facts of a node and of a pod from the API server, as plain structs. src/kube reads them from
  * JSON. */
 #pragma once
 
@@ -30,17 +30,17 @@ enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };
 int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
 const char *gpu_mode_text(enum gpu_mode mode);
 
-/* gpu_mode_is_isolated() - a container of such a node is held to its grant; on a share node it sees the whole
- * GPU. gpu_mode_is_served() - this version has agents for it. */
+/* gpu_mode_is_isolated() - the node enforces the limits of a container; on a share node the container sees
+ * the whole GPU. gpu_mode_is_served() - this version has agents for the mode. */
 bool gpu_mode_is_isolated(enum gpu_mode mode);
 bool gpu_mode_is_served(enum gpu_mode mode);
 
-/* gpu_mode_units() - what a GPU of so many MiB counts on a node of this mode: units of memory, or 1 where
+/* gpu_mode_units() - the units of a GPU with this many MiB on a node of this mode: units of memory, or 1 if
  * GPUs are given as a whole. */
 uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib);
 
-/* gpu_instances_max() - how many containers may be on one GPU at once (contract 5): on isolated nodes what
- * is configured, or, where that is 0, 20, and 16 with a unit under 1 GiB. 0: no limit. */
+/* gpu_instances_max() - how many containers may be on one GPU at once (contract 5). On isolated nodes it is
+ * the configured number. If that is 0, it is 20, or 16 with a unit below 1 GiB. 0: no limit. */
 #define INSTANCES_MAX 20
 #define INSTANCES_MAX_SMALL_UNIT 16
 uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured);
@@ -53,23 +53,23 @@ int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
 
 #define GPU_REASON_SIZE 160
 
-/* What the annotation ration.dev/gpus of a node says about one of its GPUs, as far as the scheduler decides
- * by it. The ledger has a copy of the whole, and a member is written and read in one place, for the
- * annotation and for the log: archive_gpu_facts(). */
+/* What the annotation ration.dev/gpus of a node says about one of its GPUs, as far as the scheduler uses it
+ * for decisions. The ledger copies the whole struct. archive_gpu_facts() reads and writes the members, both
+ * for the annotation and for the log. */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];
-	int index; /* nvidia-smi's; a label for people */
+	int index; /* nvidia-smi's; a label for users */
 	bool healthy;
 	uint64_t mib;
 };
 
-/* What the annotation says about the GPU besides: for people, and the links of a topology node. */
+/* What else the annotation says about the GPU: texts for users, and the links of a topology node. */
 struct gpu_details {
 	char model[64];
-	char reason[GPU_REASON_SIZE]; /* why it is not healthy; "" if nobody says, or it is */
-	/* To the other GPUs of the node, by their positions; only a topology node says them. */
+	char reason[GPU_REASON_SIZE]; /* why it is not healthy; "" if it is, or if the reason is unknown */
+	/* To the other GPUs of the node, by their positions; only a topology node reports them. */
 	struct link links[NODE_GPUS_MAX];
-	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: not known, NVLINK_GBPS */
+	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: unknown, NVLINK_GBPS */
 };
 
 struct node_facts {
@@ -80,18 +80,19 @@ struct node_facts {
 	enum gpu_policy policy;
 	uint32_t unit_mib;
 	struct gpu_facts gpus[NODE_GPUS_MAX];	   /* by index */
-	struct gpu_details details[NODE_GPUS_MAX]; /* of the same GPUs */
+	struct gpu_details details[NODE_GPUS_MAX]; /* details of the same GPUs */
 	size_t n_gpus;				   /* 0: not reported by an agent */
 	uint32_t instances_max;			   /* containers on one GPU at once; 0: no limit */
 	struct host_amount host;		   /* allocatable */
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
-	bool serving;  /* false: its agent wants no new pod; true after init */
-	bool changing; /* mode and unit are those of the pods that are there; others come after them */
+	bool serving;  /* false: its agent accepts no new pods; true after init */
+	bool changing; /* mode and unit are those of the present pods; they will change after these have ended
+			*/
 	struct held held;
-	bool held_unreadable; /* what it says of orphans: nothing new may come */
+	bool held_unreadable; /* its report of orphans is not readable: the node gets no new pod */
 };
 
-/* What the API server says about a pod. */
+/* The facts of a pod from the API server. */
 struct pod_facts {
 	char *uid;
 	char *namespace_;
@@ -104,21 +105,24 @@ struct pod_facts {
 	bool pending;  /* phase Pending */
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
-	bool running;  /* a container may run: its status, or the devices were given before there was one */
+	bool running; /* a container may run: by its status, or since the devices were given before it had one
+		       */
 	bool never_preempts;	 /* preemptionPolicy: Never */
-	bool mirror;		 /* a static pod of its node: nobody can evict it */
+	bool mirror;		 /* a static pod of its node: it cannot be evicted */
 	int64_t started;	 /* status.startTime in seconds since 1970, 0 if not started */
 	char *nominated_node;	 /* status.nominatedNodeName, NULL if none */
 	size_t annotations_size; /* bytes of all its annotations, keys and values together */
-	bool annotations_full;	 /* they leave no room for those of a Binding: it cannot be bound */
-	char *resize;	   /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
-	char *gang;	   /* the name of its pod group, NULL mostly */
-	uint32_t gang_min; /* how many pods of it must be placed at least, by its label; 0: it has none */
+	bool annotations_full;	 /* they leave no room for those of a Binding: the pod cannot be bound */
+	char *resize;		 /* the size that a user asks for (ration.dev/resize), NULL if none */
+	char *gang;		 /* the name of its pod group, usually NULL */
+	uint32_t gang_min; /* how many pods of the gang must be placed at least, by its label; 0: it has none
+			    */
 	bool gang_forming; /* it was bound before its gang had started */
-	bool gang_bound; /* gang and gang_min are those that it was bound with, whatever its labels say now */
-	int64_t created; /* creationTimestamp in seconds since 1970, 0 if not read: of pods of a gang */
-	char *labels;	 /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
-	struct host_amount host; /* that it requests; also of a pod that asks for no GPU */
+	bool gang_bound;   /* gang and gang_min are those at its binding, whatever its labels say now */
+	int64_t created;   /* creationTimestamp in seconds since 1970, for gang members; 0 if not read */
+	char *labels;	   /* for a pod that asks for a GPU: "key=value
+			    * " for each; NULL if none */
+	struct host_amount host; /* what it requests; also set for a pod that asks for no GPU */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;

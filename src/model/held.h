@@ -1,6 +1,5 @@
-/* held.h - what a node's agent says about containers whose pod is gone from the API server (force delete,
- * PodGC after the node object was deleted).
- */
+/* held.h - what a node's agent reports about containers whose pod is gone from the API server (force delete,
+ * or PodGC after the node object was deleted). */
 #pragma once
 
 #include <stdbool.h>
@@ -20,11 +19,11 @@ struct held_pod {
 
 struct held {
 	char at[HELD_AT_SIZE]; /* when the agent wrote this; "" if it never did */
-	struct held_pod *pods; /* containers live */
+	struct held_pod *pods; /* pods whose containers live */
 	size_t n_pods;
-	char **ended; /* uids: were deleted lately, no container lives */
+	char **ended; /* uids of pods that were deleted lately and have no live container */
 	size_t n_ended;
-	bool names_ended; /* the agent names them; one that does not says all by a new `at` */
+	bool names_ended; /* the agent names ended pods; one that does not tells it only by a new `at` */
 };
 
 enum held_verdict { HELD_UNKNOWN, HELD_LIVES, HELD_ENDED };
@@ -35,13 +34,14 @@ void held_release(struct held *held); /* accepts NULL */
 int held_copy(const struct held *from, struct held *ret_held);
 bool held_equal(const struct held *a, const struct held *b);
 
-/* held_add_pod() - one pod of one container that lives, without GPUs yet; -E2BIG over HELD_PODS_MAX.
- * *ret_pod is valid until the next call. held_pod_add_gpu() - -EINVAL for a name that is none.
- * held_add_ended() - one uid. */
+/* held_add_pod() - adds a pod with one live container, without GPUs yet; -E2BIG over HELD_PODS_MAX. *ret_pod
+ * is valid until the next call. held_pod_add_gpu() - -EINVAL for an invalid name. held_add_ended() - adds one
+ * uid. */
 int held_add_pod(struct held *held, const char *uid, const char *namespace_, const char *name,
 	struct held_pod **ret_pod);
 int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
 int held_add_ended(struct held *held, const char *uid);
 
-/* held_says() - about a pod that is gone from the API server. HELD_LIVES wins where both are claimed. */
+/* held_says() - the verdict about a pod that is gone from the API server. HELD_LIVES wins if both are
+ * claimed. */
 enum held_verdict held_says(const struct held *held, const char *uid);

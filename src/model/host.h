@@ -1,17 +1,17 @@
-/* host.h - CPU and memory of the machine that GPUs are in. kube-scheduler decides whether a pod fits by them;
+/* host.h - CPU and memory of the machine with the GPUs. kube-scheduler decides by them whether a pod fits;
  * here they only order the nodes. */
 #pragma once
 
 #include <stdint.h>
 
-/* What a node can allocate, or a pod requests; 0: not known, or nothing. The largest numbers are those of 32
- * bits, four million processors and 4 PiB; what is more reads as that. */
+/* What a node can allocate, or a pod requests; 0: unknown, or nothing. The largest numbers are those of 32
+ * bits: four million processors and 4 PiB. Larger amounts are read as these. */
 struct host_amount {
 	uint32_t cpu_milli;
 	uint32_t memory_mib;
 };
 
-/* Of many pods or nodes. */
+/* The sum over many pods or nodes. */
 struct host_sum {
 	uint64_t cpu_milli;
 	uint64_t memory_mib;

@@ -16,7 +16,8 @@ static const char *const kind_texts[LINK_KIND_MAX] = {
 	[LINK_NVLINK] = "NV",
 };
 
-/* Weights, not promises: PCIe 3 of 16 lanes, less for each bridge, half where processors are between. */
+/* These are weights, not promised bandwidths: PCIe 3 with 16 lanes, less for each bridge, half if the path
+ * crosses processors. */
 static const uint16_t kind_gbps[LINK_KIND_MAX] = {
 	[LINK_UNKNOWN] = 6,
 	[LINK_SYS] = 6,

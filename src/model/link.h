@@ -5,7 +5,7 @@
 
 /* The best path between two GPUs, the worst first; nvidia-smi topo -m has the same names. */
 enum link_kind {
-	LINK_UNKNOWN, /* nobody has said anything: counts as LINK_SYS */
+	LINK_UNKNOWN, /* no program has reported it: counts as LINK_SYS */
 	LINK_SYS,     /* from one NUMA node to another */
 	LINK_NODE,    /* several host bridges of a NUMA node */
 	LINK_PHB,     /* one host bridge */
@@ -24,10 +24,10 @@ struct link {
 #define LINK_TEXT_SIZE 8
 #define NVLINK_GBPS 25 /* of one NVLink 2, 3 or 4 in one direction (data sheets of V100, A100, H100) */
 
-/* link_text() - "NV2", "PIX" ..., "?" if nobody knows; in buf. link_parse() - the reverse; -EINVAL. */
+/* link_text() - "NV2", "PIX" ..., "?" if the link is unknown; in buf. link_parse() - the reverse; -EINVAL. */
 const char *link_text(struct link link, char buf[LINK_TEXT_SIZE]);
 int link_parse(const char *text, struct link *ret_link);
 
-/* link_gbps() - what counts in the score: NVLinks by their nominal bandwidth, nvlink_gbps each; PCIe paths by
- * weights that keep their order and are less than any NVLink. */
+/* link_gbps() - the bandwidth for the score. NVLinks count with their nominal bandwidth, nvlink_gbps each.
+ * PCIe paths count with weights that keep their order and are below any NVLink. */
 uint32_t link_gbps(struct link link, uint32_t nvlink_gbps);

@@ -183,8 +183,8 @@ size_t placement_gpus(const struct placement *placement, const struct gpu_share 
 	return n;
 }
 
-/* A container never names a GPU twice (placement_add), so as many, and each of them there, is all of them.
- */
+/* A container never names a GPU twice (placement_add), so the sets are equal if the numbers are, and if each
+ * GPU is in the other set. */
 static bool same_gpus(const struct container_placement *a, const struct container_placement *b)
 {
 	if (a->n_gpus != b->n_gpus)
@@ -214,7 +214,7 @@ static bool shares_a_gpu(const struct container_placement *a, const struct conta
 	return false;
 }
 
-/* An init container has ended before what comes after it starts. */
+/* An init container ends before the containers after it start. */
 static bool runs_beside(const struct container_request *first, const struct container_request *second)
 {
 	if (second->kind == CONTAINER_INIT)

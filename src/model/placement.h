@@ -1,4 +1,4 @@
-/* placement.h - which GPU each container of a pod has, as the annotation ration.dev/placement says it. */
+/* placement.h - which GPU each container of a pod has, as in the annotation ration.dev/placement. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,11 +23,11 @@ struct container_placement {
 
 struct placement {
 	uint32_t unit_mib; /* the node's unit when the pod was placed */
-	uint32_t resizes;  /* how often the pod got another size since (resize.h) */
+	uint32_t resizes;  /* how often the pod was resized since (resize.h) */
 	struct container_placement *containers;
 	size_t n_containers;
-	/* Of whole GPUs of a pod of a job: all GPUs of the job's pods on the node, its own included, that
-	 * its containers see; none where it sees only its own. Not part of what it occupies. */
+	/* For a pod of a job with whole GPUs: all GPUs of the job's pods on the node, including its own,
+	 * which its containers see. Empty if it sees only its own. Not part of what it occupies. */
 	char (*visible)[GPU_UUID_SIZE];
 	size_t n_visible;
 };
@@ -38,36 +38,37 @@ void placement_release(struct placement *placement); /* accepts NULL */
 int placement_copy(const struct placement *from, struct placement *ret_placement);
 bool placement_equal(const struct placement *a, const struct placement *b);
 
-/* placement_add() - one share of one GPU for one container; a container may be named again for a further
- * GPU. */
+/* placement_add() - adds one share of one GPU for one container; the same container may be named again for
+ * another GPU. */
 int placement_add(
 	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core);
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container);
 
-/* placement_gpus() - all its GPUs, each once, into ret_gpus, which has room for NODE_GPUS_MAX; returns how
- * many. Containers that share GPUs are all on the same ones; of whole GPUs each has its own. */
+/* placement_gpus() - writes all its GPUs, each once, into ret_gpus, which has room for NODE_GPUS_MAX; returns
+ * their number. Containers that share GPUs are all on the same ones; with whole GPUs, each has its own. */
 size_t placement_gpus(const struct placement *placement, const struct gpu_share **ret_gpus);
 
-/* placement_add_visible() - one more GPU that is seen; -EINVAL for a name that is none, -E2BIG, -ENOMEM. */
+/* placement_add_visible() - adds one more visible GPU; -EINVAL for an invalid name, -E2BIG, -ENOMEM. */
 int placement_add_visible(struct placement *placement, const char *uuid);
 
-/* container_share() - its share of this GPU; NULL if it is not on it. */
+/* container_share() - the container's share of this GPU; NULL if it is not on it. */
 const struct gpu_share *container_share(const struct container_placement *container, const char *uuid);
 
-/* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
- * else; all on the same GPU, or on the same request_gpus() GPUs with an equal part on each. Of whole
- * GPUs: each on as many as it asks for, containers that run at the same time on different ones, on
- * request_gpus() together. What a hand-written or torn annotation fails. */
+/* placement_matches() - each container of the request is placed with exactly what it asks for, and no other
+ * container is. All are on the same GPU, or on the same request_gpus() GPUs with an equal part on each. With
+ * whole GPUs, each container is on as many as it asks for, containers that run at the same time are on
+ * different ones, and the total is request_gpus(). A placement that a user wrote, or a damaged annotation,
+ * fails this check. */
 bool placement_matches(const struct placement *placement, const struct request *request);
 
-/* placement_units_on() - what a pod with this placement, which matches its request, occupies on one GPU; 0
- * if it is not on that GPU. The parts of its effective request are equal: more than its main containers'
- * shares where an init container needs more. With one container it is what the placement says, equal or not.
+/* placement_units_on() - what a pod with this placement, which matches its request, occupies on one GPU; 0 if
+ * it is not on that GPU. The parts of its effective request are equal. If an init container needs more, they
+ * are larger than the shares of the main containers. With one container, the placement counts, equal or not.
  */
 uint32_t placement_units_on(
 	const struct placement *placement, const struct request *request, const char *uuid);
 
-/* placement_core_on() - likewise the percentage of that GPU. */
+/* placement_core_on() - the percentage of that GPU, likewise. */
 uint32_t placement_core_on(
 	const struct placement *placement, const struct request *request, const char *uuid);

@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 
-/* A quantity is digits x 10^exp10 x 2^exp2. Only the significant digits are looked at: strings of thousands
- * of zeros are legal. INT64_MAX has 19 digits, so a number with more in front of its point is out of range.
- */
+/* A quantity is digits x 10^exp10 x 2^exp2. Only the significant digits are stored, because strings of
+ * thousands of zeros are legal. INT64_MAX has 19 digits, so a number with more digits before its point is out
+ * of range. */
 #define COUNT_DIGITS_MAX 19
 #define EXP2_MAX 60
 #define DIGITS_MAX (COUNT_DIGITS_MAX + EXP2_MAX)
@@ -45,8 +45,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* What follows 'e' or 'E'. Exponents beyond EXPONENT_MAX count as that: the answer is out of range or no
- * whole number either way. */
+/* Reads what follows 'e' or 'E'. Exponents beyond EXPONENT_MAX count as that: in both cases the result is out
+ * of range, or not a whole number. */
 static int exponent_parse(const char *text, int *ret_exp10)
 {
 	bool negative = *text == '-';
@@ -84,10 +84,10 @@ static int suffix_parse(const char *text, int *ret_exp10, int *ret_exp2)
 struct digits {
 	unsigned char value[DIGITS_MAX];
 	size_t n;	 /* all significant digits, also those that value has no room for */
-	long long exp10; /* of the last significant digit */
+	long long exp10; /* all significant digits, including those that do not fit into value */
 };
 
-/* Leading zeros are skipped; zeros whose significance is not known yet are only counted. */
+/* Leading zeros are skipped. Zeros that may turn out to be significant are only counted at first. */
 static const char *digits_read(const char *text, struct digits *ret_digits)
 {
 	bool point = false;
@@ -116,7 +116,7 @@ static const char *digits_read(const char *text, struct digits *ret_digits)
 	return text;
 }
 
-/* Divide by 5 in place; false if something remains. */
+/* Divides by 5 in place; false if there is a remainder. */
 static bool digits_divide_by_5(struct digits *digits)
 {
 	unsigned remainder = 0;
@@ -163,8 +163,8 @@ static int count_compute(struct digits *digits, long long exp10, int exp2, int64
 	return digits_to_count(digits, exp10, exp2, ret_value);
 }
 
-/* The grammar is the one of parseQuantityString() (apimachinery 0.34.1, resource/quantity.go), which is what
- * the API server accepts; it takes a missing number ("+", "k", ".") as 0, and so do we. */
+/* The grammar is that of parseQuantityString() (apimachinery 0.34.1, resource/quantity.go), which the API
+ * server accepts. It reads a missing number ("+", "k", ".") as 0, and so does this function. */
 static int quantity_read(const char *text, struct digits *ret_digits, long long *ret_exp10, int *ret_exp2)
 {
 	bool negative = *text == '-';
@@ -182,7 +182,7 @@ static int quantity_read(const char *text, struct digits *ret_digits, long long 
 	return negative && ret_digits->n ? -EDOM : 0;
 }
 
-/* quantity_read(), and *ret_value 0: what it stays without digits. */
+/* quantity_read(), with *ret_value set to 0, which it remains if there are no digits. */
 static int read_or_zero(
 	const char *text, struct digits *ret_digits, long long *ret_exp10, int *ret_exp2, int64_t *ret_value)
 {
@@ -202,8 +202,8 @@ int quantity_parse_count(const char *text, int64_t *ret_value)
 	return r < 0 || !digits.n ? r : count_compute(&digits, exp10, exp2, ret_value);
 }
 
-/* What is no whole number of thousandths is less than 2^63 of them or out of range all the same: its leading
- * digits, as many as a long double has, say which. */
+/* A value that is not a whole number of thousandths is either below 2^63 of them, or out of range. Its
+ * leading digits, as many as a long double has, tell which. */
 static int64_t round_up(const struct digits *digits, long long exp10, int exp2)
 {
 	long double value = 0;

@@ -11,7 +11,8 @@
 #include "model/quantity.h"
 #include "model/units.h"
 
-/* model/ stands below kube/names.h; these are for texts only (test-request compares them). */
+/* model/ is below kube/names.h and cannot include it. These names are only for messages (test-request
+ * compares them). */
 #define GPU_MEM "aliyun.com/gpu-mem"
 #define GPU_CORE "aliyun.com/gpu-core.percentage"
 #define GPU_COUNT "aliyun.com/gpu-count"
@@ -93,7 +94,7 @@ static int value_error(
 		VALUE_SHOWN_MAX, value, cut, rule);
 }
 
-/* A count beyond 64 bits is a legal quantity (Kubernetes caps it): it is merely more than anybody has. */
+/* A count beyond 64 bits is a legal quantity (Kubernetes caps it): it is just more than any node has. */
 static int amount_parse(
 	const char *container, const char *resource, const char *value, uint32_t *ret, struct error *err)
 {
@@ -131,7 +132,7 @@ static int core_check(
 /* The running totals of one resource while the containers are walked in spec order. */
 struct steps {
 	uint32_t sidecars; /* started so far */
-	uint32_t init_max; /* the largest init step, with the sidecars started before it */
+	uint32_t init_max; /* the largest init step, including the sidecars started before it */
 	uint32_t main;
 };
 
@@ -157,7 +158,7 @@ static uint32_t steps_effective(const struct steps *steps)
 	return running > steps->init_max ? running : steps->init_max;
 }
 
-/* As resource.PodRequests() of component-helpers 0.34 does. */
+/* As in resource.PodRequests() of component-helpers 0.34. */
 void request_recompute(struct request *request)
 {
 	struct steps units = {0}, asked = {0}, core = {0}, instances = {0};
@@ -208,7 +209,7 @@ static int read_amounts(
 	return amount_parse(container->name, GPU_CORE, gpu_core, &container->core, err);
 }
 
-/* A pod has whole GPUs, or shares of GPUs. */
+/* A pod has either whole GPUs, or shares of GPUs. */
 static int both_kinds(const char *container, struct error *err)
 {
 	return error_set(err, EINVAL,
@@ -254,7 +255,8 @@ int request_add_bound(struct request *request, const char *name, enum container_
 	return container.units || container.core ? add_container(request, &container, err) : 0;
 }
 
-/* Each GPU of each container is an entry of the placement; more than any node has fit nowhere anyway. */
+/* Each GPU of each container is an entry of the placement. A request for more than any node has fits nowhere
+ * in any case. */
 static bool has_room_for(const struct request *request, uint32_t gpus)
 {
 	uint64_t sum = gpus < REQUEST_GPUS_MAX ? gpus : 0;
@@ -314,7 +316,7 @@ uint32_t request_first_gpu(const struct request *request, size_t container)
 	return first;
 }
 
-/* A capped amount is nobody's exact wish, and fits nowhere whatever it is divided by. */
+/* A capped amount is not the exact number that the user wrote. It fits nowhere, by whatever it is divided. */
 static int container_check_gpus(const struct container_request *container, uint32_t gpus, struct error *err)
 {
 	if (container->core)
@@ -354,7 +356,8 @@ int request_set_gpus(struct request *request, uint32_t gpus, struct error *err)
 	return 0;
 }
 
-/* "02" and "+2" are refused: one way to write a number, the same for every reader of the label. */
+/* "02" and "+2" are refused: there is only one way to write a number, the same for every reader of the label.
+ */
 int request_parse_gpus(struct request *request, const char *label, struct error *err)
 {
 	uint32_t gpus;

@@ -78,7 +78,7 @@ static bool requirement_names(const struct selector_requirement *requirement, co
 	return false;
 }
 
-/* As apimachinery's labels.Requirement: NotIn holds for pods that do not have the label at all. */
+/* As in apimachinery's labels.Requirement: NotIn holds for pods that do not have the label at all. */
 static bool requirement_holds(const struct selector_requirement *requirement, const char *labels)
 {
 	size_t len = 0;

@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Labels are "key=value\n" for each, NULL for none: the API server lets neither '=' nor a line end into them.
+/* Labels are "key=value
+ * " for each, NULL for none. The API server allows neither '=' nor a line end in them.
  *
  * labels_find() - the value of a label and its length, within the text; NULL if there is no such label.
  * labels_have() - the label is there with this value. */
@@ -22,14 +23,14 @@ struct selector_requirement {
 };
 
 struct selector {
-	bool selects_nothing;			   /* there is none, or it cannot be understood */
-	struct selector_requirement *requirements; /* all must hold; none: selects everything */
+	bool selects_nothing;			   /* there is no selector, or it is not valid */
+	struct selector_requirement *requirements; /* all must hold; without any, everything is selected */
 	size_t n_requirements;
 };
 
 void selector_release(struct selector *selector);
 
-/* selector_require() - one more requirement, values are copied. -ENOMEM: nothing changed. */
+/* selector_require() - adds one requirement; values are copied. -ENOMEM: nothing changed. */
 int selector_require(struct selector *selector, const char *key, enum selector_operator operator,
 	const char * const * values, size_t n_values);
 

@@ -35,7 +35,7 @@ int share_weight_parse(const char *text, uint32_t *ret_weight)
 	return 0;
 }
 
-/* What is asked of one GPU, summed over some of its containers. */
+/* The demands on one GPU, summed over some of its containers. */
 struct sums {
 	uint64_t percent;
 	uint64_t weight;  /* share_weight() */
@@ -63,7 +63,7 @@ static struct sums sums_of(enum share_policy policy, const struct share_holder *
 	return sums;
 }
 
-/* More than the GPU was promised (a forged annotation): all of them in proportion. */
+/* If the percentages exceed the GPU (a forged annotation), all of them are reduced in proportion. */
 static uint32_t guaranteed(const struct share_holder *holder, const struct sums *sums)
 {
 	if (sums->percent <= 100)
@@ -81,8 +81,8 @@ static uint32_t part(uint32_t of, uint64_t weight, uint64_t weights)
 	return (uint32_t)(of * weight / weights);
 }
 
-/* By weight; in company of containers without a percentage not below one's own. All that have one reach it at
- * the same sum of weights. */
+/* Shares by weight. Together with containers without a percentage, a share is not below the container's own
+ * percentage. All that have one reach it at the same sum of weights. */
 static uint32_t by_weight(const struct share_holder *holder, const struct sums *sums)
 {
 	uint64_t weight = holder_weight(SHARE_WEIGHT, holder);
@@ -94,7 +94,7 @@ static uint32_t by_weight(const struct share_holder *holder, const struct sums *
 	return part(left_by(sums), weight, sums->weight - sums->percent);
 }
 
-/* What is left for each of those that have no percentage. 0: not controlled. */
+/* What is left for each container without a percentage. 0: not controlled. */
 static uint32_t without_percentage(enum share_policy policy, uint32_t max_containers, const struct sums *sums)
 {
 	uint32_t each = part(left_by(sums), 1, sums->without);
@@ -125,7 +125,7 @@ static uint32_t share_of(enum share_policy policy, uint32_t max_containers, cons
 	}
 }
 
-/* Those below the least are raised to it, at the cost of all others in proportion. */
+/* Raises shares below the least to it, at the cost of all others in proportion. */
 static void raise_to_least(const struct share_holder *holders, bool all, uint32_t *shares, size_t n)
 {
 	uint64_t sum = 0, low = 0, rest;

@@ -1,24 +1,25 @@
-/* units.h - gpu-mem is counted in units of a node's own size (1 GiB unless the chart says otherwise).
+/* units.h - gpu-mem is counted in units whose size is set per node (1 GiB unless the chart says otherwise).
  */
 #pragma once
 
 #include <stdint.h>
 
-/* More than any GPU has in any unit (2^30 units of 128 MiB are 128 PiB): requests above it count as this
- * much, so that sums of a pod's containers cannot overflow and such a pod simply fits nowhere. */
+/* More than any GPU has in any unit (2^30 units of 128 MiB are 128 PiB). Larger requests count as this much:
+ * sums over a pod's containers cannot overflow, and such a pod simply fits nowhere. */
 #define UNITS_MAX UINT32_C(0x3fffffff)
 
 #define UNIT_MIB_DEFAULT 1024
-#define UNIT_MIB_MAX (1024 * 1024) /* that is believed of others' annotations */
+#define UNIT_MIB_MAX (1024 * 1024) /* the largest that is believed in annotations of others */
 
-/* units_of_gpu() - whole units of a GPU with this many MiB: floor, as ACK counts (15 for 16160 MiB). */
+/* units_of_gpu() - whole units of a GPU with this many MiB, rounded down as ACK does (15 for 16160 MiB). */
 uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib);
 
-/* units_convert() - how many units of to_mib hold as many of from_mib: rounded up. 0 for either: as it is. */
+/* units_convert() - how many units of to_mib hold as much as `units` of from_mib, rounded up. If either size
+ * is 0, the number stays. */
 uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib);
 
-/* units_add() - sum that stops at UNITS_MAX. */
+/* units_add() - the sum, at most UNITS_MAX. */
 uint32_t units_add(uint32_t a, uint32_t b);
 
-/* unit_parse() - "1GiB", "128MiB", "256MiB", "512MiB" to MiB; -EINVAL for anything else. */
+/* unit_parse() - converts "1GiB", "128MiB", "256MiB", "512MiB" to MiB; -EINVAL for anything else. */
 int unit_parse(const char *text, uint32_t *ret_unit_mib);
