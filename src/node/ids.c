@@ -43,7 +43,7 @@ uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid
 	return sum;
 }
 
-/* By pods that are over no id is in use, also while the kubelet has not freed it. */
+/* Pods that have ended use no ids, even if the kubelet has not freed them yet. */
 static int ids_in_use(const struct served *served, const struct node_pods *pods, const struct table *spent,
 	struct table *ret_used)
 {
@@ -66,7 +66,8 @@ static uint32_t gpu_ids(enum ids_of of, const struct gpu *gpu)
 	return of == IDS_OF_CORE ? CORE_PER_GPU : of == IDS_OF_GPUS ? 1 : gpu->units;
 }
 
-/* Free ids of GPU (any GPU if < 0), from the last, until `left` is 0. Returns what is left. */
+/* Takes away free ids of this GPU (any GPU if < 0), from the last one, until `left` is 0. Returns what is
+ * left. */
 static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, int gpu, uint32_t left)
 {
 	for (size_t i = ids->n; i > 0 && left; i--) {
@@ -96,7 +97,7 @@ static void ids_mark_sick(enum ids_of of, struct device_ids *ids, const struct i
 	ids_withdraw(ids, used, -1, left);
 }
 
-/* "0-3.1" -> "0-3", which has it for a name of its unit. */
+/* Maps the unit of each id in use to that id: "0-3" has "0-3.1". */
 static int ids_other_names(const struct table *used, struct table *ret_names)
 {
 	char unit[DEVICE_ID_SIZE];
@@ -117,8 +118,8 @@ static int ids_other_names(const struct table *used, struct table *ret_names)
 	return 0;
 }
 
-/* The name in use, else the first that is not spent. Where all are (a kubelet cannot have kept so many), one
- * is as good as another. */
+/* Writes the name that is in use, else the first name that is not spent. If all are spent (a kubelet cannot
+ * have kept that many), any name will do. */
 static void ids_name(char *name, const char *other, const struct table *used, const struct table *spent)
 {
 	size_t len = strlen(name);

@@ -1,7 +1,7 @@
-/* ids.h - the device ids that the kubelet counts with: "<gpu>-<unit>", or "<gpu>-<unit>.<n>" where a kubelet
- * that has just started holds that one for a pod that is over (spent.h). Short, because a ListAndWatch
- * message holds thousands of them in at most 4 MiB; tokens, because the placement says which GPU is meant.
- */
+/* ids.h - the device ids that the kubelet counts: "<gpu>-<unit>", or "<gpu>-<unit>.<n>" if a kubelet that has
+ * just started still holds the first one for an ended pod (spent.h). They are short, because a ListAndWatch
+ * message holds thousands of them in at most 4 MiB. They are only tokens, because the placement says which
+ * GPU is meant. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,8 @@ struct table;
 
 #define DEVICE_ID_SIZE 32 /* two numbers of 32 bits, and one digit */
 
-/* What the ids count: units of memory; percent of computing power, of which a GPU has 100; whole GPUs,
- * whose ids
- * ("<gpu>-gpu") differ from all of units, since one record has both. */
+/* What the ids count: units of memory; percent of computing power, of which a GPU has 100; or whole GPUs. The
+ * ids of whole GPUs ("<gpu>-gpu") differ from all ids of units, because one record has both. */
 enum ids_of { IDS_OF_UNITS, IDS_OF_CORE, IDS_OF_GPUS };
 
 struct device_ids {
@@ -26,16 +25,16 @@ struct device_ids {
 	size_t n;
 };
 
-/* ids_build() - one id per unit, or percent. A sick GPU with f of them that no pod holds makes f *free* ids
- * unhealthy, its own ones first: an id in use stays healthy, or a kubelet restart kills its pod
- * (manager.go:636 at 1.36.3). For the same reason a unit keeps the name under which a pod has it. spent:
- * names not to be offered. -ENOMEM. */
+/* ids_build() - one id per unit or percent. If an unhealthy GPU has f of them that no pod holds, f *free* ids
+ * become unhealthy, its own ones first. An id in use stays healthy, because otherwise a kubelet restart kills
+ * its pod (manager.go:636 at 1.36.3). For the same reason a unit keeps the name under which a pod has it.
+ * spent: names that must not be offered. -ENOMEM. */
 int ids_build(enum ids_of of, const struct inventory *inventory, const struct node_pods *pods,
 	const struct served *served, const struct table *spent, struct device_ids *ret_ids);
 void ids_release(struct device_ids *ids);
 
-/* ids_held() - of the GPU, what pods of this node hold by their placements. */
+/* ids_held() - how much of the GPU pods of this node hold, by their placements. */
 uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid);
 
-/* ids_gpu() - the position in the inventory that an id names, or -EINVAL. */
+/* ids_gpu() - the position in the inventory of the GPU that an id names, or -EINVAL. */
 int ids_gpu(const char *id);

@@ -19,7 +19,7 @@ const struct gpu *inventory_find(const struct inventory *inventory, const char *
 	return find((struct inventory *)inventory, uuid);
 }
 
-/* What the driver says comes first: it is the fault itself. */
+/* The driver's report comes first, because it is the fault itself. */
 static void judge(struct gpu *gpu)
 {
 	const char *says = gpu->driver_says;
@@ -137,7 +137,7 @@ bool inventory_set_mig(struct inventory *inventory, const struct mig_gpu *gpus, 
 	return changed;
 }
 
-/* The position in uuids, n if it is not there. */
+/* The position in uuids; n if it is not there. */
 static size_t position(const char *const *uuids, size_t n, const struct gpu *gpu)
 {
 	size_t i = 0;

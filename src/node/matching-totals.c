@@ -2,8 +2,8 @@
 #include "node/matching-internal.h"
 #include "node/room.h"
 
-/* Also one that neither we nor the kubelet remember (a lost checkpoint) may run: its limit is to be what its
- * placement says before others start. */
+/* A pod that neither the agent nor the kubelet remembers (after a lost checkpoint) may run, too. Its limit
+ * must be what its placement says before others start. */
 static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
 {
 	if (!asks_for_gpu(pod) || pod->facts->finished || !room_units(pod->facts, uuid, 0))
@@ -50,8 +50,8 @@ static enum matching_verdict check_gpu(const struct matching_pod *pods, size_t n
 	return MATCHING_REFUSED;
 }
 
-/* Whose devices these are, we know under another uid, or not at all: what that pod holds must be counted, and
- * its limit be what its placement says (resized.c). */
+/* Marks pods whose listed devices the agent knows under another uid, or not at all. What such a pod holds
+ * must be counted, and its limit must be what its placement says (resized.c). */
 static size_t mark_namesakes(
 	const struct matching_pod *pods, size_t n, size_t found, const struct served *served, bool *ret_ask)
 {

@@ -14,7 +14,7 @@ static bool container_runs(const struct matching_pod *pod, size_t i)
 }
 
 /* The kubelet serves init containers in spec order, then containers in spec order; request->containers has
- * them so. A kubelet that has lost its checkpoint passes over containers that run (devicesToAllocate(),
+ * the same order. A kubelet that has lost its checkpoint skips containers that run (devicesToAllocate(),
  * manager.go:609 at 1.36.3). */
 static const struct container_request *next_container(
 	const struct matching_pod *pod, const struct served *served)
@@ -22,14 +22,15 @@ static const struct container_request *next_container(
 	for (size_t i = 0; i < pod->facts->request.n_containers; i++) {
 		const struct container_request *c = &pod->facts->request.containers[i];
 
-		/* A container of computing power only does not ask for our resource. */
+		/* A container that asks only for computing power does not ask for this resource. */
 		if (c->asked && !container_runs(pod, i) && !served_find(served, pod->facts->uid, c->name))
 			return c;
 	}
 	return NULL;
 }
 
-/* PodResources leaves out init containers that are not sidecars (server_v1.go:83 at 1.36.3). */
+/* Whether PodResources must show devices of this pod. It leaves out init containers that are not sidecars
+ * (server_v1.go:83 at 1.36.3). */
 static bool shows_devices(const struct pod_facts *facts, const struct served *served)
 {
 	for (size_t i = 0; i < facts->request.n_containers; i++)
@@ -45,17 +46,17 @@ static bool is_candidate(const struct matching_pod *pod, const struct served *se
 	return asks_for_gpu(pod) && !pod->facts->finished && !pod->had_turn && next_container(pod, served);
 }
 
-/* All was served, but the kubelet shows no devices. */
+/* All containers were served, but the kubelet shows no devices. */
 static bool lost_its_devices(const struct matching_pod *pod, const struct served *served)
 {
 	return !pod->had_turn && !pod->lists_devices && !next_container(pod, served) &&
 	       shows_devices(pod->facts, served);
 }
 
-/* What we know of this name may be another pod's: a StatefulSet's re-created x-0 has the old name, and
- * PodResources has no uid. If all was served but the kubelet shows no devices, it is not the one we served;
- * and a pod that has ended is not on the kubelet's list (GetActivePods, kubelet_pods.go:208 at 1.36.3).
- */
+/* What the agent knows of this name may belong to another pod: a StatefulSet's re-created x-0 has the old
+ * name, and PodResources has no uid. If all was served but the kubelet shows no devices, the listed pod is
+ * not the one that was served. And a pod that has ended is not on the kubelet's list (GetActivePods,
+ * kubelet_pods.go:208 at 1.36.3). */
 static bool is_suspicious(const struct matching_pod *pod, const struct served *served)
 {
 	if (!asks_for_gpu(pod))
@@ -77,7 +78,8 @@ static size_t mark_unknown(
 	return marked;
 }
 
-/* Nobody lacks devices: one of those that we believe to be served, or over, must be another pod by now. */
+/* If no pod lacks devices, one of the pods that the agent thinks are served or ended must be another pod by
+ * now. */
 static size_t mark_all(const struct matching_pod *pods, size_t n, bool *ret_ask)
 {
 	size_t marked = 0;
@@ -114,9 +116,9 @@ static bool same_answer(
 	       strcmp(next_container(pod_a, served)->name, next_container(pod_b, served)->name) == 0;
 }
 
-/* More than one candidate: the kubelet lost its checkpoint, or a pod was deleted before its admission. A pod
- * that the kubelet has never admitted comes onto its list with its turn; one of which it told a status may be
- * there for long. */
+/* There is more than one candidate: the kubelet lost its checkpoint, or a pod was deleted before its
+ * admission. A pod that the kubelet has never admitted enters its list with its turn. A pod that already has
+ * a status from the kubelet may be there for long. */
 enum standing { STANDING_NEW, STANDING_SERVED_BEFORE, STANDING_ADMITTED_BEFORE, STANDINGS };
 
 static enum standing standing_of(const struct matching_pod *pod, const struct served *served)
@@ -161,7 +163,7 @@ static enum matching_verdict choose_among(const struct matching_pod *pods, size_
 	return MATCHING_REFUSED;
 }
 
-/* Then the call may be that pod's, and nobody's whom we know. */
+/* If so, the call may be for that pod, and for none that the agent knows. */
 static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -170,7 +172,7 @@ static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
 	return false;
 }
 
-/* The kubelet may ask for so many units for a pod whose devices it has lost. */
+/* The kubelet may ask for this number of units for a pod whose devices it has lost. */
 static bool may_ask_anew(const struct matching_pod *pod, size_t n_ids, const struct served *served)
 {
 	const struct container_request *next;
@@ -181,9 +183,9 @@ static bool may_ask_anew(const struct matching_pod *pod, size_t n_ids, const str
 	return next && next->asked == n_ids;
 }
 
-/* Asked anew, the API server says that the one we served is the one of this name; the kubelet shows it
- * without devices. So we served its predecessor under its name, before the kubelet had heard of the change.
- */
+/* When asked again, the API server says that the pod of this name is the one that was served, and the kubelet
+ * shows it without devices. So the agent served the previous pod under this uid, before the kubelet knew of
+ * the new one. */
 static bool choose_anew(const struct matching_pod *pods, size_t n, size_t n_ids, const struct served *served,
 	struct matching *ret)
 {
@@ -202,8 +204,8 @@ static bool choose_anew(const struct matching_pod *pods, size_t n, size_t n_ids,
 	return true;
 }
 
-/* A status can be old: a container that ended while the kubelet was away still runs by it. It is the one that
- * is meant if no other container can be. */
+/* A status can be old: a container that ended while the kubelet was away still runs by its status. The call
+ * is for such a container if no other container can be meant. */
 static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, struct matching *ret)
 {
@@ -227,9 +229,9 @@ static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_i
 	return candidates == 1;
 }
 
-/* A kubelet that starts without its checkpoint asks anew for what does not run, so a pod that was served in
- * part may wait for nothing more, and the call be another's that was served once. A pod that was never served
- * is the one. */
+/* A kubelet that starts without its checkpoint asks again for what does not run. So a pod that was served in
+ * part may need nothing more, and the call may be for another pod that was served once. If the found pod was
+ * never served, the call is for it. */
 static const struct matching_pod *find_other_that_lost_its_devices(
 	const struct matching_pod *pods, size_t n, size_t n_ids, const struct served *served, size_t found)
 {
@@ -250,7 +252,8 @@ static const struct matching_pod *find_other_that_lost_its_devices(
 static enum matching_verdict choose_candidate(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
 {
-	/* Namesakes only if there is nobody else: then it is our record that lacks something. */
+	/* Namesakes are considered only if there is no other candidate: then the agent's record lacks
+	 * something. */
 	for (int namesakes = 0; namesakes < (lists_a_pod_that_is_gone(pods, n) ? 1 : 2); namesakes++) {
 		size_t candidates = 0;
 
@@ -261,7 +264,7 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 			ret->pod = i;
 		}
 		if (namesakes && candidates && choose_anew(pods, n, n_ids, served, ret))
-			return MATCHING_FOUND; /* the kubelet asks for who has nothing */
+			return MATCHING_FOUND; /* the kubelet asks for the pod that has nothing */
 		if (candidates == 1)
 			return MATCHING_FOUND;
 		if (candidates > 1)
@@ -288,7 +291,7 @@ static enum matching_verdict choose(const struct matching_pod *pods, size_t n, s
 	return other ? refuse_either(&pods[ret->pod], other, n_ids, err) : verdict;
 }
 
-/* A pod that gets nothing, whatever it asks for. */
+/* Refuses a pod that gets nothing, whatever it asks for. */
 static enum matching_verdict judge_pod(const struct matching_pod *pod, struct error *err)
 {
 	if (pod->may_return && pod->unanswered) {
@@ -306,7 +309,7 @@ static enum matching_verdict judge_pod(const struct matching_pod *pod, struct er
 	return MATCHING_FOUND;
 }
 
-/* Of whole GPUs each container has its own, and the kubelet says no name. */
+/* With whole GPUs each container has its own, and the kubelet does not name the container. */
 static bool gpus_depend_on_container(const struct pod_facts *facts)
 {
 	const struct request *request = &facts->request;
@@ -327,9 +330,9 @@ static bool gpus_depend_on_container(const struct pod_facts *facts)
 	return false;
 }
 
-/* The pod was served before, or in part, and the kubelet shows nothing of it: it has lost its checkpoint, and
- * asks only for those of its containers that do not run. Our order is then not the kubelet's, and a container
- * would get the GPUs of another one. */
+/* The pod was served before, or in part, and the kubelet shows nothing of it. It has lost its checkpoint, and
+ * asks only for containers that do not run. Then the agent's order differs from the kubelet's, and a
+ * container would get the GPUs of another one. */
 static bool is_guesswork(const struct matching_pod *pod, const struct served *served, bool anew)
 {
 	bool forgotten = !pod->lists_devices && shows_devices(pod->facts, served);
@@ -338,15 +341,15 @@ static bool is_guesswork(const struct matching_pod *pod, const struct served *se
 	return (anew || forgotten || served_before) && gpus_depend_on_container(pod->facts);
 }
 
-/* Which of the pod's containers so many units are for. */
+/* Finds the container of the pod that asks for this number of units. */
 static enum matching_verdict find_container(const struct matching_pod *pod, size_t n_ids,
 	const struct served *served, struct matching *found, struct error *err)
 {
 	if (found->container)
 		return MATCHING_FOUND;
 	found->container = next_container(pod, found->anew ? &nothing : served);
-	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
-	 */
+	/* The pod was served in part, but the kubelet shows nothing: the first call may have been for the
+	 * previous pod of this name. */
 	if (found->container->asked != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
 		next_container(pod, &nothing)->asked == n_ids) {
 		found->anew = true;

@@ -93,7 +93,8 @@ static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 	return r;
 }
 
-/* A GET and the watch overtake each other, and sizes must not go back: limits would follow. */
+/* A GET and the watch can overtake each other. A size must not go back to an earlier one, because the limits
+ * would follow. */
 static void keep_later_size(struct pod_facts *known, struct pod_facts *shown)
 {
 	struct placement placement = shown->placement;
@@ -135,7 +136,7 @@ void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_n
 	char key[POD_KEY_SIZE];
 
 	pod->asked_ns = now_ns;
-	/* Out of memory: the older pod keeps the name, and the next call asks again. */
+	/* If memory runs out, the older pod keeps the name, and the next call asks the API server again. */
 	(void)table_set(&pods->by_name, pod_key(pod->facts.namespace_, pod->facts.name, key), pod);
 }
 

@@ -11,36 +11,36 @@
 
 struct power_facts;
 
-/* What the spec of a container says about its GPU beside the request. */
+/* What the spec of a container says about its GPU besides the request. */
 struct container_spec {
 	char *name, *image;
-	/* NVIDIA_DRIVER_CAPABILITIES as the spec sets it, else as the image does; NULL: neither does, or the
-	 * image is not known. */
+	/* NVIDIA_DRIVER_CAPABILITIES from the spec, else from the image. NULL: neither sets it, or the image
+	 * is unknown. */
 	char *capabilities;
 	bool capabilities_by_spec;
-	/* CGPU_DISABLE is set by value (contract, section 3). The cluster may not honour it. */
+	/* CGPU_DISABLE is set by value (contract, section 3). The cluster may not allow it. */
 	bool asks_for_no_limit;
 };
 
 struct node_pod {
 	struct pod_facts facts;
-	bool may_return;      /* another pod can have its name later */
+	bool may_return;      /* another pod can get its name later */
 	bool is_static;	      /* from a file or URL of the node, shown by a mirror pod */
-	struct error problem; /* why there is no placement, "" if none is expected or it is fine */
-	bool is_impossible;   /* problem is what the pod asks for: no scheduler could place it */
-	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
+	struct error problem; /* why it has no placement; "" if it needs none or has a valid one */
+	bool is_impossible;   /* `problem` is in the request: no scheduler could place the pod */
+	bool assign_wanted;   /* its devices are given, and its annotation must say so */
 	bool assign_busy;
 	bool reported;	    /* an Event was posted about it */
-	bool wait_reported; /* an Event said for which orphan it waits (room.h) */
-	/* By placement.resizes: which size its limits have; which one was more than its GPU has. */
+	bool wait_reported; /* an Event named the orphan that it waits for (room.h) */
+	/* By placement.resizes: the size that its limits have; the size that exceeded its GPU. */
 	uint32_t size_applied, size_refused;
 	struct container_spec *containers; /* init containers, too */
 	size_t n_containers;
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
-	bool weight_reported; /* an Event said that its weight is none */
-	uint64_t runs;	      /* bit i: by its status request.containers[i] runs */
-	bool watched;	      /* the watch has shown it, and will tell its end */
+	bool weight_reported; /* an Event said that its weight is invalid */
+	uint64_t runs;	      /* bit i: request.containers[i] runs, by its status */
+	bool watched;	      /* the watch has shown it and will tell its end */
 	int64_t asked_ns;     /* when a GET showed it, if the watch has not */
 };
 
@@ -52,27 +52,28 @@ struct node_pods {
 void node_pods_init(struct node_pods *pods);
 void node_pods_release(struct node_pods *pods);
 
-/* node_pods_put() - the pod exists and looks like this. The content of `facts` is moved, NULL (-ENOMEM)
- * leaves it with the caller. Pointers to pods stay valid until node_pods_remove(). */
+/* node_pods_put() - the pod exists and looks like this. The content of `facts` is moved. NULL (-ENOMEM): it
+ * stays with the caller. Pointers to pods are valid until node_pods_remove(). */
 struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts);
 void node_pods_remove(struct node_pods *pods, const char *uid);
 
-/* node_pods_asked() - a GET by name has shown this pod: it is the one of that name now, whatever an older
- * event of the watch says. */
+/* node_pods_asked() - a GET by name has shown this pod: it now has that name, whatever an older event of the
+ * watch says. */
 void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns);
 
 /* node_pod_container() - NULL for a container that its spec does not have. */
 struct container_spec *node_pod_container(const struct node_pod *pod, const char *name);
 
-/* node_pod_asks_for_no_limit() - struct container_spec says so of this container. */
+/* node_pod_asks_for_no_limit() - asks_for_no_limit of this container. */
 bool node_pod_asks_for_no_limit(const struct node_pod *pod, const char *container);
 
-/* node_pod_forget_containers() - before they are read anew. */
+/* node_pod_forget_containers() - call before they are read again. */
 void node_pod_forget_containers(struct node_pod *pod);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
 
 /* node_pods_stray() - a pod that only a GET has shown, more than 10 s ago; NULL if there is none. While the
- * watch is open that is long enough: its end was told before we knew it, or it is another node's. */
+ * watch is open, that time is long enough: the pod's end was told before the agent knew the pod, or the pod
+ * is on another node. */
 struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns);

@@ -85,14 +85,14 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 	return 0;
 }
 
-/* After the loss of the kubelet's checkpoint only the status says that containers run. */
+/* After the loss of the kubelet's checkpoint, only the status says that containers run. */
 bool room_has_started(const struct node_registry *node, const struct node_pod *pod)
 {
 	return pod->runs || served_has_started(&node->served, pod->facts.uid);
 }
 
-/* The other pods of this node that have a placement, and a container that was allowed to start. Sets *behind
- * if the watch has not shown one of them. */
+/* Lists the other pods of this node that have a placement and a container that was allowed to start. Sets
+ * *behind if the watch has not shown one of them. */
 static size_t list_started(const struct node_registry *node, const struct node_pod *pod,
 	const struct pod_facts **others, bool *behind)
 {

@@ -1,5 +1,5 @@
-/* served.h - which container got which device ids: what the kubelet was answered, and what its checkpoint
- * says after a restart of either side. Ids are tokens; they name no GPU. */
+/* served.h - which container got which device ids: the answers to the kubelet, and the kubelet's checkpoint
+ * after a restart of either side. Ids are tokens; they do not name a GPU. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct served_entry {
 	char *container;
 	char **ids; /* sorted */
 	size_t n_ids;
-	bool waits; /* its container was not allowed to start yet; of one from the checkpoint nobody knows */
+	bool waits; /* its container was not allowed to start yet; unknown for an entry from the checkpoint */
 };
 
 struct served {
@@ -32,25 +32,25 @@ void served_remove_pod(struct served *served, const char *uid);
 
 const struct served_entry *served_find(const struct served *served, const char *uid, const char *container);
 
-/* served_knows() - any container of this pod. */
+/* served_knows() - true if there is an entry of any container of this pod. */
 bool served_knows(const struct served *served, const char *uid);
 
-/* served_set_waits() - whether this container is still to be allowed to start; an unknown one is ignored.
+/* served_set_waits() - whether this container still waits to be allowed to start; an unknown one is ignored.
  * served_has_started() - a container of this pod does not wait. */
 void served_set_waits(struct served *served, const char *uid, const char *container, bool waits);
 bool served_has_started(const struct served *served, const char *uid);
 
 /* served_find_ids() - the latest entry with exactly this set of ids, before `before` (NULL: of all). Several
- * have the same set: containers of one pod (the kubelet gives ids of finished init containers again), a pod
- * that was deleted by force and the next one, and even living pods: a List of PodResources during Allocate
- * makes the kubelet forget that the ids on their way are taken (UpdateAllocatedDevices, manager.go:556
- * at 1.36.3). */
+ * entries can have the same set: containers of one pod (the kubelet reuses ids of finished init containers),
+ * or a pod that was deleted by force and the next one. Even living pods can: a List of PodResources during
+ * Allocate makes the kubelet forget that the ids on their way are taken (UpdateAllocatedDevices,
+ * manager.go:556 at 1.36.3). */
 const struct served_entry *served_find_ids(
 	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids);
 
 /* served_complete() - takes from `more` each entry that `served` lacks or has with other ids; `more` is empty
- * afterwards. Entries that only `served` has stay: the kubelet forgets a pod as soon as its object is
- * deleted, although its containers may still run. */
+ * afterwards. Entries that only `served` has stay: the kubelet forgets a pod when its object is deleted,
+ * although its containers may still run. */
 void served_complete(struct served *served, struct served *more);
 
 /* served_move() - `from` becomes the content of `to`; from is empty afterwards. */

@@ -2,7 +2,7 @@
 
 bool terms_equal(const struct terms *a, const struct terms *b)
 {
-	/* Who counts whole GPUs does not care. */
+	/* The unit does not matter in a mode that gives whole GPUs. */
 	return a->mode == b->mode &&
 	       (a->mode == GPU_MODE_NONE || a->mode == GPU_MODE_TOPOLOGY || a->unit_mib == b->unit_mib);
 }
@@ -21,7 +21,7 @@ enum terms_state terms_settle(struct terms_change *change, const struct terms_se
 		change->closed_since_ns = 0;
 		return TERMS_OPEN;
 	}
-	/* Nobody is sent to a node without a mode. */
+	/* No pod is placed on a node without a mode, so the change needs no wait. */
 	if (change->in_force.mode == GPU_MODE_NONE)
 		return terms_take(change, &seen->asked);
 	if (!seen->closed)

@@ -26,7 +26,7 @@ static bool is_new(const struct turn *turn, const char *const *names, size_t n)
 	return false;
 }
 
-/* Names that the kubelet no longer lists are left out: a pod that comes later may have one of them. */
+/* Names that the kubelet no longer lists are left out, because a later pod may get one of them. */
 static bool copy_known(const struct table *known, const char *const *names, size_t n, struct table *ret_copy)
 {
 	for (size_t i = 0; i < n; i++)
