@@ -1,6 +1,6 @@
-/* base64.h - the *-data members of a kubeconfig. */
+/* base64.h - decodes the *-data members of a kubeconfig. */
 #pragma once
 
-/* base64_decode() - RFC 4648, blanks and line ends allowed between, to a text: -EINVAL if it is none, holds a
- * NUL or decodes to nothing. The caller frees. */
+/* base64_decode() - decodes RFC 4648 to a text; blanks and line ends are allowed. -EINVAL if the input is
+ * invalid, contains a NUL or decodes to nothing. The caller frees *ret_text. */
 int base64_decode(const char *text, char **ret_text);

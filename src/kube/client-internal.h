@@ -17,17 +17,18 @@ struct kube_client {
 	struct kube_config config;
 	struct credentials credentials;
 	char *user_agent;
-	char *url;		       /* what paths are added to */
-	struct curl_slist *connect_to; /* where a url of another name really is */
+	char *url;		       /* the base URL of all paths */
+	struct curl_slist *connect_to; /* the real address, if the URL has another name */
 	CURLM *multi;
-	struct loop_timer *curl_timer; /* what curl waits for */
-	struct loop_timer *work_timer; /* requests to be started, cancelled ones to be swept */
+	struct loop_timer *curl_timer; /* the timer that curl set */
+	struct loop_timer *work_timer; /* requests that must be started, cancelled ones that must be freed */
 	struct list waiting, active, cancelled;
-	int in_curl;	/* within a callback of curl, which then accepts no changes */
-	int in_answers; /* within a kube_response_fn */
+	int in_curl;	/* > 0 inside a callback of curl, which accepts no changes then */
+	int in_answers; /* > 0 inside a kube_response_fn */
 	uint64_t results[KUBE_RESULT_MAX];
-	bool freed;	    /* ... that freed us */
-	bool fresh_connect; /* the last transfer starved on a connection that others might be given next */
+	bool freed;	    /* ... that freed the client */
+	bool fresh_connect; /* the last transfer got no data on a connection that others might be given next
+			     */
 };
 
 struct kube_request {
@@ -38,7 +39,7 @@ struct kube_request {
 	struct curl_slist *headers;
 	struct strbuf answer;
 	char curl_text[CURL_ERROR_SIZE];
-	int result; /* of our own side: the answer limit, data_fn */
+	int result; /* an error of this side: the answer limit, data_fn */
 	kube_data_fn data_fn;
 	kube_response_fn fn;
 	void *userdata;
@@ -46,12 +47,12 @@ struct kube_request {
 	int idle_timeout_ms;
 };
 
-/* client_leave_answers() - the end of a section that began with in_answers++ and may have called users'
- * functions, who may have freed the client: it must not be touched afterwards. */
+/* client_leave_answers() - ends a section that began with in_answers++. The section may have called functions
+ * of users, which may have freed the client, so the caller must not use the client afterwards. */
 void client_leave_answers(struct kube_client *client);
 
-/* request_start() - hand it to curl. request_done() - curl has ended it: tell the user, free it.
- * request_free() - without telling. */
+/* request_start() - hands the request to curl. request_done() - curl has ended it: tells the user and frees
+ * it. request_free() - frees it without telling the user. */
 void request_start(struct kube_request *request);
 void request_done(struct kube_request *request, CURLcode code);
 void request_free(struct kube_request *request);

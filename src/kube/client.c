@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "net/loop.h"
 
-/* More than anybody here has requests under way: one that waits inside curl for a connection is not cut off
- * at its time limit (curl 7.88). Over HTTP/2 one connection carries all. */
+/* More than the number of requests that are under way in any program. A request that waits inside curl for a
+ * connection is not cut off at its time limit (curl 7.88). Over HTTP/2 one connection carries all. */
 #define CONNECTIONS_MAX 128L
 
 /* ---- curl's sockets and its timer on the loop ---- */
@@ -86,7 +86,7 @@ void client_leave_answers(struct kube_client *client)
 		kube_client_free(client);
 }
 
-/* Everything that curl does not accept from within its callbacks. */
+/* Does everything that curl does not accept from within its callbacks. */
 static void client_work(void *userdata)
 {
 	struct kube_client *client = userdata;
@@ -156,8 +156,8 @@ static void client_free_ptr(struct kube_client **client)
 	kube_client_free(*client);
 }
 
-/* A server that is to be verified under another name: the URL carries that name (curl takes SNI and the name
- * to verify from it), CONNECT_TO the address. */
+/* For a server that must be verified under another name. The URL has that name (curl takes SNI and the name
+ * to verify from it), and CONNECT_TO has the address. */
 static int set_alias(struct kube_client *client, CURLU *url)
 {
 	_cleanup_(curl_free_ptr) char *host = NULL, *port = NULL, *whole = NULL;

@@ -37,7 +37,7 @@ void kube_config_release(struct kube_config *config)
 	kube_config_init(config);
 }
 
-/* ---- YAML: a document of nodes; aliases are references, so that nothing is expanded ---- */
+/* ---- YAML: a document of nodes; aliases are references, so they are not expanded ---- */
 
 static void document_release(yaml_document_t *document)
 {
@@ -58,7 +58,7 @@ static yaml_node_t *member(yaml_document_t *document, yaml_node_t *map, const ch
 	return NULL;
 }
 
-/* A scalar with something in it; NULL otherwise. */
+/* A scalar that is not empty; else NULL. */
 static const char *text(yaml_document_t *document, yaml_node_t *map, const char *key)
 {
 	yaml_node_t *value = member(document, map, key);
@@ -72,7 +72,7 @@ static const char *text(yaml_document_t *document, yaml_node_t *map, const char 
 	return (const char *)value->data.scalar.value;
 }
 
-/* The element of the list `lists` that is called `name`; its member `inner`. */
+/* Finds the element of the list `lists` with the name `name`; returns its member `inner`. */
 static yaml_node_t *named(yaml_document_t *document, const char *lists, const char *name, const char *inner)
 {
 	yaml_node_t *list = member(document, yaml_document_get_root_node(document), lists);
@@ -115,7 +115,7 @@ struct source {
 	const char *namespace_;
 };
 
-/* Copies a setting; absent ones stay NULL. */
+/* Copies a setting; an absent one stays NULL. */
 static int copy_text(struct source *source, yaml_node_t *map, const char *key, char **ret_copy)
 {
 	const char *value = text(source->document, map, key);
@@ -126,7 +126,7 @@ static int copy_text(struct source *source, yaml_node_t *map, const char *key, c
 	return *ret_copy ? 0 : -ENOMEM;
 }
 
-/* Files are relative to the kubeconfig's folder, not to ours (clientcmd ResolveLocalPaths). */
+/* Paths are relative to the kubeconfig's folder, not to the current folder (clientcmd ResolveLocalPaths). */
 static int copy_path(struct source *source, yaml_node_t *map, const char *key, char **ret_path)
 {
 	const char *value = text(source->document, map, key);
@@ -208,7 +208,7 @@ static int read_cluster(struct source *source, struct kube_config *config, struc
 	return 0;
 }
 
-/* Where both are there: data wins over a file, and the tokenFile over the token, as in client-go. */
+/* If both are there, data wins over a file, and the tokenFile over the token, as in client-go. */
 static int read_user(struct source *source, struct kube_config *config, struct error *err)
 {
 	int r = copy_path(source, source->user, "client-certificate", &config->client_cert_file);
@@ -298,7 +298,7 @@ static int load_kubeconfig(
 
 /* ---- in a pod ---- */
 
-/* Like client-go's InClusterConfig: only the two variables make it a pod. */
+/* As in client-go's InClusterConfig: only the two variables tell that this is a pod. */
 static bool in_cluster(const char **ret_host, const char **ret_port)
 {
 	*ret_host = getenv("KUBERNETES_SERVICE_HOST");
@@ -332,9 +332,9 @@ static int load_in_cluster(const char *host, const char *port, struct kube_confi
 	return check_server(config->server, err);
 }
 
-/* ---- which of them ---- */
+/* ---- which kubeconfig ---- */
 
-/* The first file of $KUBECONFIG that is named; merging of several is kubectl's alone. */
+/* The first file in $KUBECONFIG; only kubectl merges several files. */
 static int path_from_environment(char **ret_path)
 {
 	const char *list = getenv("KUBECONFIG");

@@ -70,7 +70,7 @@ static bool same_token(const struct credentials *credentials, const struct stat 
 	       credentials->token_mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
 
-/* A token is one line of printable characters; anything else would let a file write headers. */
+/* A token must be one line of printable characters. Otherwise a file could add headers. */
 static int set_bearer(struct credentials *credentials, const char *token)
 {
 	size_t len = strcspn(token, "\r\n");

@@ -1,4 +1,4 @@
-/* credentials.h - who the server must be and who we are, as options of one curl transfer. */
+/* credentials.h - how to authenticate the server and this process, as options of one curl transfer. */
 #pragma once
 
 #include <stdint.h>
@@ -18,10 +18,10 @@ struct credentials {
 void credentials_init(struct credentials *credentials, const struct kube_config *config);
 void credentials_release(struct credentials *credentials);
 
-/* credentials_apply() - TLS options of this transfer. 0, -ENOMEM, -ENOTSUP. */
+/* credentials_apply() - sets the TLS options of this transfer. 0, -ENOMEM, -ENOTSUP. */
 int credentials_apply(struct credentials *credentials, CURL *easy);
 
-/* credentials_bearer() - the header to send, or NULL; reads the token file again if it is another than before
- * (the kubelet replaces a bound token after 80 % of its life, by a new symlink). A file that cannot be read
- * leaves the last token in use, with a warning. */
+/* credentials_bearer() - the header to send, or NULL. It reads the token file again if the file has changed
+ * (the kubelet replaces a bound token after 80 % of its life, by a new symlink). If a file cannot be read,
+ * the last token stays in use, with a warning. */
 const char *credentials_bearer(struct credentials *credentials);

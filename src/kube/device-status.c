@@ -17,14 +17,14 @@ static void document_release(yaml_document_t *document)
 
 static const char *scalar(const yaml_node_t *node)
 {
-	/* A NUL inside would hide what is after it. */
+	/* A NUL inside would hide the text after it. */
 	if (!node || node->type != YAML_SCALAR_NODE ||
 		strlen((char *)node->data.scalar.value) != node->data.scalar.length)
 		return NULL;
 	return (const char *)node->data.scalar.value;
 }
 
-/* One entry of the list, as far as it was read. NULL: the key is not there. */
+/* One entry of the list, as far as it was read. NULL: the key is absent. */
 struct entry {
 	const yaml_node_t *id, *type, *healthy, *reason;
 };
@@ -60,7 +60,7 @@ static int entry_read(yaml_document_t *document, const yaml_node_t *map, size_t 
 	return 0;
 }
 
-/* As YAML 1.2 has it; "no" and "off" are taken for text by some readers, and for false by others. */
+/* As in YAML 1.2: some readers take "no" and "off" as text, others as false. */
 static int truth(const yaml_node_t *node)
 {
 	static const char *const texts[] = {"false", "False", "FALSE", "true", "True", "TRUE"};
@@ -74,7 +74,7 @@ static int truth(const yaml_node_t *node)
 	return -EINVAL;
 }
 
-/* Returns 1 if the entry declares a GPU faulty, 0 if it is not about a GPU or about one that is well. */
+/* Returns 1 if the entry declares a GPU faulty, 0 if it is not about a GPU or about a healthy one. */
 static int entry_judge(const struct entry *entry, size_t position, struct fault *fault, struct error *err)
 {
 	const char *type = scalar(entry->type), *id = scalar(entry->id);
@@ -121,7 +121,7 @@ static int add_entries(
 		int r = entry_read(document, yaml_document_get_node(document, items[i]), i + 1, &entry, err);
 		int faulty = r < 0 ? r : entry_judge(&entry, i + 1, &fault, err);
 
-		/* Of something that is no GPU nothing was taken over. */
+		/* For a device that is not a GPU nothing was taken over. */
 		if (faulty >= 0 && (fault.index >= 0 || *fault.uuid))
 			r = note_once(seen, &fault, i + 1, err);
 		if (r < 0 || faulty < 0)
@@ -132,7 +132,7 @@ static int add_entries(
 	return 0;
 }
 
-/* A second document would be left unread. */
+/* A second document would not be read. */
 static int check_end(yaml_parser_t *parser, struct error *err)
 {
 	_cleanup_(document_release) yaml_document_t more = {0};

@@ -27,7 +27,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return (hash ^ 0xff) * 0x100000001b3ULL;
 }
 
-/* Not seeded, so that a restarted reporter finds its own Event again. */
+/* The hash has no random seed, so that a restarted reporter finds its own Event again. */
 static uint64_t event_hash(
 	const struct kube_object_ref *object, const char *type, const char *reason, const char *message)
 {
@@ -39,7 +39,7 @@ static uint64_t event_hash(
 	return hash_text(hash, message);
 }
 
-/* At most max bytes, and no half character at the end. */
+/* Returns at most max bytes, without a partial character at the end. */
 static struct json_object *cut_text(const char *text, size_t max)
 {
 	size_t len = strlen(text);
@@ -124,7 +124,7 @@ static struct json_object *event_new(const struct kube_object_ref *object, const
 
 static void event_posted(void *userdata, const struct kube_response *response)
 {
-	/* 409: it is there already, which is what we want. */
+	/* 409: the Event exists already, which is what the caller wants. */
 	if (response->result < 0 || (response->status > 299 && response->status != 409))
 		log_warning("cannot post an Event, ignoring: %s", response->text);
 }

@@ -21,7 +21,7 @@ void fault_reason_copy(char ret_reason[GPU_REASON_SIZE], const char *text)
 
 	for (; *text && n + 1 < GPU_REASON_SIZE; text++)
 		ret_reason[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text;
-	/* Not in the middle of a character: annotations must be UTF-8. */
+	/* Does not cut in the middle of a character, because annotations must be UTF-8. */
 	if (((unsigned char)*text & 0xc0) == 0x80) {
 		while (n && ((unsigned char)ret_reason[n - 1] & 0xc0) == 0x80)
 			n--;
@@ -39,7 +39,7 @@ int fault_parse_gpu(const char *text, struct fault *fault)
 {
 	uint32_t index;
 
-	/* Digits are an index, even one that no GPU has. */
+	/* Digits are an index, even if no GPU has it. */
 	if (*text && strspn(text, "0123456789") == strlen(text)) {
 		if ((text[0] == '0' && text[1]) || parse_u32(text, FAULT_INDEX_MAX, &index) < 0)
 			return -EINVAL;
@@ -47,7 +47,7 @@ int fault_parse_gpu(const char *text, struct fault *fault)
 		fault->uuid[0] = '\0';
 		return 0;
 	}
-	/* "-1" is no name, but a mistake. */
+	/* "-1" is not a name, but a mistake. */
 	if (!isalpha((unsigned char)text[0]) || !gpu_name_is_valid(text))
 		return -EINVAL;
 	fault->index = -1;
@@ -87,7 +87,7 @@ static void key_of(const struct fault *fault, char ret_key[GPU_UUID_SIZE])
 		memcpy(ret_key, fault->uuid, GPU_UUID_SIZE);
 }
 
-/* Notes are only more about what the list says itself: bad ones are none. */
+/* Notes only add to what the list says itself, so invalid notes are ignored. */
 static void take_notes(struct fault_list *list, const char *text, const char *notes)
 {
 	_cleanup_json_ struct json_object *object = NULL;

@@ -1,6 +1,6 @@
-/* fault-list.h - GPUs that somebody has declared faulty, in the two documented ConfigMaps of kube-system
- * (names.h; docs/internals/contract.md, section 5). A text is understood as a whole or not at all: what is
- * unclear must neither take a GPU out of service nor give one back. */
+/* fault-list.h - GPUs that a user or program has declared faulty, in the two documented ConfigMaps of
+ * kube-system (names.h; docs/internals/contract.md, section 5). A text is accepted as a whole or not at all:
+ * an unclear text must neither take a GPU out of service nor give one back. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +15,10 @@ struct error;
 #define FAULT_INDEX_MAX 4095
 
 struct fault {
-	int index;		      /* nvidia-smi's; -1 where only the UUID says which GPU */
-	char uuid[GPU_UUID_SIZE];     /* "" where only the index does; else it counts, and the index may have
-					 moved */
-	char reason[GPU_REASON_SIZE]; /* as somebody has written it, "" if nobody did */
+	int index;		      /* nvidia-smi's; -1 if only the UUID identifies the GPU */
+	char uuid[GPU_UUID_SIZE];     /* "" if only the index identifies it; else the UUID counts, because the
+					 index may have changed */
+	char reason[GPU_REASON_SIZE]; /* as the user or program wrote it; "" if it did not */
 };
 
 struct fault_list {
@@ -27,26 +27,26 @@ struct fault_list {
 };
 
 /* fault_list_from_device_status() - data.devices of <node>-device-status: a YAML (or JSON) list of {deviceId:
- * index or UUID, deviceType: gpu, healthy: false}. Other types of device and healthy ones are left out; other
- * keys do no harm, but for `reason`, which is kept. "" is a list of nothing. -EINVAL with a sentence. */
+ * index or UUID, deviceType: gpu, healthy: false}. Other types of device and healthy ones are left out. Of
+ * the other keys, only `reason` is kept. "" is an empty list. -EINVAL with a sentence. */
 int fault_list_from_device_status(const char *text, struct fault_list *ret_list, struct error *err);
 
 /* fault_list_from_gpus() - data.gpus of unhealthy-gpu-<node>: "0,2"; indices, and UUIDs too. notes: the
- * annotation ration.dev/cordoned of the same object, NULL if there is none: UUID and reason of the GPUs, as
- * long as nobody else has changed the list since. */
+ * annotation ration.dev/cordoned of the same object, NULL if there is none. It has UUID and reason of the
+ * GPUs, and is valid as long as the list was not changed in another way. */
 int fault_list_from_gpus(const char *text, const char *notes, struct fault_list *ret_list, struct error *err);
 
-/* fault_list_gpus() - the list as data.gpus: indices where they are known, no blanks (the open extender takes
- * what it cannot read for GPU 0). fault_list_notes() - the annotation that goes with it. The caller frees;
- * NULL when out of memory. */
+/* fault_list_gpus() - the list as data.gpus: indices if they are known, no blanks (the open extender reads
+ * invalid text as GPU 0). fault_list_notes() - the annotation for it. The caller frees; NULL when out of
+ * memory. */
 char *fault_list_gpus(const struct fault_list *list);
 char *fault_list_notes(const struct fault_list *list);
 
-/* fault_is_about() - this GPU. */
+/* fault_is_about() - the entry is about this GPU. */
 bool fault_is_about(const struct fault *fault, int index, const char *uuid);
 
-/* fault_parse_gpu() - an index or a UUID; the reason is left alone. */
+/* fault_parse_gpu() - reads an index or a UUID; does not change the reason. */
 int fault_parse_gpu(const char *text, struct fault *fault);
 
-/* fault_reason_copy() - text on one line, cut between characters. */
+/* fault_reason_copy() - copies the text as one line, cut between characters. */
 void fault_reason_copy(char ret_reason[GPU_REASON_SIZE], const char *text);

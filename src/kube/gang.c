@@ -41,8 +41,8 @@ static bool says_forming(struct json_object *pod)
 	return mark && strcmp(mark, GANG_FORMING) == 0;
 }
 
-/* What a Binding has recorded; the caller puts it. NULL if it has recorded nothing, as those of older
- * versions have not. A record that cannot be read is none. */
+/* Returns what a Binding has recorded; the caller puts it. NULL if it recorded nothing (older versions did
+ * not), or if the record is not valid. */
 static struct json_object *read_record(struct json_object *pod)
 {
 	const char *text = json_member_string(
@@ -55,7 +55,7 @@ static struct json_object *read_record(struct json_object *pod)
 	return TAKE_PTR(record);
 }
 
-/* facts->gang_bound stays false if the Binding has recorded nothing. */
+/* facts->gang_bound stays false if the Binding recorded nothing. */
 static int read_bound_gang(struct json_object *pod, struct pod_facts *facts)
 {
 	_cleanup_json_ struct json_object *record = read_record(pod);
@@ -130,7 +130,7 @@ int gang_read(struct json_object *pod, struct pod_facts *facts, struct error *er
 	return r;
 }
 
-/* A number of pods that is none is that of a single one. */
+/* An invalid number of pods counts as a single pod. */
 int gang_read_job(struct json_object *pod, struct pod_facts *facts)
 {
 	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
@@ -154,7 +154,7 @@ int gang_read_job(struct json_object *pod, struct pod_facts *facts)
 	return facts->gang ? 0 : -ENOMEM;
 }
 
-/* What a label's value may have, none of which is special in a query. */
+/* True if the text has only characters of a label's value, none of which is special in a query. */
 static bool is_label_value(const char *text)
 {
 	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==

@@ -89,7 +89,7 @@ static int read_ended(struct json_object *list, struct held *held, struct error 
 			return error_set(err, EINVAL, "ended holds something that is no uid");
 		r = held_add_ended(held, uid);
 	}
-	/* One that is not named ends by time. */
+	/* A uid that is not named ends by time. */
 	if (r == -E2BIG)
 		return 0;
 	return r < 0 ? error_set(err, -r, "ended: %s", strerror(-r)) : 0;
@@ -158,7 +158,7 @@ static struct json_object *pod_object(const struct held_pod *pod)
 	return TAKE_PTR(object);
 }
 
-/* Adds value and counts its bytes, unless they are too many. Returns 1 if they are. */
+/* Adds value and counts its bytes. Returns 1, without adding it, if there is not enough room. */
 static int add_within(struct json_object *array, struct json_object *value, size_t *left)
 {
 	const char *text = value ? json_text(value) : NULL;
@@ -176,7 +176,8 @@ char *held_to_json(const struct held *held, size_t max, size_t *ret_cut)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	struct json_object *pods = json_object_new_array(), *ended = json_object_new_array();
-	size_t left = max > 128 ? max - 128 : 0, cut = 0; /* the frame is smaller than 128 bytes */
+	size_t left = max > 128 ? max - 128 : 0,
+	       cut = 0; /* the text around the entries is shorter than 128 bytes */
 	const char *text;
 	int r = 0;
 

@@ -12,9 +12,9 @@
 
 struct error;
 
-/* held_from_json() - everything is checked: -EINVAL with a sentence; unknown keys are ignored. */
+/* held_from_json() - checks everything: -EINVAL with a sentence; unknown keys are ignored. */
 int held_from_json(const char *text, struct held *ret_held, struct error *err);
 
-/* held_to_json() - the same text, at most max bytes: pods that do not fit any more are left out, then uids of
+/* held_to_json() - writes the same text in at most max bytes. Pods that do not fit are left out, then uids of
  * `ended`. The caller frees; NULL when out of memory. *ret_cut: how many pods are missing. */
 char *held_to_json(const struct held *held, size_t max, size_t *ret_cut);

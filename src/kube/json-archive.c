@@ -43,7 +43,7 @@ static bool json_boolean_of(void *value, bool *ret_boolean)
 	return true;
 }
 
-/* How many bytes the character has that begins here; 0: it is none. */
+/* How many bytes the character that begins here has; 0: this is not a valid character. */
 static size_t character_len(const unsigned char *p)
 {
 	size_t len = *p < 0x80		       ? 1
@@ -61,7 +61,7 @@ static size_t character_len(const unsigned char *p)
 	return len;
 }
 
-/* A sentence may have been cut in the middle of a character: what reads the text would refuse all of it. */
+/* A sentence may have been cut in the middle of a character. Then a reader would refuse the whole text. */
 static void add_valid_text(struct strbuf *out, const char *text)
 {
 	_cleanup_free_ char *copy = NULL;

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "kube/json.h"
 
-/* The array's place in the text: behind its '[' up to its ']'. */
+/* The array's place in the text: from behind its '[' up to its ']'. */
 struct span {
 	const char *begin, *end;
-	size_t n;     /* strings in it */
+	size_t n;     /* number of strings in it */
 	bool unclear; /* the key may be there once more */
 };
 
@@ -29,7 +29,7 @@ static const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* at: behind the opening quote. Returns the closing one, NULL if there is none. */
+/* at: behind the opening quote. Returns the closing quote; NULL if there is none. */
 static const char *string_end(const char *at, const char *end)
 {
 	for (; at < end && *at != '"'; at++)
@@ -38,7 +38,7 @@ static const char *string_end(const char *at, const char *end)
 	return at < end ? at : NULL;
 }
 
-/* The closing quote of a string that means what is written, else NULL. */
+/* Returns the closing quote of a string without escapes; else NULL. */
 static const char *plain_string_end(const char *at, const char *end)
 {
 	while (at < end && *at != '"' && *at != '\\' && *at >= ' ' && *at < 0x7f)
@@ -46,7 +46,7 @@ static const char *plain_string_end(const char *at, const char *end)
 	return at < end && *at == '"' ? at : NULL;
 }
 
-/* at: behind '['. Fills the span if the array holds plain strings only. */
+/* at: behind '['. Fills the span if the array has only strings without escapes. */
 static void measure_array(const char *at, const char *end, struct span *span)
 {
 	const char *begin = at = skip_blanks(at, end);
@@ -68,13 +68,13 @@ static void measure_array(const char *at, const char *end, struct span *span)
 		*span = (struct span){.begin = begin, .end = at, .n = n, .unclear = span->unclear};
 }
 
-/* at: the closing quote of the key. Returns where to go on. */
+/* at: the closing quote of the key. Returns where to continue. */
 static const char *consider_key(const char *at, const char *end, struct span *span)
 {
 	const char *value = skip_blanks(at + 1, end);
 
 	if (value == end || *value != ':')
-		return at; /* a value that reads like the key */
+		return at; /* this is a value with the text of the key */
 	value = skip_blanks(value + 1, end);
 	if (span->begin)
 		span->unclear = true;
@@ -83,8 +83,8 @@ static const char *consider_key(const char *at, const char *end, struct span *sp
 	return span->begin > at ? span->end : at;
 }
 
-/* Finds the array of the outermost object. It only counts brackets: whether all this is JSON, json_parse()
- * says. */
+/* Finds the array of the outermost object. It only counts brackets; json_parse() checks whether the text is
+ * JSON. */
 static void find_array(const char *text, size_t len, const char *key, struct span *span)
 {
 	const char *end = text + len;
@@ -106,7 +106,7 @@ static void find_array(const char *text, size_t len, const char *key, struct spa
 		if (depth != 1)
 			continue;
 		if (memchr(quote, '\\', (size_t)(at - quote)))
-			span->unclear = true; /* "NodeNam\u0065s" is the key too */
+			span->unclear = true; /* "NodeNam\u0065s" is the same key */
 		else if ((size_t)(at - quote - 1) == key_len && memcmp(quote + 1, key, key_len) == 0)
 			at = consider_key(at, end, span);
 	}

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* kind, apiVersion, resourceVersion and the continue token. */
+/* The limit for kind, apiVersion, resourceVersion and the continue token. */
 #define REST_MAX (64 * 1024)
 
 /* managedFields is a member of metadata: depth 2 in an item of a list, 3 in the object of an event. A label
@@ -49,7 +49,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* One byte within a string; tells when the string has ended, and remembers what may be a key. */
+/* Reads one byte inside a string; detects the end of the string, and remembers what may be a key. */
 static void scan_string(struct json_split *split, char c)
 {
 	if (split->escaped) {
@@ -81,8 +81,8 @@ static bool is_unwanted(const struct json_split *split)
 	return false;
 }
 
-/* One byte outside of strings: brackets, and whether a key is followed by its ':' and an array or object.
- * Returns true where the value of such a key begins. */
+/* Reads one byte outside of strings: brackets, and whether a key is followed by its ':' and an array or
+ * object. Returns true where the value of such a key begins. */
 static bool scan_structure(struct json_split *split, char c)
 {
 	bool begins = split->key.ended && (c == '[' || c == '{');
@@ -123,7 +123,7 @@ static void scan_item_byte(struct json_split *split, char c)
 		split->skip_depth = split->depth;
 }
 
-/* Bytes of a string that are nothing but text: most of an object is such. */
+/* The number of bytes of a string that are only text; most of an object is. */
 static size_t plain_text(const struct json_split *split, const char *data, size_t len)
 {
 	size_t i = 0;
@@ -135,8 +135,8 @@ static size_t plain_text(const struct json_split *split, const char *data, size_
 	return i;
 }
 
-/* Bytes of an object, up to its end. Copies in spans: everything but what lies between the brackets of
- * what is left out. *ret_used is how much of data belonged to it. */
+/* Reads bytes of an object, up to its end. It copies everything except what is between the brackets of
+ * members that are left out. *ret_used is how much of data belonged to the object. */
 static int feed_item(struct json_split *split, const char *data, size_t len, size_t *ret_used)
 {
 	size_t copied = 0, i = 0;
@@ -178,7 +178,7 @@ static int begin_item(struct json_split *split, char c)
 	return strbuf_add(&split->item, &c, 1);
 }
 
-/* Back in the list object, whose depth is 1. */
+/* The stream is back in the list object, whose depth is 1. */
 static int end_items(struct json_split *split)
 {
 	split->state = STATE_REST;

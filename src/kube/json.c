@@ -109,7 +109,7 @@ const char *json_member_string(struct json_object *object, const char *key)
 	return json_string(json_member(object, key));
 }
 
-/* Doubles are exact for whole numbers up to 2^53; larger ones are refused rather than rounded. */
+/* Doubles are exact for whole numbers up to 2^53; larger ones are refused, not rounded. */
 static int whole_double(double value, int64_t *ret_value)
 {
 	const double exact = (double)(INT64_C(1) << 53);
@@ -130,7 +130,7 @@ int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *re
 	int r;
 
 	if (json_object_is_type(object, json_type_int)) {
-		/* Above INT64_MAX json-c answers INT64_MAX here. */
+		/* For larger values json-c returns INT64_MAX here. */
 		value = json_object_get_int64(object);
 	} else if (json_object_is_type(object, json_type_double)) {
 		r = whole_double(json_object_get_double(object), &value);
@@ -162,7 +162,7 @@ int json_set(struct json_object *object, const char *key, struct json_object *va
 	return 0;
 }
 
-/* Most text is plain: names, uids. What a stranger sends may be anything. */
+/* Most text is plain: names, uids. But an unknown sender can write anything. */
 static bool is_plain(const char *text, size_t *ret_len)
 {
 	const unsigned char *p = (const unsigned char *)text;

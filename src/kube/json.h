@@ -1,6 +1,6 @@
-/* json.h - reading JSON that others wrote, without believing its shape: every accessor accepts NULL and any
- * type, and answers NULL or an error when it is not what was asked for. Keys that occur twice: the last one
- * counts, as in Go. */
+/* json.h - reads JSON from other programs without trusting its structure. Every accessor accepts NULL and any
+ * type, and returns NULL or an error if the value is not of the requested type. If a key occurs twice, the
+ * last one counts, as in Go. */
 #pragma once
 
 #include <stddef.h>
@@ -10,10 +10,11 @@ struct error;
 struct json_object;
 struct strbuf;
 
-/* Deeper documents are refused: json-c frees recursively. A pod with managed fields is about 15 deep. */
+/* Deeper documents are refused, because json-c frees recursively. A pod with managed fields is about 15 deep.
+ */
 #define JSON_DEPTH_MAX 64
 
-/* json_parse() - one object or array and nothing but blanks after it; strict, valid UTF-8. The caller puts
+/* json_parse() - reads one object or array, followed only by blanks; strict, valid UTF-8. The caller puts
  * *ret_object. -EINVAL, -ENOMEM. */
 int json_parse(const char *text, size_t len, struct json_object **ret_object, struct error *err);
 
@@ -21,7 +22,8 @@ int json_parse(const char *text, size_t len, struct json_object **ret_object, st
 int json_parse_around(const char *text, size_t len, size_t gap, size_t gap_end,
 	struct json_object **ret_object, struct error *err);
 
-/* json_member() - a member of an object; NULL if absent, null, or `object` is no object. Borrowed. */
+/* json_member() - a member of an object; NULL if it is absent or null, or if `object` is not an object.
+ * Borrowed. */
 struct json_object *json_member(struct json_object *object, const char *key);
 
 /* json_string() - a string without a NUL inside; NULL for everything else. Borrowed. */
@@ -31,12 +33,12 @@ const char *json_member_string(struct json_object *object, const char *key);
 /* json_whole() - a whole number within min..max, written as an integer or like 3.0. -EINVAL, -ERANGE. */
 int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value);
 
-/* json_text() - compact text without escaped slashes; lives as long as the object is not changed. NULL when
- * out of memory. */
+/* json_text() - compact text without escaped slashes; valid until the object changes. NULL when out of
+ * memory. */
 const char *json_text(struct json_object *object);
 
 /* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if value is NULL, so that the
- * result of a json_object_new_*() can be passed unchecked. */
+ * result of a json_object_new_*() needs no check. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
 
 /* json_new_text() - a string; an empty one for NULL. NULL when out of memory. */
@@ -45,8 +47,8 @@ struct json_object *json_new_text(const char *text);
 /* json_new_pair() - an object with this one member. NULL when out of memory. */
 struct json_object *json_new_pair(const char *key, const char *text);
 
-/* json_add_string(), json_add_number() - text of JSON written without objects, where they would cost too
- * much. */
+/* json_add_string(), json_add_number() - write JSON text without objects, where objects would cost too much.
+ */
 void json_add_string(struct strbuf *out, const char *text);
 void json_add_number(struct strbuf *out, int64_t value);
 

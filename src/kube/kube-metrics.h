@@ -1,4 +1,4 @@
-/* kube-metrics.h - what both daemons show of their dealings with the API server. */
+/* kube-metrics.h - the metrics of both daemons about their requests to the API server. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@ struct kube_client;
 struct kube_watch;
 struct metrics;
 
-/* A watch, and the label it gets: "pods". At most 8 are shown. */
+/* A watch and its label, such as "pods". At most 8 are shown. */
 struct kube_watch_metric {
 	const char *resource;
 	const struct kube_watch *watch;

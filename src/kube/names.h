@@ -8,47 +8,47 @@
 #define RESOURCE_GPU_CORE "aliyun.com/gpu-core.percentage"
 #define RESOURCE_GPU_COUNT "aliyun.com/gpu-count"
 #define RESOURCE_GPU "aliyun.com/gpu"
-/* Of NVIDIA's device plugin: whole GPUs, and with renameByDefault the parts in which it shares them by time
- * or by MPS. Other plugins (HAMi) use the first one, too. */
+/* The resources of NVIDIA's device plugin: whole GPUs; and, with renameByDefault, the parts in which it
+ * shares them by time or by MPS. Other plugins (HAMi) use the first one, too. */
 #define RESOURCE_NVIDIA_GPU "nvidia.com/gpu"
 #define RESOURCE_NVIDIA_SHARED "nvidia.com/gpu.shared"
 
-/* Node labels: what people set ... */
+/* Node labels: those that users set ... */
 #define LABEL_SCHEDULE "ack.node.gpu.schedule"
 #define LABEL_PLACEMENT "ack.node.gpu.placement"
 #define LABEL_LEGACY_SHARE "gpushare" /* "true" = share, weaker than LABEL_SCHEDULE */
 #define LABEL_LEGACY_CGPU "cgpu"      /* "true" = cgpu, weaker than LABEL_SCHEDULE */
-/* NVIDIA's GPU operator runs its device plugin on nodes where this is "true", which it sets where the label
- * is missing, and leaves what people have set (state_manager.go addGPUStateLabels()). */
+/* NVIDIA's GPU operator runs its device plugin on nodes where this is "true". It sets the label if it is
+ * missing, and keeps a value that a user has set (state_manager.go addGPUStateLabels()). */
 #define LABEL_NVIDIA_PLUGIN "nvidia.com/gpu.deploy.device-plugin"
-/* ... and what the agent sets. */
+/* ... and those that the agent sets. */
 #define LABEL_NVIDIA_NAME "aliyun.accelerator/nvidia_name"
 #define LABEL_NVIDIA_MEM "aliyun.accelerator/nvidia_mem"
 #define LABEL_NVIDIA_COUNT "aliyun.accelerator/nvidia_count"
 
-/* Node annotations, written by the agent, believed by the scheduler. */
+/* Node annotations that the agent writes and the scheduler trusts. */
 #define ANNOTATION_NODE_GPUS "ration.dev/gpus" /* JSON inventory */
 #define ANNOTATION_NODE_UNIT "ration.dev/unit" /* MiB; on pods too */
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
-/* "false": the agent is about to go, or the kubelet does not have its devices: nothing new may be bound to
- * the node */
+/* "false": the agent is about to end, or the kubelet does not have its devices. No new pod may be bound to
+ * the node. */
 #define ANNOTATION_NODE_SERVING "ration.dev/serving"
 /* What the labels, and the chart's gpuMemoryUnit (MiB), ask for, while mode and unit in force stay until the
- * last pod under them has ended: no new pods go there */
+ * last pod under them has ended. The node gets no new pods until then. */
 #define ANNOTATION_NODE_MODE_PENDING "ration.dev/mode-pending"
 #define ANNOTATION_NODE_UNIT_PENDING "ration.dev/unit-pending"
-/* Why the node offers nothing, or nothing new, in words; absent while all is well */
+/* Why the node offers nothing, or nothing new, as a sentence; absent while all is well */
 #define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
 /* JSON: GPUs that MIG divides, which the node does not share:
  * [{"index":1,"uuid":"GPU-.."}]; absent without any */
 #define ANNOTATION_NODE_MIG "ration.dev/mig"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */
 #define ANNOTATION_NODE_HELD "ration.dev/held"
-/* Set by people: the policy of computing power on this node, "0" to "5", instead of the cluster's */
+/* Set by users: the policy of computing power on this node, "0" to "5", instead of the cluster's */
 #define ANNOTATION_NODE_POLICY "ration.dev/policy"
 
-/* A node condition: "True" while ANNOTATION_NODE_PROBLEM says why, and while another device plugin offers the
- * same GPUs. */
+/* A node condition. It is "True" while ANNOTATION_NODE_PROBLEM has a reason, and while another device plugin
+ * offers the same GPUs. */
 #define NODE_CONDITION_PROBLEM "GPUSharingProblem"
 #define NODE_REASON_UNKNOWN_FUNCTIONS "GPUDriverUnknownFunctions"
 #define NODE_REASON_DEVICE_LOSS "GPULostAtReload"
@@ -56,22 +56,23 @@
 
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M GPUs of one node */
-/* The gang that the pod is of, and how many of it must be placed at least; scheduler-plugins' own label for a
- * pod of a PodGroup */
+/* The pod's gang, and how many pods of it must be placed at least; also scheduler-plugins' label for a pod of
+ * a PodGroup */
 #define LABEL_GANG "pod-group.scheduling.sigs.k8s.io/name"
 #define LABEL_GANG_MIN "pod-group.scheduling.sigs.k8s.io/min-available"
 #define LABEL_POD_GROUP "scheduling.x-k8s.io/pod-group"
 #define POD_GROUPS_PATH "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
-/* The pods of an MPI job, which want whole GPUs (RESOURCE_GPU) near each other's: its name, and how many
- * there are. */
+/* For the pods of an MPI job, which want whole GPUs (RESOURCE_GPU) near each other's: the job's name, and its
+ * number of pods. */
 #define LABEL_GPU_TOPOLOGY "gpu-topology"
 #define LABEL_GPU_TOPOLOGY_REPLICA "gpu-topology-replica"
 
-/* Placement keys: pod annotations, written by ration-scheduler in the Binding or with another size
- * (ALIYUN_COM_GPU_MEM_ASSIGNED also by ration-agent) and by nobody else: the policy ration-placement-keys of
- * the chart ack-co-scheduler. tests/lint holds its list to these, up to the next empty line. */
-#define ANNOTATION_PLACEMENT "ration.dev/placement" /* the truth for our own programs */
+/* Placement keys: pod annotations that only ration-scheduler writes, in the Binding or with another size
+ * (ALIYUN_COM_GPU_MEM_ASSIGNED also ration-agent). The policy ration-placement-keys of the chart
+ * ack-co-scheduler refuses other writers. tests/lint compares the policy's list with these names, up to the
+ * next empty line. */
+#define ANNOTATION_PLACEMENT "ration.dev/placement" /* the one that our own programs trust */
 #define ANNOTATION_UNIT "ration.dev/unit"
 #define ANNOTATION_ALLOCATION "scheduler.framework.gpushare.allocation"
 #define ANNOTATION_CORE_ALLOCATION "gpushare.alibabacloud.com/core-percentage"
@@ -80,35 +81,36 @@
 #define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
 #define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
 #define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
-#define ANNOTATION_GPU_GROUP "topology.kubernetes.io/gpu-group"	    /* whole GPUs of this pod, by index */
+#define ANNOTATION_GPU_GROUP "topology.kubernetes.io/gpu-group"	    /* the whole GPUs of this pod, by index */
 #define ANNOTATION_GPU_VISIBLE "topology.kubernetes.io/gpu-visible" /* of all its job's pods on the node */
 #define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"	    /* the answer to ANNOTATION_RESIZE */
 #define ANNOTATION_GANG "ration.dev/gang"			    /* GANG_FORMING, or absent */
-/* The gang that the pod was of when it was bound, JSON {"name":"g","min":2}; {} if it was of none */
+/* The gang of the pod when it was bound, JSON {"name":"g","min":2}; {} if it had none */
 #define ANNOTATION_BOUND_GANG "ration.dev/bound-gang"
 
-/* Bound while its gang had not started yet; taken away when it has. */
+/* The pod was bound while its gang had not started yet; removed when the gang has. */
 #define GANG_FORMING "forming"
 
-/* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
+/* Written to a waiting pod to requeue it in kube-scheduler (its "Extender" queueing hint takes any pod
+ * update). */
 #define ANNOTATION_REQUEUE "ration.dev/nudge"
 
-/* Another size for a pod that runs: what somebody asks for, JSON {"container":units}. ration-scheduler takes
- * it away with its answer. */
+/* Another size for a running pod, as a user asks for it, JSON {"container":units}. ration-scheduler removes
+ * it when it answers. */
 #define ANNOTATION_RESIZE "ration.dev/resize"
 #define EVENT_RESIZE_UNANSWERED "ResizeUnanswered" /* reason: the API server takes no answer to it */
 
-/* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
+/* Kubernetes' own: marks the object of a static pod in the API server, which cannot be evicted. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
-/* ResourcePolicies. The podLabel that means: wait for nodes of this unit, see
+/* ResourcePolicies. This podLabel means that the pod waits for nodes of this unit, see
  * docs/internals/contract.md. */
 #define LABEL_AWAITS_SCALING "k8s.aliyun.com/resource-policy-wait-for-ecs-scaling"
-/* Kubernetes' own: which pod of a ReplicaSet goes first; and the value that it has from us, so that a user's
- * own is recognised. */
+/* Kubernetes' own: which pod of a ReplicaSet ends first; and the value that ration wrote, so that a user's
+ * own value is recognised. */
 #define ANNOTATION_DELETION_COST "controller.kubernetes.io/pod-deletion-cost"
 #define ANNOTATION_POLICY_COST "ration.dev/level-cost"
-/* What a cloud's virtual nodes have. */
+/* The taint of a cloud's virtual nodes. */
 #define TAINT_VIRTUAL_NODE "virtual-kubelet.io/provider"
 
 /* Variables in containers. */
@@ -118,47 +120,49 @@
 #define ENV_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
 #define ENV_NVIDIA_VISIBLE "NVIDIA_VISIBLE_DEVICES"
 #define ENV_ALIYUN_VISIBLE "ALIYUN_COM_GPU_VISIBLE_DEVICES"
-/* Set where a container sees more whole GPUs than its own: its own come first, so that they are its device 0
- * and the following ones. */
+/* Set if a container sees more whole GPUs than its own. Its own come first, so that they are its device 0 and
+ * the following ones. */
 #define ENV_CUDA_VISIBLE "CUDA_VISIBLE_DEVICES"
-/* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
- * it. */
+/* Read if a pod sets it: "true" or "1" asks for no isolation. It counts only if the administrator allows it.
+ */
 #define ENV_CGPU_DISABLE "CGPU_DISABLE"
 /* Which of the driver's libraries a container needs, as NVIDIA's container toolkit reads it. */
 #define ENV_DRIVER_CAPABILITIES "NVIDIA_DRIVER_CAPABILITIES"
-/* Read, when a pod sets it: its weight under the policies 2 and 4. */
+/* Read if a pod sets it: its weight under the policies 2 and 4. */
 #define ENV_SCHD_WEIGHT "ALIYUN_COM_GPU_SCHD_WEIGHT"
 
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
 #define SCHEDULER_NAME "ack-co-scheduler"
-/* The cluster's own kube-scheduler: which it is for pods that name none, and the Lease of its election. */
+/* The cluster's own kube-scheduler: its name for pods that name no scheduler, and the Lease of its election.
+ */
 #define DEFAULT_SCHEDULER_NAME "default-scheduler"
 #define LEASE_KUBE_SCHEDULER "kube-scheduler"
-#define SCHEDULER_PORT "39999"		    /* ration-scheduler, on its pod's loopback */
-#define LEASE_LEDGER "ration-ledger"	    /* whose kube-scheduler owns the only ledger */
-#define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the agent of the node lives */
-#define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": what ration-scheduler watches */
-/* What the cluster's agents follow; the chart writes it, in NAMESPACE_SYSTEM. */
+#define SCHEDULER_PORT "39999"		    /* of ration-scheduler, on its pod's loopback */
+#define LEASE_LEDGER "ration-ledger"	    /* names the kube-scheduler that owns the only ledger */
+#define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the node's agent is alive */
+#define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": ration-scheduler watches these */
+/* The settings for the cluster's agents; the chart writes it, in NAMESPACE_SYSTEM. */
 #define CONFIG_MAP_POLICY "ration-policy"
 #define CONFIG_MAP_POLICY_KEY "policy"
-#define CONFIG_MAP_UNIT_KEY "gpuMemoryUnit"	/* in what gpu-mem counts: "1GiB" */
-#define CONFIG_MAP_MAX_PODS_KEY "maxPodsPerGPU" /* of policy 0; "0": as the scheduler's default */
+#define CONFIG_MAP_UNIT_KEY "gpuMemoryUnit"	/* the unit of gpu-mem: "1GiB" */
+#define CONFIG_MAP_MAX_PODS_KEY "maxPodsPerGPU" /* for policy 0; "0": as the scheduler's default */
 #define CONFIG_MAP_UNINSTALL_KEY "uninstall"	/* "true": the agents that end now are the last ones */
-/* A topology node's links, in NAMESPACE_SYSTEM, by its agent, for programs that know ACK's (Arena). */
+/* A topology node's links, which its agent writes in NAMESPACE_SYSTEM for programs that know ACK's (Arena).
+ */
 #define CONFIG_MAP_TOPOLOGY_PREFIX "gpu-topology-" /* and the node's name */
 #define CONFIG_MAP_TOPOLOGY_NODE_LABEL "nodename"
-#define CONFIG_MAP_TOPOLOGY_LABEL "ration.dev/topology" /* "agent": ours, to be taken away with us */
-/* GPUs that somebody has declared faulty: <node>-device-status and unhealthy-gpu-<node>, in
+#define CONFIG_MAP_TOPOLOGY_LABEL "ration.dev/topology" /* "agent": ration removes it at its uninstall */
+/* GPUs that a user or program has declared faulty: <node>-device-status and unhealthy-gpu-<node>, in
  * NAMESPACE_SYSTEM. */
 #define CONFIG_MAP_DEVICE_STATUS_SUFFIX "-device-status"
 #define CONFIG_MAP_DEVICE_STATUS_KEY "devices"
 #define CONFIG_MAP_UNHEALTHY_PREFIX "unhealthy-gpu-"
 #define CONFIG_MAP_UNHEALTHY_KEY "gpus"
-/* On the latter, by `ration cordon`: UUID and reason of its GPUs, JSON */
+/* On the latter, written by `ration cordon`: UUID and reason of its GPUs, JSON */
 #define ANNOTATION_CORDONED "ration.dev/cordoned"
-/* The charts' MutatingWebhookConfigurations, where the API server serves no MutatingAdmissionPolicy. The
- * policies have the same names. */
+/* The charts' MutatingWebhookConfigurations, for API servers without MutatingAdmissionPolicy. The policies
+ * have the same names. */
 #define WEBHOOK_SCHEDULER_NAME "ration-scheduler-name"
 #define WEBHOOK_UNIT_STAMP "ration-unit-stamp"
 #define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"

@@ -1,11 +1,11 @@
-/* node-mode.h - what the node's labels ask for, and what of it is served. Pure. */
+/* node-mode.h - which mode the node's labels ask for, and which mode is served. Pure. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "model/facts.h"
 
-/* The values of the labels; NULL for a label that is not there. */
+/* The values of the labels; NULL for an absent label. */
 struct mode_labels {
 	const char *schedule;	  /* ack.node.gpu.schedule */
 	const char *legacy_share; /* gpushare, weaker */
@@ -13,8 +13,8 @@ struct mode_labels {
 };
 
 struct mode {
-	enum gpu_mode asked; /* what we can serve of what is asked, else GPU_MODE_NONE */
-	bool refused;	     /* something else is asked; `sentence` says what and what to do */
+	enum gpu_mode asked; /* the mode that is asked for if it can be served, else GPU_MODE_NONE */
+	bool refused;	     /* another mode is asked for; `sentence` says which one, and what to do */
 	char sentence[512];
 };
 

@@ -114,13 +114,14 @@ char *inventory_to_json(const struct gpu_facts *gpus, const struct gpu_details *
 	return text ? strdup(text) : NULL;
 }
 
-/* A GPU of the list, as long as the list is not sorted. */
+/* A GPU of the list, before the list is sorted. */
 struct listed_gpu {
 	struct gpu_facts facts;
 	struct gpu_details details;
 };
 
-/* An annotation has to say more than a log, and its ranges are narrower: these members are checked first. */
+/* An annotation must have more members than a log, and their ranges are narrower: these members are checked
+ * first. */
 static int gpu_from_json(
 	struct json_object *object, size_t position, struct listed_gpu *ret_gpu, struct error *err)
 {
@@ -150,7 +151,7 @@ static int gpu_from_json(
 	if (archive.failed)
 		return error_set(err, EINVAL, "card %d: %s", (int)index, archive.error.text);
 	snprintf(details->model, sizeof(details->model), "%s", model ? model : "");
-	/* For people only: what is wrong with it must not cost the node its GPUs. */
+	/* The reason is only for users: a mistake in it must not cost the node its GPUs. */
 	if (!ret_gpu->facts.healthy && reason)
 		fault_reason_copy(details->reason, reason);
 	return 0;
@@ -193,7 +194,8 @@ static int compare_index(const void *a, const void *b)
 	return (left->facts.index > right->facts.index) - (left->facts.index < right->facts.index);
 }
 
-/* Sorted by index, whereas links are in the order of the list: `order` has the indices as they were. */
+/* Sorts the GPUs by index, while their links are in the order of the list: `order` has the indices as they
+ * were. */
 static void sort_gpus(struct listed_gpu *gpus, const int *order, size_t n)
 {
 	struct link links[NODE_GPUS_MAX];
@@ -293,7 +295,7 @@ static int read_names(struct json_object *node, struct node_facts *facts, struct
 	return 0;
 }
 
-/* An annotation that is there but no clean text must not read as absent. */
+/* An annotation that is present but not valid text must not count as absent. */
 static int annotation(
 	struct json_object *annotations, const char *key, const char **ret_text, struct error *err)
 {
@@ -350,7 +352,7 @@ static int read_annotations(struct json_object *node, struct node_facts *facts, 
 	facts->changing = json_member(annotations, ANNOTATION_NODE_MODE_PENDING) ||
 			  json_member(annotations, ANNOTATION_NODE_UNIT_PENDING);
 	r = read_held(annotations, facts, err);
-	/* Its GPUs are what they are; the sentence stays, unless there is a worse one. */
+	/* The GPUs of the node are valid; the sentence stays unless there is a worse one. */
 	if (r == 0 || facts->held_unreadable)
 		r = read_mode_and_unit(annotations, facts, err);
 	if (r == 0)

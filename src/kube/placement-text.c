@@ -1,4 +1,5 @@
-/* The annotations that say where a pod is: ours, which is the truth, and the older keys derived from it. */
+/* The annotations that say where a pod is: ration.dev/placement, which counts, and the older keys derived
+ * from it. */
 #include "kube/pod.h"
 
 #include <errno.h>
@@ -202,7 +203,7 @@ static const struct gpu_ledger *find_gpu(const struct node_ledger *node, const c
 	return NULL;
 }
 
-/* map[container][gpu] += amount; nothing for 0. */
+/* map[container][gpu] += amount; does nothing for 0. */
 static int map_add(struct json_object *map, int container, int gpu, int64_t amount)
 {
 	struct json_object *gpus;
@@ -277,8 +278,8 @@ static int map_add_evenly(struct json_object *map, const struct pod_gpus *gpus, 
 	return r;
 }
 
-/* The older readers know spec.containers only, and add everything up: what init containers and sidecars need
- * beyond the main containers goes to index 0, so that the sum is what the pod occupies. */
+/* Older readers know only spec.containers, and add up everything. What init containers and sidecars need
+ * beyond the main containers is added to index 0, so that the sum is what the pod occupies. */
 static int map_all(struct older_maps *maps, const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, const struct pod_gpus *gpus)
 {
@@ -323,7 +324,8 @@ static int set_indices(struct json_object *annotations, const char *key, const s
 	return set_text(annotations, key, text);
 }
 
-/* Of the largest: units / this is then no more than the pod's share of any of its GPUs. */
+/* The units of the largest GPU. The units divided by this are then no more than the pod's share of any of its
+ * GPUs. */
 static uint32_t units_of_largest(const struct pod_gpus *gpus)
 {
 	uint32_t units = 0;
@@ -357,7 +359,7 @@ static int compare_index(const void *a, const void *b)
 	return (x->facts.index > y->facts.index) - (x->facts.index < y->facts.index);
 }
 
-/* What readers of ACK's keys look for (Arena): nothing of it counts units. */
+/* Writes the keys that readers of ACK's keys look for (Arena); none of them counts units. */
 static int set_whole_keys(
 	struct json_object *annotations, const struct placement *placement, const struct node_ledger *node)
 {
@@ -413,8 +415,8 @@ struct json_object *placement_annotations(const struct placement *placement, con
 	return TAKE_PTR(annotations);
 }
 
-/* The keys, and in at most three of the values a UUID, numbers and an index of each container and GPU; for
- * whole GPUs also the names of all GPUs that the container sees, twice. */
+/* The bytes of the keys; and in at most three values, a UUID, numbers and an index for each container and
+ * GPU. For whole GPUs also the names of all GPUs that the container sees, twice. */
 #define BINDING_KEYS ((size_t)4096)
 #define BINDING_CONTAINER ((size_t)512)
 #define BINDING_GPU ((size_t)256)

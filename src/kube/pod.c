@@ -23,7 +23,7 @@
 #define NAME_LEN_MAX 253
 #define RESIZE_TEXT_MAX 16384
 
-/* A name that is absent, no string or impossibly long reads as "". */
+/* A name that is absent, not a string or too long is read as "". */
 static int copy_name(struct json_object *object, const char *key, char **ret_name)
 {
 	const char *text = json_member_string(object, key);
@@ -73,8 +73,8 @@ static bool has_unterminated(struct json_object *statuses)
 	return false;
 }
 
-/* The kubelet shows containers as waiting before it makes them, so from then on they may run; where the
- * agent's word that it gave the devices came first, from then on. */
+/* The kubelet shows containers as waiting before it creates them, so from then on they may run. If the agent
+ * reported first that it gave the devices, they may run from that time on. */
 static bool has_running(struct json_object *status, bool assigned)
 {
 	if (assigned && !json_member(status, "containerStatuses") &&
@@ -95,8 +95,8 @@ static int64_t read_time(struct json_object *object, const char *key)
 }
 
 /* Labels have at most 253 + 1 + 63 and 63 characters each, none of them '=' or a line end, and the API server
- * checks that. More of them than any pod has reads as none: budgets then do not match here, but in the API
- * server they still do. */
+ * checks that. A larger set than any pod has is read as none. Budgets then do not match here, but they still
+ * match in the API server. */
 #define LABELS_TEXT_MAX (64 << 10)
 
 static int read_labels(struct json_object *metadata, struct pod_facts *facts)
@@ -115,7 +115,7 @@ static int read_labels(struct json_object *metadata, struct pod_facts *facts)
 	return facts->labels ? 0 : -ENOMEM;
 }
 
-/* What preemption needs to know. */
+/* Reads what preemption needs. */
 static int read_standing(struct json_object *pod, struct pod_facts *facts)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *status = json_member(pod, "status");
@@ -130,7 +130,7 @@ static int read_standing(struct json_object *pod, struct pod_facts *facts)
 	return 0;
 }
 
-/* A text of no use is answered all the same: it is kept as far as a good one may be long. */
+/* An invalid text must also be answered: it is kept up to the length that a valid one may have. */
 static int read_resize(struct json_object *pod, struct pod_facts *facts)
 {
 	struct json_object *wanted = json_member(
@@ -162,8 +162,8 @@ static void read_state(struct json_object *pod, struct pod_facts *facts)
 	facts->running = has_running(json_member(pod, "status"), facts->assigned);
 }
 
-/* The quantity of one resource as text: what people write is a string or a bare number, and both arrive
- * (json-c keeps the digits of a number as they were). NULL: not asked for. */
+/* The quantity of one resource as text: users write a string or a bare number, and both arrive (json-c keeps
+ * the digits of a number). NULL: not set. */
 static int read_quantity(struct json_object *limits, const char *resource, const char *container,
 	const char **ret_text, struct error *err)
 {
@@ -190,8 +190,8 @@ static enum container_kind kind_of(struct json_object *container, bool init)
 	return restart && strcmp(restart, "Always") == 0 ? CONTAINER_SIDECAR : CONTAINER_INIT;
 }
 
-/* A percentage of "0" asks for nothing, and what is written must be 5 at least (contract 1). Of a pod that is
- * bound already only what it takes is of interest. */
+/* A percentage of "0" asks for nothing; another percentage must be at least 5 (contract 1). For a bound pod
+ * only what it has matters. */
 static int check_core(
 	const char *name, const char *core, bool bound, const struct request *request, struct error *err)
 {
@@ -204,7 +204,7 @@ static int check_core(
 		name, core);
 }
 
-/* No device plugin stands behind it, so the kubelet would start the container, and without a GPU. */
+/* There is no device plugin for this resource, so the kubelet would start the container without a GPU. */
 static int check_count(struct json_object *limits, const char *name, bool bound, struct error *err)
 {
 	struct json_object *value = json_member(limits, RESOURCE_GPU_COUNT);
@@ -228,7 +228,8 @@ static int read_whole(struct json_object *limits, const char *name, enum contain
 	return r < 0 || !gpu ? r : request_add_whole(request, name, kind, index, gpu, err);
 }
 
-/* 1: the percentage is none, which err says, and as much of it counts as the kubelet gives. */
+/* Returns 1 if the percentage is invalid, with a sentence in err. Then as much of it counts as the kubelet
+ * gives. */
 static int read_container(struct json_object *container, bool init, size_t index, bool bound,
 	struct request *request, struct error *err)
 {
@@ -284,7 +285,7 @@ static int read_containers(struct json_object *spec, const char *key, bool init,
 	return wrong;
 }
 
-/* -EINVAL with a request: that of a bound pod whose percentage is none. */
+/* -EINVAL may come with a request: that of a bound pod whose percentage is invalid. */
 static int read_request(struct json_object *pod, bool bound, struct request *ret_request, struct error *err)
 {
 	_cleanup_request_ struct request request;
@@ -316,8 +317,8 @@ static int read_gpus(struct json_object *pod, struct request *request, struct er
 	return request_parse_gpus(request, json_string(label), err);
 }
 
-/* The label can change at any time, the GPUs of a bound pod cannot: from then on the placement says how many
- * they are. */
+/* The label can change at any time; the number of GPUs of a bound pod cannot. For a bound pod, the placement
+ * determines it. */
 static bool placement_fits_request(
 	const struct placement *placement, const char *node, struct request *request)
 {
@@ -326,8 +327,8 @@ static bool placement_fits_request(
 	if (*node && placement->n_containers && !request->whole &&
 		request_set_gpus(request, (uint32_t)placement->containers[0].n_gpus, NULL) < 0)
 		return false;
-	/* Who may write another size than the spec's is for the API server to say; only a bound pod has one.
-	 */
+	/* The API server decides who is allowed to write another size than the spec's; only a bound pod has
+	 * one. */
 	if (*node && placement->resizes && !request->whole && request_resize(request, placement) == 0)
 		return true;
 	if (!placement->resizes && placement_matches(placement, request))
@@ -354,8 +355,7 @@ static int parse_placement(const char *text, struct pod_facts *facts, struct err
 	return 0;
 }
 
-/* A placement that cannot be believed leaves the pod without one: it is counted as unplaced, and not started.
- */
+/* If a placement is invalid, the pod has none: it counts as unplaced, and is not started. */
 static int read_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
 	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
@@ -375,8 +375,8 @@ static int read_placement(struct json_object *pod, struct pod_facts *facts, stru
 	return 0;
 }
 
-/* Stamped at its creation, so that its units never change their meaning. A stamp that is no number is that of
- * a unit which no node has. */
+/* The unit was stamped when the pod was created, so that the meaning of its units never changes. A stamp that
+ * is not a number counts as a unit that no node has. */
 static int read_unit(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
 	struct json_object *stamp = json_member(
@@ -409,7 +409,7 @@ static void read_annotations_size(struct json_object *pod, struct pod_facts *fac
 					  ANNOTATIONS_MAX;
 }
 
-/* What the label says is of no interest any more once the pod is bound with a placement. */
+/* The label no longer matters once the pod is bound with a placement. */
 static int read_gpus_and_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
 	struct error problem = {""};
@@ -422,7 +422,7 @@ static int read_gpus_and_placement(struct json_object *pod, struct pod_facts *fa
 	return label;
 }
 
-/* The pod's gang cannot be understood: what else is wrong is told with it. */
+/* The pod's gang is invalid. Other mistakes are reported with it. */
 static int refuse_gang(struct json_object *pod, struct error *err)
 {
 	_cleanup_request_ struct request request;

@@ -1,4 +1,4 @@
-/* pod.h - Pod objects to and from the model. */
+/* pod.h - converts Pod objects to and from the model. */
 #pragma once
 
 #include "model/facts.h"
@@ -7,18 +7,18 @@ struct error;
 struct json_object;
 struct node_ledger;
 
-/* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
- * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts
- * still has name, uid, node and phase as far as they were readable, and an empty request; but because the
- * kubelet counts them all the same, the units where only the label for several GPUs is at fault, and of a
- * bound pod whose percentage is none, what request_add_bound() makes of it. The caller releases it either
- way. A placement annotation that is malformed or does not match the request:
- * success with has_placement false, and the sentence in err (err->text is "" otherwise). */
+/* pod_facts_from_json() - returns 0, or -EINVAL with a sentence if the pod is invalid (no metadata.uid ...)
+ * or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts still has name, uid,
+ * node and phase as far as they are readable, and an empty request. There are two exceptions, because the
+ * kubelet counts the devices in any case. If only the label for several GPUs is wrong, the units stay. For a
+ * bound pod with an invalid percentage, the request is what request_add_bound() makes of it. The caller
+ * releases *ret_facts in any case. If a placement annotation is malformed or does not match the request, the
+ * function succeeds with has_placement false and the sentence in err (err->text is "" otherwise). */
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
 /* pod_facts_read() - the same, with a sentence (err must not be NULL) that does not begin with the pod's
- * name: as an answer to kube-scheduler it becomes an Event of the pod, where it is to be the same for all
- * pods. */
+ * name. As an answer to kube-scheduler, the sentence becomes an Event of the pod, and must be the same for
+ * all pods. */
 int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
@@ -30,11 +30,11 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 char *placement_to_json(const struct placement *placement); /* NULL when out of memory */
 int placement_from_json(const char *text, struct placement *ret_placement, struct error *err);
 
-/* placement_annotations() - all annotations that the Binding carries (contract, section 4):
- * ration.dev/placement, ration.dev/unit and the older keys derived from them. index and total per GPU come
- * from the node's inventory; for several GPUs the indices are separated by commas, and the total is that of
- * the largest. The caller puts the returned object (string -> string). NULL when out of memory
- * or a GPU is not on the node. */
+/* placement_annotations() - all annotations of the Binding (contract, section 4): ration.dev/placement,
+ * ration.dev/unit and the older keys derived from them. index and total per GPU come from the node's
+ * inventory. For several GPUs the indices are separated by commas, and the total is that of the largest. The
+ * caller puts the returned object (string -> string). NULL when out of memory or if a GPU is not on the node.
+ */
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, int64_t assume_time_ns);
 

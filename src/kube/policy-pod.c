@@ -76,7 +76,8 @@ static size_t length(struct json_object *list)
 	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
 }
 
-/* Sidecars run beside what is started after them; other init containers run one at a time. */
+/* Sidecars run together with the containers that start after them; other init containers run one at a time.
+ */
 static int64_t effective(struct json_object *spec, const char *resource)
 {
 	struct json_object *inits = json_member(spec, "initContainers"),
@@ -204,7 +205,7 @@ static void read_scheduled(struct json_object *status, struct policy_pod_facts *
 	}
 }
 
-/* What we write: minus the number of units before the pod's. */
+/* The cost that ration writes: minus the number of units before the pod's. */
 static int32_t own_cost(const char *text)
 {
 	uint32_t value;
@@ -212,7 +213,8 @@ static int32_t own_cost(const char *text)
 	return *text == '-' && parse_u32(text + 1, POLICY_UNITS_MAX - 1, &value) == 0 ? -(int32_t)value : 0;
 }
 
-/* Ours is known by an annotation of ours with the same value: what somebody changed since is his. */
+/* A cost is ration's if ration's own annotation has the same value; otherwise a user has set or changed it.
+ */
 static void read_cost(struct json_object *annotations, struct policy_pod_facts *facts)
 {
 	struct json_object *cost = json_member(annotations, ANNOTATION_DELETION_COST);

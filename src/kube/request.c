@@ -19,7 +19,7 @@
 
 #define ANSWER_MAX (16 * 1024 * 1024)
 #define CONNECT_TIMEOUT_MS 10000L
-/* A peer that is gone without a word is noticed by the kernel after this, whatever HTTP version shares the
+/* After this time the kernel detects a peer that has disappeared, whatever HTTP version shares the
  * connection. */
 #define DEAD_PEER_MS 20000
 
@@ -58,8 +58,8 @@ static const struct failure failures[] = {
 	{CURLE_OUT_OF_MEMORY, ENOMEM, "out of memory", NULL},
 };
 
-/* An errno and a sentence that names the server and, where there is one, the next step. detail: curl's own
- * words (CURLOPT_ERRORBUFFER), may be "". */
+/* Writes an errno and a sentence that names the server and, if there is one, the next step. detail: curl's
+ * own words (CURLOPT_ERRORBUFFER), may be "". */
 static int failure_describe(
 	CURLcode code, const char *detail, const struct kube_config *config, struct error *err)
 {
@@ -88,7 +88,7 @@ void request_free(struct kube_request *request)
 	free(request);
 }
 
-/* The message of a Status object, for people; else the status alone. */
+/* The message of a Status object, for users; without one, only the status. */
 static void describe_status(const struct kube_request *request, long status, struct error *err)
 {
 	_cleanup_json_ struct json_object *object = NULL;
@@ -198,7 +198,7 @@ static bool request_streams(struct kube_request *request)
 	return status == 200;
 }
 
-/* What arrived, len 0 for "the stream is open"; negative ends the transfer. */
+/* Handles what arrived; len 0 means that the stream is open. A negative result ends the transfer. */
 static int request_take(struct kube_request *request, const char *data, size_t len)
 {
 	int r;
@@ -225,8 +225,8 @@ static size_t curl_has_body(char *data, size_t size, size_t n, void *userdata)
 	return request_take(userdata, data, size * n) < 0 ? 0 : size * n;
 }
 
-/* The blank line after the headers tells a stream that it is open, before anything was said. Trailers end
- * with one too. */
+/* The blank line after the headers tells a stream that it is open before any data arrives. Trailers end with
+ * a blank line too. */
 static size_t curl_has_header(char *data, size_t size, size_t n, void *userdata)
 {
 	struct kube_request *request = userdata;
@@ -303,7 +303,8 @@ static int request_set_target(struct kube_request *request, const char *method, 
 		curl_easy_setopt(request->easy, CURLOPT_USERAGENT, client->user_agent) != CURLE_OK)
 		return -ENOMEM;
 	curl_easy_setopt(request->easy, CURLOPT_CONNECT_TO, client->connect_to);
-	/* Proxy variables of the environment are for the way out of a cluster, not for its API server. */
+	/* Proxy variables of the environment are meant for traffic out of a cluster, not for its API server.
+	 */
 	curl_easy_setopt(request->easy, CURLOPT_PROXY, "");
 	return 0;
 }

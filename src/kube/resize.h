@@ -1,4 +1,4 @@
-/* resize.h - what `ration set` asks for, and what it is answered: the texts of two annotations of a pod. */
+/* resize.h - the request of `ration set` and its answer: the texts of two annotations of a pod. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +7,10 @@
 
 struct error;
 
-/* resize_from_json() - ration.dev/resize, e.g. {"main":3}: units for each container that is named, on all its
- * GPUs together. target: a copy of the pod's placement, which gets these sizes and counts one resize more.
- * -EINVAL with a sentence if it is no such object, names nobody, a container that asks for nothing, or sizes
- * that cannot be; target may be changed in part then. */
+/* resize_from_json() - ration.dev/resize, for example {"main":3}: units for each named container, over all
+ * its GPUs. target: a copy of the pod's placement, which gets these sizes and counts one resize more. -EINVAL
+ * with a sentence if the text is not such an object, if it names no container or one that asks for nothing,
+ * or if the sizes are impossible. target may be partly changed then. */
 int resize_from_json(
 	const char *text, const struct request *request, struct placement *target, struct error *err);
 

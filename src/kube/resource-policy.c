@@ -16,7 +16,7 @@
 #include "kube/selector.h"
 #include "model/quantity.h"
 
-/* Go's time.Duration has no more, and no plan of ours needs more: the clock of the machine is not asked that
+/* Go's time.Duration has no larger values, and no plan needs more: the machine's clock does not reach that
  * far. */
 #define TIMEOUT_MAX_S (365 * 24 * 3600)
 
@@ -25,8 +25,9 @@ static void policy_free_ptr(struct resource_policy **policy)
 	resource_policy_free(*policy);
 }
 
-/* What asks for GPUs, says where they are or is this scheduler's own: with its rights, which the policy
- * ration-placement-keys lets pass, the author of a ResourcePolicy would forge it. Beginnings of keys. */
+/* Beginnings of keys that a ResourcePolicy must not set. They ask for GPUs, say where GPUs are, or belong to
+ * this scheduler. The scheduler writes with its own rights, which the policy ration-placement-keys lets pass.
+ * So the author of a ResourcePolicy could forge such keys. */
 static const char *const reserved[] = {"ration.dev/", "scheduler.framework.gpushare.",
 	"gpushare.alibabacloud.com/", "ALIYUN_COM_GPU_", "topology.kubernetes.io/gpu-", RESOURCE_GPU,
 	LABEL_GPU_TOPOLOGY, "pod-group.scheduling.sigs.k8s.io/", LABEL_POD_GROUP, ANNOTATION_DELETION_COST};
@@ -96,7 +97,8 @@ static int read_max_resources(
 	return 0;
 }
 
-/* A podLabel that asks to wait for nodes; it is neither written nor counted (contract.md). */
+/* Reads the podLabels. One of them asks to wait for nodes; it is neither written nor counted (contract.md).
+ */
 static int read_pod_labels(struct json_object *object, size_t at, struct policy_unit *unit, struct error *err)
 {
 	_cleanup_json_ struct json_object *written = NULL;
@@ -178,7 +180,7 @@ static int read_keys(struct json_object *spec, struct resource_policy *policy, s
 	return 0;
 }
 
-/* One "<number><unit>" of a Go duration, in nanoseconds. */
+/* Reads one "<number><unit>" of a Go duration, in nanoseconds. */
 static int duration_part(const char **text, double *ret_ns)
 {
 	static const struct {
@@ -211,7 +213,7 @@ static int duration_part(const char **text, double *ret_ns)
 	return -EINVAL;
 }
 
-/* As metav1.Duration: "1h30m", "90s", "1.5m". */
+/* As in metav1.Duration: "1h30m", "90s", "1.5m". */
 static int duration_parse(const char *text, int64_t *ret_ns)
 {
 	double ns = 0, part;

@@ -12,12 +12,13 @@
 #include "base/strbuf.h"
 #include "kube/json.h"
 
-/* A watch lives this long at most; half as much again is drawn by chance, so that replicas do not return at
- * once. */
+/* The minimum life of a watch. Up to half as much is added at random, so that replicas do not reconnect at
+ * the same time. */
 #define WATCH_TIMEOUT_S 240
-/* A watch that was open this long and ended well has served, even if there was nothing to say. */
+/* A watch that was open this long and ended well counts as successful, even if no event came. */
 #define QUIET_WATCH_NS (5 * NS_PER_S)
-/* Watches in a row that end with something else than a broken connection: then the version is to blame. */
+/* If this many watches in a row end for another reason than a broken connection, the version is assumed to be
+ * the cause. */
 #define BAD_WATCHES_MAX 5
 
 static int watch_on_error_event(struct kube_watch *watch, struct json_object *status)
@@ -69,7 +70,7 @@ static int watch_on_event(void *userdata, const char *text, size_t len)
 		r = watch_show(watch, object);
 	else if (strcmp(type, "DELETED") == 0)
 		watch_remove(watch, object);
-	/* BOOKMARK, and types to come, only move the version. */
+	/* BOOKMARK, and unknown future types, only move the version. */
 	if (r < 0)
 		return r;
 	watch->counts.events++;
@@ -103,13 +104,13 @@ static void watch_on_follow_end(void *userdata, const struct kube_response *resp
 	if (watch_blames_version(watch, response)) {
 		log_info("%s: version %s is gone, listing again", watch->collection, watch->version);
 		watch_forget_version(watch);
-		watch->failures = 0; /* it answers: what was waited for is over */
+		watch->failures = 0; /* the API server answers, so the trouble is over */
 	} else if (response->result == -EBADMSG || response->result == -EMSGSIZE) {
 		watch_log_trouble(watch, "watch", watch_failure_text(response->result));
 	} else if (!ended_well) {
 		watch_log_trouble(watch, "watch", response->text);
 	}
-	/* A watch that served ends by its own timeout: the next one follows at once. */
+	/* A successful watch ends by its own timeout: the next one follows at once. */
 	if (ended_well && watch->progress)
 		watch_follow(watch);
 	else

@@ -1,5 +1,5 @@
-/* watch-internal.h - one collection that is followed: what watch.c (life, objects, requests, trouble),
- * watch-list.c and watch-follow.c share. */
+/* watch-internal.h - one collection that is followed. Shared by watch.c (life, objects, requests, trouble),
+ * watch-list.c and watch-follow.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,40 +32,42 @@ struct kube_watch {
 	struct loop_timer *retry_timer;
 	struct json_split split;
 	char version[RESOURCE_VERSION_MAX]; /* "" when a LIST is due */
-	char continue_[CONTINUE_MAX];	    /* of the next page, "" for the first */
-	struct table seen;		    /* uid -> number of the LIST or WATCH that showed it last */
-	uintptr_t round;		    /* of LISTs; counts from 1 */
-	size_t unreadable;		    /* objects of this LIST that could not be read */
+	char continue_[CONTINUE_MAX];	    /* for the next page; "" for the first */
+	struct table seen;		    /* uid -> number of the LIST or WATCH that last showed it */
+	uintptr_t round;		    /* number of the LIST, from 1 */
+	size_t unreadable;		    /* objects of this LIST that are not readable */
 	int64_t opened_ns;
 	unsigned int failures, bad_watches;
 	bool list_only; /* no WATCH follows */
 	bool synced, connected, expired, progress;
 	struct kube_watch_counts counts;
-	char trouble[512]; /* the last one logged, "" when all is well */
+	char trouble[512]; /* the last trouble that was logged, "" when all is well */
 };
 
-/* watch_list() - the next page, or the first of a new LIST; at its end watch_follow(), which opens a WATCH. A
- * failure of either is said and tried again later. */
+/* watch_list() - requests the next page, or the first of a new LIST; after the last page it calls
+ * watch_follow(), which opens a WATCH. A failure of either is logged, and the request is tried again later.
+ */
 void watch_list(struct kube_watch *watch);
 void watch_follow(struct kube_watch *watch);
 
-/* Said once until something else is to be said, or watch_log_recovery() said that it is over. */
+/* The text is logged once, until another one is logged or watch_log_recovery() is called. */
 void watch_log_trouble(struct kube_watch *watch, const char *verb, const char *text);
 void watch_log_recovery(struct kube_watch *watch);
 void watch_retry(struct kube_watch *watch);
 void watch_forget_version(struct kube_watch *watch); /* a LIST is due */
 uint32_t watch_chance(uint32_t below);
 
-/* An object as LIST or WATCH show it. -ENOMEM: it was not. watch_remove_unseen() - at the end of a LIST. */
+/* watch_show() - handles an object of a LIST or WATCH. -ENOMEM: it was not handled. watch_remove_unseen() -
+ * call at the end of a LIST. */
 int watch_show(struct kube_watch *watch, struct json_object *object);
 void watch_remove(struct kube_watch *watch, struct json_object *object);
 void watch_remove_unseen(struct kube_watch *watch);
 
-/* watch_set_connected() - and tells of a change. */
+/* watch_set_connected() - sets the state and reports a change. */
 void watch_set_connected(struct kube_watch *watch, bool connected);
 
-/* watch_begin() - a request for the path, with the watch's own query after it; what is between its items is
- * told apart by mode and given to fn one by one. */
+/* watch_begin() - requests the path, with the watch's own query added. The answer is cut into items by
+ * `mode`, and fn gets them one by one. */
 int watch_begin(struct kube_watch *watch, struct strbuf *path, enum json_split_mode mode, json_split_fn fn,
 	kube_response_fn end);
 int watch_add_escaped(struct strbuf *path, const char *key, const char *value);

@@ -15,7 +15,7 @@
 
 #define PAGE_ITEMS 500
 
-/* An object that cannot be read must not stop all others from being seen. */
+/* An invalid object must not prevent all others from being seen. */
 static int watch_on_listed(void *userdata, const char *text, size_t len)
 {
 	struct kube_watch *watch = userdata;
@@ -42,8 +42,8 @@ static int copy_member(struct json_object *object, const char *key, char *ret_te
 	return 0;
 }
 
-/* The page is complete: what stands around its items says whether there is another, and where a WATCH goes
- * on. */
+/* The page is complete. The text around its items says whether there is another page, and from which version
+ * a WATCH continues. */
 static int watch_read_page(struct kube_watch *watch, char *ret_version)
 {
 	_cleanup_json_ struct json_object *list = NULL;
@@ -122,7 +122,8 @@ static void watch_begin_round(struct kube_watch *watch)
 	watch->unreadable = 0;
 }
 
-/* The next page, or the first of a new LIST. No resourceVersion: the most recent state, read with quorum. */
+/* Requests the next page, or the first of a new LIST. Without a resourceVersion the API server returns the
+ * most recent state, read with quorum. */
 void watch_list(struct kube_watch *watch)
 {
 	_cleanup_strbuf_ struct strbuf path;

@@ -53,7 +53,7 @@ void watch_log_recovery(struct kube_watch *watch)
 	log_info("following %s again", watch->collection);
 }
 
-/* 0.1, 0.2 .. 5 s (or what the caller says), of which up to half is left off by chance. */
+/* The delay is 0.1, 0.2 .. 5 s (or the caller's maximum), less up to half of it at random. */
 void watch_retry(struct kube_watch *watch)
 {
 	uint32_t ms = BACKOFF_FIRST_MS << (watch->failures < 10 ? watch->failures : 10);
@@ -115,8 +115,9 @@ void watch_remove(struct kube_watch *watch, struct json_object *object)
 	watch->ops.deleted(watch->userdata, uid, object);
 }
 
-/* What this LIST did not show any more was deleted while nobody looked. Not if something in the LIST could
- * not be read: that may be what is missing, and to count too much is better than to forget what runs. */
+/* An object that this LIST did not show was deleted while no watch was open. If an object in the LIST was not
+ * readable, it may be the missing one. Then nothing is removed: to count too much is better than to forget
+ * what runs. */
 void watch_remove_unseen(struct kube_watch *watch)
 {
 	const char *uid;
