@@ -19,13 +19,13 @@ struct actuator {
 	int64_t armed_ns; /* when the timer is due; INT64_MAX: it is not armed */
 };
 
-/* Never later than it was due before: events that keep coming must not put it off for ever. */
+/* The due time never moves later: otherwise a stream of events would postpone it forever. */
 static void arm(struct actuator *actuator)
 {
 	const struct core *core = &actuator->scheduler->core;
 	int64_t now = monotonic_ns(), due = core_doubts_end_ns(core);
 
-	/* A doubt lasts while the watch is not open. */
+	/* A doubt cannot end while no watch is open. */
 	if (due <= now && !core->following)
 		due = now + NS_PER_S;
 	if (core->gangs_look_ns && core->gangs_look_ns < due)

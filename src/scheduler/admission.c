@@ -38,7 +38,7 @@ static bool limits_name(struct json_object *containers, const char *const *resou
 	return false;
 }
 
-/* A container or an init container of the pod has one of these resources among its limits. */
+/* True if a container or an init container of the pod has one of these resources among its limits. */
 static bool asks_for(struct json_object *pod, const char *const *resources, size_t n)
 {
 	struct json_object *spec = json_member(pod, "spec");
@@ -83,7 +83,7 @@ static bool wants_scheduler(struct json_object *pod)
 	       !is_text(json_member_string(spec, "nodeName")) && asks_for(pod, ours, 4);
 }
 
-/* Those of ration-unit-stamp. */
+/* The conditions of the policy ration-unit-stamp. */
 static bool wants_unit(struct json_object *pod, struct json_object *annotations, const char *mib)
 {
 	static const char *const memory[] = {RESOURCE_GPU_MEM};
@@ -92,7 +92,7 @@ static bool wants_unit(struct json_object *pod, struct json_object *annotations,
 	return asks_for(pod, memory, 1) && (!now || strcmp(now, mib) != 0);
 }
 
-/* *ret_patch is NULL where the pod stays as it is. mib NULL: it is about the scheduler's name. */
+/* *ret_patch is NULL if the pod needs no change. mib NULL: the patch sets the scheduler's name. */
 static int make_patch(struct json_object *pod, const char *mib, struct json_object **ret_patch)
 {
 	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
@@ -109,7 +109,7 @@ static int make_patch(struct json_object *pod, const char *mib, struct json_obje
 	return *ret_patch ? 0 : -ENOMEM;
 }
 
-/* The patch as the API server takes it in JSON: []byte, hence base64. */
+/* The patch in the form of the API's JSON: []byte, hence base64. */
 static struct json_object *patch_text(struct json_object *patch)
 {
 	const char *text = json_text(patch);

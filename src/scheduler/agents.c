@@ -24,7 +24,7 @@
 
 struct agent {
 	char *node;
-	char renewed[40]; /* spec.renewTime as text: only whether it changes matters */
+	char renewed[40]; /* spec.renewTime as text; only its changes matter */
 	int64_t changed_ns;
 	int64_t duration_s;
 	bool lost;
@@ -33,8 +33,9 @@ struct agent {
 struct agents {
 	struct scheduler *scheduler;
 	struct kube_watch *watch;
-	struct table by_uid, by_node; /* of the Lease; both of struct agent, owned by by_uid */
-	int64_t following_since_ns;   /* our own watch has shown all changes since then */
+	struct table by_uid,
+		by_node;	    /* by uid or node of the Lease; both have struct agent, owned by by_uid */
+	int64_t following_since_ns; /* since then the watch has shown all changes */
 };
 
 static void agent_free(struct agent *agent)
@@ -65,7 +66,8 @@ static struct agent *agent_add(struct agents *agents, const char *uid, const cha
 		agent_free(agent);
 		return NULL;
 	}
-	/* Re-created under its name: the new one counts, the deletion of the old one may come later. */
+	/* The Lease was created again under its name: the new one counts, and the deletion of the old one may
+	 * come later. */
 	if (table_set(&agents->by_node, node, agent) < 0) {
 		table_remove(&agents->by_uid, uid);
 		agent_free(agent);

@@ -10,7 +10,7 @@
 #include "core/registry/node-ledger.h"
 #include "kube/json.h"
 
-/* Every node at its longest name and reason, in the largest request that is read. */
+/* Enough for every node with its longest name and reason, in the largest request that is read. */
 #define ANSWER_MAX (64u << 20)
 
 static void add_comma(struct strbuf *out, bool *first)
@@ -50,12 +50,12 @@ struct rejection {
 	const struct request *request;
 	const struct node_ledger *waits_for;
 	const char *unit;
-	struct strbuf texts[REJECT_MAX]; /* JSON, the same for thousands of nodes */
+	struct strbuf texts[REJECT_MAX]; /* as JSON, the same for thousands of nodes */
 };
 
-/* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
- * (then it fails with an internal text in the pod's condition, preemption.go "expected at least one
- * victim"; 1.36.3). */
+/* True if no eviction can help, or if in-tree preemption would find no victim because the node's sum
+ * suffices. In the latter case it would fail with an internal text in the pod's condition (preemption.go
+ * "expected at least one victim"; 1.36.3). */
 static bool is_unresolvable(const struct node_verdict *verdict, const struct rejection *rejection)
 {
 	const struct node_ledger *node = verdict->node;
@@ -89,7 +89,7 @@ static void rejection_release(struct rejection *rejection)
 		strbuf_release(&rejection->texts[reject_reason]);
 }
 
-/* The text of a reject reason as JSON; false: out of memory. */
+/* Writes the text of a reject reason as JSON; false: out of memory. */
 static bool describe(struct rejection *rejection, enum reject_reason reject_reason)
 {
 	struct strbuf *out = &rejection->texts[reject_reason];
@@ -158,7 +158,7 @@ char *answer_scores(const char *const *names, const int *scores, size_t n)
 	return strbuf_take(&out);
 }
 
-/* An error answer that is also a valid, empty result of the verb. */
+/* The answer is an error, and also a valid, empty result of the verb. */
 char *answer_error(const char *text)
 {
 	struct json_object *answer = json_object_new_object();

@@ -22,17 +22,17 @@
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
-/* Of each request; core/bind.c counts on it. */
+/* The deadline of each request; core/bind.c relies on it. */
 #define DEADLINE_MS 3000
 
 /* A call of kube-scheduler that is not answered yet: bind->caller. */
 struct bind_call {
 	struct scheduler *scheduler;
 	struct http_call *call;
-	struct bind *bind; /* of which a request is under way */
+	struct bind *bind; /* a request of this bind is under way */
 };
 
-/* ---- what the core asks at once ---- */
+/* ---- queries of the core ---- */
 
 static bool caller_is_gone(void *userdata, const struct bind *bind)
 {
@@ -41,7 +41,7 @@ static bool caller_is_gone(void *userdata, const struct bind *bind)
 	return http_call_is_gone(caller->call);
 }
 
-/* What goes into the Binding of a pod with a GPU; NULL: out of memory. */
+/* The annotations of the Binding of a pod with a GPU; NULL: out of memory. */
 static struct json_object *annotations_of(const struct scheduler *scheduler, const struct bind *bind,
 	const struct pod_facts *facts, const struct placement *placement, bool forming)
 {
@@ -59,8 +59,8 @@ static struct json_object *annotations_of(const struct scheduler *scheduler, con
 	return NULL;
 }
 
-/* The annotations of the pod as the watch has shown them last. Where it has a key already that the Binding
- * sets, both count. */
+/* Checks the size with the pod's annotations as the watch last showed them. If the pod already has a key that
+ * the Binding sets, both count. */
 static int check_annotations(
 	const struct pod_facts *facts, struct json_object *annotations, struct error *err)
 {
@@ -85,7 +85,8 @@ static char *write_binding(void *userdata, const struct bind *bind, const struct
 		return NULL;
 	if (annotations)
 		text = binding_text(&bind->what, annotations);
-	if (!text) /* an error that stays although there is a Binding would be a part of the core's state */
+	if (!text) /* an error that stays although there is a Binding would become a part of the core's state
+		    */
 		error_set(err, ENOMEM, "out of memory");
 	if (text && placement)
 		record_bind(scheduler, facts, bind->what.node, placement);

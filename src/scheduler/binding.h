@@ -1,6 +1,5 @@
-/* binding.h - which pod goes to which node: what kube-scheduler asks bind for (ExtenderBindingArgs), and the
- * Binding that says so to the API server.
- */
+/* binding.h - which pod goes to which node: the call of kube-scheduler (ExtenderBindingArgs), and the Binding
+ * for the API server. */
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +8,7 @@
 
 struct json_object;
 
-/* binding_parse() - -EINVAL unless all four are there and the names are such that may become parts of a path.
- */
+/* binding_parse() - -EINVAL unless all four fields are there and the names may become parts of a path. */
 int binding_parse(const char *body, size_t len, struct bind_target *ret_binding);
 
 /* binding_text() - the Binding with the uid as precondition; the caller frees it. annotations (borrowed) are

@@ -98,7 +98,7 @@ static char *base64_text(const char *text)
 	return copy;
 }
 
-/* The Secret's data become the texts; members that are not ours stay. */
+/* The texts become the Secret's data; members that do not belong to ration stay. */
 static int certificates_write(struct certificates *certificates, struct json_object *secret)
 {
 	struct json_object *data = json_member(secret, "data");

@@ -82,7 +82,7 @@ static struct json_object *victims_to_json(const struct decision *decision)
 	return victims;
 }
 
-/* Which of the lists and texts a kind of decision has. */
+/* Which of the lists and texts each kind of decision has. */
 enum part {
 	PART_ASKED = 1,
 	PART_NODES = 2,

@@ -9,8 +9,8 @@ struct json_object;
 /* decision_to_json() - {"time", "decision": decision_kind_text(), "uid", "namespace", "name", "units",
  * "asked", "fitting", "nodes": [{"name", "score"}], "reasons": [{"reason", "nodes"}], "node", "policy",
  * "cardsFitting", "cards": [{"index", "uuid", "free", "total"}], "victims": [{"namespace", "name",
- * "priority"}], "moreVictims", "error", "text", "spentUs"}; what a kind of decision has not is left out. The
- * caller puts it. */
+ * "priority"}], "moreVictims", "error", "text", "spentUs"}; members that a kind of decision does not have are
+ * left out. The caller puts it. */
 struct json_object *decision_to_json(const struct decision *decision);
 
 #define TIME_TEXT_SIZE 40

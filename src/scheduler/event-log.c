@@ -25,16 +25,16 @@
 #include "scheduler/scheduler.h"
 
 #define SEGMENT_BYTES (3u << 20)
-#define LINE_BYTES_MAX (1u << 20) /* after a longer line the log begins anew */
+#define LINE_BYTES_MAX (1u << 20) /* after a longer line the log starts again */
 #define ANSWER_BYTES_MAX (256u << 20)
 #define CHILD_SECONDS_MAX 60
 #define PIECE_BYTES (1u << 20)
 #define AGAIN_NS (10 * NS_PER_S) /* after a state or a line that could not be written */
-/* The fastest level: a state is mostly names that repeat. */
+/* The fastest level suffices, because a state is mostly names that repeat. */
 #define GZIP_MODE "wb1"
 
 struct segment {
-	int state; /* a file in memory: the state at its beginning, compressed; -1: none */
+	int state; /* a file in memory with the compressed state at the segment's beginning; -1: none */
 	bool whole;
 	size_t state_bytes;
 	struct strbuf lines;
@@ -51,14 +51,16 @@ struct child {
 
 struct event_log {
 	struct scheduler *scheduler;
-	struct segment older, newer; /* the newer one is written to; none before the core is ready */
+	struct segment older,
+		newer; /* events are written to the newer one; there is none before the core is ready */
 	bool begun;
 	int64_t not_before_ns; /* no segment begins earlier */
 	struct strbuf line;
 	struct child state, answer;
-	struct http_call *call; /* that waits for the answer; NULL: none does */
-	bool answering;		/* a child writes it, or it is being read */
-	/* The answer as far as it has been read: in pieces, since filter must not wait for all of it. */
+	struct http_call *call; /* the call that waits for the answer; NULL: none */
+	bool answering;		/* a child is writing the answer, or this process is reading it */
+	/* The answer as far as it has been read. It is read in pieces, because filter must not wait for all
+	 * of it. */
 	struct loop_timer *timer;
 	char *text;
 	size_t text_len, text_size;
@@ -99,7 +101,7 @@ static void on_child_ended(void *userdata, int fd, uint32_t events)
 	child->done(child->log, pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* In the child: it has this process's memory, and nothing of it but the file may be used for writing. */
+/* Runs in the child. The child has this process's memory, but it must write only to the file. */
 static void child_run(struct event_log *log, int file, int (*write_to)(struct event_log *log, int file))
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -108,7 +110,8 @@ static void child_run(struct event_log *log, int file, int (*write_to)(struct ev
 	_exit(write_to(log, file) < 0);
 }
 
-/* Calls `write_to` in a child, then `done` here; child->file is its file then, which done() takes over. */
+/* Calls `write_to` in a child, then `done` in this process. child->file is the child's file then, and done()
+ * takes it over. */
 static int child_start(struct event_log *log, struct child *child,
 	int (*write_to)(struct event_log *log, int file), void (*done)(struct event_log *log, bool ok))
 {
@@ -176,7 +179,7 @@ static void on_state_written(struct event_log *log, bool ok)
 	log->not_before_ns = monotonic_ns() + AGAIN_NS;
 }
 
-/* Nothing of what was recorded before can be continued. Whatever made it so may come again at once. */
+/* What was recorded before cannot be continued. The cause may return at once, so the next segment waits. */
 static void begin_anew(struct event_log *log)
 {
 	child_kill(&log->state);
@@ -189,8 +192,8 @@ static void begin_anew(struct event_log *log)
 
 static void begin_segment(struct event_log *log)
 {
-	/* The events of a segment whose state could not be written go, and the older ones cannot be continued
-	 * without them. */
+	/* If the state of a segment could not be written, its events are dropped. The older events cannot be
+	 * continued without them. */
 	segment_clear(&log->older);
 	if (log->newer.whole) {
 		log->older = log->newer;
@@ -206,7 +209,7 @@ static void begin_segment(struct event_log *log)
 
 /* ---- events ---- */
 
-/* False: nothing is recorded now. Otherwise line_end() follows. */
+/* False: nothing is recorded now. Otherwise the caller must call line_end(). */
 static bool line_begin(struct event_log *log, struct archive *archive)
 {
 	if (!log->begun || log->line.failed)
@@ -220,7 +223,7 @@ static bool line_begin(struct event_log *log, struct archive *archive)
 static void line_end(struct event_log *log, struct archive *archive)
 {
 	archive_end(archive);
-	if (log->line.failed) /* a part of a log is worth nothing: event_log_follow() begins anew */
+	if (log->line.failed) /* an incomplete log is useless: event_log_follow() starts it again */
 		return;
 	strbuf_add(&log->line, "\n", 1);
 	strbuf_add(&log->newer.lines, log->line.data, log->line.len);
@@ -261,7 +264,7 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* In the child, where the place in the file does not matter to anybody else. */
+/* Runs in the child, so moving the position in the file affects no other code. */
 static int add_unpacked(int state, int out)
 {
 	char buf[65536];
@@ -325,7 +328,7 @@ static void end_answer(struct event_log *log, bool ok)
 	refuse(call, "the history cannot be written, try again\n");
 }
 
-/* The next piece of what the child has written. */
+/* Reads the next piece of what the child has written. */
 static void on_piece(void *userdata)
 {
 	struct event_log *log = userdata;
@@ -356,7 +359,7 @@ static void on_answer_written(struct event_log *log, bool ok)
 		end_answer(log, false);
 }
 
-/* The call waits for event_log_follow(): within an event, or with orders that are not carried out, the state
+/* The call waits for event_log_follow(). Inside an event, or with orders that are not carried out, the state
  * is not one that a replay can reach. */
 void event_log_answer(struct event_log *log, struct http_call *call)
 {
@@ -419,7 +422,8 @@ int event_log_new(struct scheduler *scheduler, struct event_log **ret_log)
 		free(log);
 		return -ENOMEM;
 	}
-	signal(SIGCHLD, SIG_DFL); /* who starts us may ignore it, and then nobody learns how a child ended */
+	signal(SIGCHLD, SIG_DFL); /* the parent process may have set it to ignored; then the exit status of a
+				     child would be lost */
 	log->scheduler = scheduler;
 	log->older.state = log->newer.state = -1;
 	segment_clear(&log->older);

@@ -25,9 +25,9 @@ static struct scheduler *scheduler_of(const struct eviction_attempt *attempt)
 	return attempt->evictions->userdata;
 }
 
-/* ---- what is told ---- */
+/* ---- counters, recordings, Events and the log ---- */
 
-/* An Event about one of the pods. */
+/* Posts an Event about one of the pods. */
 static void tell(const struct eviction_attempt *attempt, const struct pod_facts *about, const char *type,
 	const char *reason, const char *text)
 {
@@ -175,8 +175,8 @@ static int patch_status(struct kube_client *client, const struct pod_facts *pod,
 		client, "PATCH", path, content_type, json_text(patch), TIMEOUT_MS, fn, userdata, NULL);
 }
 
-/* The condition by which kube-scheduler knows pods that leave for a nominated one (DisruptionTarget,
- * PreemptionByScheduler), in place of the one that the eviction API sets. */
+/* Sets the condition by which kube-scheduler recognizes pods that leave for a nominated one
+ * (DisruptionTarget, PreemptionByScheduler). It replaces the one that the eviction API sets. */
 static int mark_victim(struct kube_client *client, struct eviction_attempt *attempt)
 {
 	struct json_object *status = json_object_new_object(), *conditions = json_object_new_array();
@@ -201,7 +201,7 @@ static int mark_victim(struct kube_client *client, struct eviction_attempt *atte
 		client, eviction_victim(attempt), KUBE_CONTENT_STRATEGIC_PATCH, status, on_marked, attempt);
 }
 
-/* node "": the nomination ends. */
+/* node "": ends the nomination. */
 static int nominate(
 	struct kube_client *client, struct eviction_attempt *attempt, const char *node, kube_response_fn fn)
 {

@@ -1,11 +1,11 @@
-/* evict.h - the requests to the API server that evictions of our own (core/evicting.h) need, and what is
- * counted, recorded and told about them. */
+/* evict.h - the requests to the API server for evictions by ration (core/evicting.h), and their counters,
+ * recordings, Events and log lines. */
 #pragma once
 
 struct scheduler;
 
-/* evictions_start() - before the first event. */
+/* evictions_start() - call it before the first event. */
 void evictions_start(struct scheduler *scheduler);
 
-/* evictions_carry_out() - what the core has ordered. For actuator.c. */
+/* evictions_carry_out() - carries out the core's orders. For actuator.c. */
 void evictions_carry_out(struct scheduler *scheduler);

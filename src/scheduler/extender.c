@@ -20,7 +20,7 @@
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
-/* What filter and prioritize are asked: ExtenderArgs. */
+/* The arguments of filter and prioritize: ExtenderArgs. */
 struct extender_args {
 	struct json_object *root;
 	struct json_names nodes;
@@ -66,7 +66,7 @@ static void log_errors(const struct pod_facts *pod, const struct filter_answer *
 			answer->nodes[0]->facts.name, strerror(-answer->hold_error));
 }
 
-/* Carries out what follows from the decision, and records it. Returns the answer; NULL: out of memory. */
+/* Carries out the consequences of the decision, and records it. Returns the answer; NULL: out of memory. */
 static char *answer_text(
 	struct scheduler *scheduler, const struct extender_args *args, const struct filter_answer *answer)
 {
@@ -107,10 +107,10 @@ static void count(struct scheduler_metrics *metrics, const struct filter_answer 
 		metrics->filter_reject_reasons[i] += answer->reject_reasons[i];
 }
 
-/* A pod that asks for what cannot be: no node serves it. An Error would be asked again every 1 to 10 s for
- * ever (handleSchedulingFailure, back-off queue); rejected by an extender, the pod is asked for again when
- * it, or something else in the cluster, changes (schedule_one.go "Extenders filtered out some
- * nodes"; 1.36.3). What was held for what it asked for before is let go. */
+/* The pod asks for something impossible, so no node serves it. After an Error, kube-scheduler would ask again
+ * every 1 to 10 s without end (handleSchedulingFailure, back-off queue). After a rejection by an extender, it
+ * asks again when the pod or something else in the cluster changes (schedule_one.go "Extenders filtered out
+ * some nodes"; 1.36.3). A hold for the pod's earlier request ends. */
 static char *reject_malformed(struct scheduler *scheduler, const struct extender_args *args, const char *text)
 {
 	record_filter_error(scheduler, &args->pod, text);
@@ -123,7 +123,7 @@ static bool names_pod(const struct extender_args *args)
 	return args->pod.uid && *args->pod.uid;
 }
 
-/* Nothing can be decided now, about no pod; the one that was asked about is noted. */
+/* No decision is possible now, for any pod. The pod of this call is recorded. */
 static char *refuse(struct scheduler *scheduler, enum filter_outcome result, const char *text,
 	const char *body, size_t len)
 {
@@ -200,7 +200,7 @@ char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t 
 	_cleanup_(extender_args_release) struct extender_args args = {0};
 	struct error err = {0};
 
-	/* The answer's form has no place for an error; kube-scheduler ignores a failed prioritize. */
+	/* The answer has no place for an error; kube-scheduler ignores a failed prioritize. */
 	if (extender_args_parse(body, len, &args, &err) < 0) {
 		scheduler->metrics.prioritize_bad_requests++;
 		log_warning("prioritize: %s", err.text);

@@ -17,9 +17,9 @@
 #include "kube/watch.h"
 #include "scheduler/scheduler.h"
 
-/* A CRD may be installed at any time. */
+/* The CRD may be installed at any time. */
 #define ASK_EVERY_NS (60 * NS_PER_S)
-/* Until somebody has said whether there are any, no gang goes anywhere. */
+/* Until it is known whether the API server has PodGroups, no gang is placed. */
 #define ASK_AGAIN_NS NS_PER_S
 #define TIMEOUT_MS 5000
 
@@ -50,7 +50,8 @@ static void on_group(void *userdata, struct json_object *object)
 	}
 }
 
-/* After a gap of the watch its end is told after the beginning of one that was made anew under its name. */
+/* True if another object has this name. After a gap of the watch, the end of the old object is told after the
+ * beginning of the new one. */
 static bool was_made_anew(const struct gang_groups *groups, const char *key)
 {
 	const char *other;
@@ -93,7 +94,7 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	struct gang_groups *groups = userdata;
 
 	groups->asking = false;
-	/* 404: there is no such kind; 403: we may not see it. */
+	/* 404: the API server does not have the kind; 403: access is forbidden. */
 	if (response->result == 0 && response->status / 100 == 4 && response->status != 429)
 		set_known(groups);
 	groups->ask_ns = monotonic_ns() + (groups->known ? ASK_EVERY_NS : ASK_AGAIN_NS);

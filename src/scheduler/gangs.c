@@ -29,7 +29,7 @@
 #include "scheduler/scheduler.h"
 
 #define TIMEOUT_MS 3000
-#define REQUESTS_MAX 256 /* on their way; what is over comes again */
+#define REQUESTS_MAX 256 /* on their way at once; an order that is skipped is repeated */
 
 struct gang_controller {
 	struct scheduler *scheduler;
@@ -41,16 +41,16 @@ struct gang_controller {
 
 /* A PATCH, an eviction or a LIST on its way. */
 struct gang_request {
-	struct list item; /* controller->requests: a client that is freed calls nobody back */
+	struct list item; /* in controller->requests, because a freed client does not call back */
 	struct gang_controller *controller;
 	struct pod_facts pod;
-	char key[128]; /* of its gang, for people */
+	char key[128]; /* of its gang, for users */
 };
 
-/* What is decided about gangs goes into the flight recorder. */
+/* Decisions about gangs go into the flight recorder. */
 
-/* That there is no room is looked at after each change, for each gang that waits: only the answers that
- * kube-scheduler gets are kept. */
+/* Each waiting gang is evaluated after each change. If it has no room, only the answers to kube-scheduler are
+ * recorded. */
 static void on_plan(struct scheduler *scheduler, const struct gang_event *event)
 {
 	char text[600];
@@ -232,7 +232,7 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 	request_free(request);
 }
 
-/* What is not known by the watch may not be so. */
+/* Without an open watch the facts may be out of date, so no pod is evicted. */
 static void evict(struct gang_controller *controller, const struct pod_facts *pod)
 {
 	struct gang_request *request;
@@ -248,7 +248,8 @@ static void evict(struct gang_controller *controller, const struct pod_facts *po
 		request_free(request);
 }
 
-/* A LIST without the pods that run, and nothing else comes of it: what is not understood says nothing. */
+/* Reads a LIST without the running pods. Pods that are not valid are ignored, because nothing else depends on
+ * this LIST. */
 static int read_finished(struct gang_controller *controller, const struct kube_response *response)
 {
 	_cleanup_json_ struct json_object *list = NULL;
@@ -276,7 +277,7 @@ static void on_recalled(void *userdata, const struct kube_response *response)
 	struct gang_controller *controller = request->controller;
 	int r = response->result;
 
-	/* What is refused once will be refused again. */
+	/* Other refusals would be repeated, so they count as an answer. */
 	if (r == 0 && response->status == 200)
 		r = read_finished(controller, response);
 	else if (r == 0 && (response->status / 100 == 5 || response->status == 429))
@@ -306,7 +307,7 @@ static void carry_out(struct gang_controller *controller, const struct gang_orde
 	const struct pod_facts *pod = gangs_facts(&controller->scheduler->core.gangs, order->uid);
 
 	switch (order->kind) {
-	case GANG_GO: /* the core does */
+	case GANG_GO: /* the core carries it out */
 	case GANG_TURN_AWAY:
 		break;
 	case GANG_EVICT:

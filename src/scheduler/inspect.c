@@ -64,7 +64,7 @@ static struct json_object *pod_json(const struct ledger_pod *pod, uint32_t units
 	return object;
 }
 
-/* The pods of one GPU; uuid NULL: those that are on no GPU of the node. */
+/* The pods of one GPU; uuid NULL: the pods that are on no GPU of the node. */
 static struct json_object *pods_json(const struct node_ledger *node, const char *uuid)
 {
 	struct json_object *pods = json_object_new_array();

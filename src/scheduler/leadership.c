@@ -21,8 +21,8 @@ void leadership_note(struct scheduler *scheduler, struct http_call *call)
 {
 	struct leadership *leadership = &scheduler->core.leadership;
 
-	/* While a connection is open on which the leader known so far has called, its process lives and
-	 * leads. Go's client keeps at least one open while calls go on. */
+	/* While a connection is open on which the known leader has called, its process lives and leads. Go's
+	 * client keeps at least one connection open while calls go on. */
 	core_note_call(
 		&scheduler->core, call && !http_call_has_company(call, leadership->period), monotonic_ns());
 	if (call)

@@ -1,5 +1,5 @@
-/* leadership.h - what core/leadership.h needs from outside: the process that calls, the pods of a node, and
- * who holds kube-scheduler's Lease. */
+/* leadership.h - connects core/leadership.h with its surroundings: the process that calls, the pods of a
+ * node, and the holder of kube-scheduler's Lease. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,17 +8,18 @@ struct http_call;
 struct kube_response;
 struct scheduler;
 
-/* leadership_note() - kube-scheduler asks us, and will be answered. call: NULL, in tests of filter itself, is
- * from the process that asked last. */
+/* leadership_note() - kube-scheduler calls, and will get an answer. call NULL, for tests of filter itself:
+ * the process of the last call. */
 void leadership_note(struct scheduler *scheduler, struct http_call *call);
 
-/* leadership_list_node() - asks for the node's pods; fn gets the answer for leadership_read_pods(). */
+/* leadership_list_node() - requests the node's pods; fn gets the answer for leadership_read_pods(). */
 int leadership_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
 	void (*fn)(void *userdata, const struct kube_response *response), void *userdata);
 
-/* leadership_read_pods() - into the ledger. -EBADMSG if it is no list of pods: nothing is known then. */
+/* leadership_read_pods() - reads the pods into the ledger. -EBADMSG if the answer is not a list of pods: then
+ * nothing is known. */
 int leadership_read_pods(struct scheduler *scheduler, const struct kube_response *response);
 
-/* leadership_is_here() - by the answer to a GET of kube-scheduler's Lease (ledger_lease_path()): its holder's
- * name begins with our host's. No Lease: a kube-scheduler that is alone. */
+/* leadership_is_here() - evaluates the answer to a GET of kube-scheduler's Lease (ledger_lease_path()): its
+ * holder's name begins with this host's name. Without a Lease, there is only one kube-scheduler. */
 bool leadership_is_here(const struct kube_response *response);

@@ -28,7 +28,7 @@
 #define RENEW_NS (5 * NS_PER_S)
 #define VALID_NS (10 * NS_PER_S)
 #define RETRY_NS NS_PER_S
-/* After a conflict with the other replica, which has just renewed it too. */
+/* The wait after a conflict with the other replica, which has just renewed the Lease too. */
 #define CONFLICT_NS (200 * NS_PER_MS)
 #define TIMEOUT_MS 3000
 
@@ -37,10 +37,10 @@ struct ledger_lease {
 	struct loop_timer *timer;
 	struct kube_request *request;
 	char identity[LEDGER_HOLDER_SIZE];
-	struct ownership ownership; /* what the core is told */
+	struct ownership ownership; /* the state that the core receives */
 	char renewed[40];	    /* as last seen */
-	int64_t changed_ns;	    /* when we saw the holder, or its renewal, change */
-	int64_t sent_ns;	    /* of the renewal on its way */
+	int64_t changed_ns;	    /* when this process saw a change of the holder or its renewal */
+	int64_t sent_ns;	    /* when the renewal on its way was sent */
 	uint64_t failures;
 };
 
@@ -123,7 +123,7 @@ static void on_written(void *userdata, const struct kube_response *response)
 		lease_failed(lease, "renew", response->text);
 		return;
 	}
-	/* From when it was sent: others may have seen it that early. */
+	/* Valid from the time of sending, because others may have seen the renewal that early. */
 	lease->ownership.valid_until_ns = lease->sent_ns + VALID_NS;
 	lease->ownership.trouble[0] = '\0';
 	lease_set_owner(lease, LEDGER_OWNER_US);
@@ -145,7 +145,7 @@ static void lease_write(
 		lease_failed(lease, "renew", strerror(-r));
 }
 
-/* The spec as we hold it. What others have put into the object stays. */
+/* Writes the spec of a Lease that this process holds. What others have put into the object stays. */
 static int lease_claim(const struct ledger_lease *lease, struct json_object *spec)
 {
 	bool ours = strcmp(lease->ownership.holder, lease->identity) == 0;
@@ -201,7 +201,7 @@ static void lease_note(struct ledger_lease *lease, struct json_object *spec)
 	lease->changed_ns = monotonic_ns();
 }
 
-/* Whoever holds it decides how long it lasts. */
+/* The holder's spec decides how long the Lease lasts. */
 static bool lease_has_run_out(const struct ledger_lease *lease, struct json_object *spec)
 {
 	int64_t duration_s = DURATION_S;

@@ -40,12 +40,12 @@
 
 /* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
 #define BODY_MAX (8 << 20)
-/* What ends by time ends this late at most, and whoever fits then waits for it. */
+/* The maximum delay of what ends by time; a pod that fits then waits this long. */
 #define TICK_NS NS_PER_S
 #define DRAIN_STEP_NS (20 * NS_PER_MS)
 #define DRAIN_STEPS 200
 /* API servers learn from the Service's EndpointSlice that this replica ends. Until then it answers their
- * reviews: a new pod whose review fails would have no scheduler of ours. */
+ * reviews, because a new pod whose review fails would not get ration's scheduler. */
 #define DRAIN_STEPS_WEBHOOK 150
 
 struct program {
@@ -186,8 +186,8 @@ static int start_webhook(
 	return r;
 }
 
-/* Holds, nominations and orphans end by time also when nobody calls filter. Whatever freed something, nobody
- * who fits now waits for the next event of the cluster. */
+/* Holds, nominations and orphans must end by time even if kube-scheduler does not call filter. A pod that
+ * fits after that need not wait for the next event of the cluster. */
 static void on_tick(void *userdata)
 {
 	struct program *program = userdata;
@@ -199,7 +199,8 @@ static void on_tick(void *userdata)
 	loop_timer_set(program->tick, TICK_NS);
 }
 
-/* Bindings in flight are answered before we go; their deadline is shorter than our patience. */
+/* Bindings in flight are answered before this process ends. Their deadline is shorter than the time that it
+ * waits. */
 static void on_drain(void *userdata)
 {
 	struct program *program = userdata;
@@ -285,7 +286,8 @@ static int program_start(struct program *program, const struct scheduler_options
 	r = start_watches(scheduler, options);
 	if (r < 0)
 		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
-	loop_timer_set(program->tick, NS_PER_MS); /* at once: who must ask before it can begin, asks */
+	loop_timer_set(
+		program->tick, NS_PER_MS); /* at once: parts that must ask the API server first, do so */
 	return 0;
 }
 
@@ -300,7 +302,7 @@ static void program_stop(struct program *program)
 	gang_controller_stop(scheduler->gangs);
 	policies_stop(scheduler->policies);
 	if (scheduler->core.binds.n_open)
-		return; /* peers still wait: the kernel closes their connections */
+		return; /* callers still wait: the kernel closes their connections */
 	event_log_stop(scheduler->event_log);
 	http_server_free(program->verbs);
 	http_server_free(program->probes);

@@ -3,6 +3,6 @@
 
 struct scheduler;
 
-/* scheduler_metrics_page() - the malloc'ed page, NULL if memory is short. Walks all nodes and pods: sums of
- * the cluster, no name of a node or pod. */
+/* scheduler_metrics_page() - returns the malloc'ed page, NULL if memory is short. It reads all nodes and
+ * pods, but the page has only sums of the cluster, without names of nodes or pods. */
 char *scheduler_metrics_page(const struct scheduler *scheduler);

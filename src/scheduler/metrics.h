@@ -1,4 +1,4 @@
-/* metrics.h - what ration-scheduler counts. */
+/* metrics.h - the counters of ration-scheduler. */
 #pragma once
 
 #include <stdint.h>
@@ -17,9 +17,9 @@ struct scheduler_metrics {
 	uint64_t evictions[EVICTION_RESULT_MAX];
 	uint64_t eviction_attempts[ATTEMPT_RESULT_MAX];
 	uint64_t filter_results[FILTER_RESULT_MAX];
-	uint64_t filter_reject_reasons[REJECT_MAX]; /* nodes that filter rejected, by reason */
+	uint64_t filter_reject_reasons[REJECT_MAX]; /* by reason: nodes that filter rejected */
 	uint64_t prioritize_bad_requests;
 	uint64_t bind_results[BIND_RESULT_MAX];
-	uint64_t requeues;   /* waiting pods that were touched */
+	uint64_t requeues;   /* waiting pods that were requeued */
 	uint64_t resizes[2]; /* answers to requests for another size: refused, applied */
 };

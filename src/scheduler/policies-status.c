@@ -60,7 +60,7 @@ static void now_text(char *text, size_t size)
 	strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
 }
 
-/* The condition as an earlier process of ours wrote it keeps its time. */
+/* If an earlier process wrote the same condition, its time is kept. */
 static void find_since(struct policy_status *status, struct json_object *object)
 {
 	struct json_object *conditions = json_member(json_member(object, "status"), "conditions");

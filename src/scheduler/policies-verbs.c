@@ -39,7 +39,8 @@ static int question_parse(const char *body, size_t len, struct question *questio
 	return json_object_is_type(question->pod, json_type_object) ? 0 : -1;
 }
 
-/* Others' pods are not even read; those that ask for a GPU were narrowed by the other entry already. */
+/* False for pods in a namespace without policies, which are not even read, and for pods that ask for a GPU,
+ * which the other entry has narrowed already. */
 static bool is_ours(struct policies *policies, struct question *question)
 {
 	const char *namespace_ = json_member_string(json_member(question->pod, "metadata"), "namespace");
@@ -128,7 +129,7 @@ static void preempt(struct policies *policies, struct http_call *call, const cha
 			strdup("preempt needs NodeNameToMetaVictims: set nodeCacheCapable: true for this extender\n"));
 		return;
 	}
-	/* The other entry has been asked about pods with a GPU. */
+	/* For pods with a GPU, kube-scheduler has called the other entry. */
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(json_member(root, "Pod"), &facts, NULL) == 0 &&
 		request_is_empty(&facts.request))
@@ -139,8 +140,8 @@ static void preempt(struct policies *policies, struct http_call *call, const cha
 	http_call_reply(call, 200, JSON, strdup(json_text(answer)));
 }
 
-/* Pods that ask for a GPU were ordered by the other entry. Nothing is decided or changed here, so no event is
- * recorded. */
+/* The other entry has ordered the nodes for pods that ask for a GPU. Nothing is decided or changed here, so
+ * no event is recorded. */
 static char *scores(const struct scheduler *scheduler, const struct question *question)
 {
 	size_t n = question->nodes.n;

@@ -19,24 +19,25 @@
 
 /* Pods that have ended are in no unit. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
-/* Where there is no such collection, it may come later. */
+/* If the API server does not have the collection, it may get it later. */
 #define ABSENT_BACKOFF_MS 30000
 #define BACKOFF_MAX_MS 1000
-#define ENDED_MAX 10000 /* uids; a list that takes so long begins anew */
+#define ENDED_MAX 10000 /* uids; a list that takes longer begins again */
 #define LIST_AGAIN_NS (5 * NS_PER_S)
 
 /* ---- pods of a namespace ---- */
 
-/* While the namespace is listed, its list may be older than what the watch tells. Where that cannot be
- * remembered, it is listed anew. */
+/* While the namespace is listed, its list may be older than what the watch tells. If a pod's end cannot be
+ * remembered, the namespace is listed again. */
 static void note_end(struct policy_namespace *ns, const char *uid)
 {
 	if (ns->list && (ns->ended.count >= ENDED_MAX || table_set(&ns->ended, uid, ns) < 0))
 		ns->again = true;
 }
 
-/* listed: by the list of the namespace, else by the watch of pods, which may be ahead of it: the list says
- * nothing about pods that the watch has shown, or has told the end of, since the list began. */
+/* listed: from the list of the namespace; else from the watch of pods. The watch may be ahead of the list. So
+ * the list does not count for pods that the watch has shown, or whose end it has told, since the list began.
+ */
 static void take_pod(struct policy_namespace *ns, struct json_object *object, bool listed)
 {
 	_cleanup_policy_pod_facts_ struct policy_pod_facts facts;
@@ -61,7 +62,7 @@ void policies_see_pod(struct policies *policies, struct json_object *object)
 	const char *namespace_ = policies ? namespace_of(object) : NULL;
 	struct policy_namespace *ns = namespace_ ? policies_namespace(policies, namespace_) : NULL;
 
-	/* Pods of a namespace whose policies are all refused are not kept. */
+	/* If all policies of a namespace are refused, its pods are not kept. */
 	if (ns && (ns->space->is_read || ns->list || !list_empty(&ns->space->book.policies)))
 		take_pod(ns, object, false);
 }
@@ -118,8 +119,8 @@ static void stop_reading(struct policy_namespace *ns)
 	table_init(&ns->ended);
 }
 
-/* Before there was a policy, or before one named a certain annotation, the pods that the watch showed were
- * not kept: they are listed once. */
+/* The watch showed pods before there was a policy, or before a policy named a certain annotation. These pods
+ * were not kept, so they are listed once. */
 static int read_pods(struct policy_namespace *ns)
 {
 	static const struct kube_watch_ops ops = {.object = on_listed_pod, .synced = on_pods_listed};
@@ -139,8 +140,8 @@ static int read_pods(struct policy_namespace *ns)
 }
 
 /* The watch had a gap before this LIST. A pod that only the list of its namespace has shown may have ended in
- * the gap, so the namespaces are listed anew. Pods that were told to wait for the first LISTs are asked about
- * again. */
+ * the gap, so the namespaces are listed again. Pods that were told to wait for the first LISTs are asked
+ * about again. */
 void policies_look_anew(struct policies *policies, bool pods)
 {
 	struct policy_namespace *ns;
@@ -228,8 +229,9 @@ static bool has_costs_of_ours(const struct policy_namespace *ns)
 	return false;
 }
 
-/* One whose last policy has gone is kept until its pods are clean again. A list begins only while the watch
- * of pods is open, or that would not tell the end of a pod that ends before its own LIST. */
+/* A namespace whose last policy is gone is kept until its pods have no costs of ration any more. A list
+ * begins only while the watch of pods is open. Otherwise no event would tell the end of a pod that ends
+ * before the watch's own LIST. */
 void policies_follow(struct policies *policies)
 {
 	bool following = policies->scheduler->core.following;
@@ -315,7 +317,7 @@ static bool is_unchanged(const struct policy_namespace *ns, const char *uid, str
 	       generation == status->generation;
 }
 
-/* Policies that were refused because there are too many are read again. */
+/* Reads policies again that were refused because there are too many. */
 static void make_room(struct policies *policies)
 {
 	policies->made_room = policies->made_room || policies->n_crowded || policies->ignored;
@@ -404,7 +406,7 @@ static void on_policies_synced(void *userdata)
 	struct policies *policies = userdata;
 
 	while (forget_one_unshown(policies))
-		; /* spaces go with their last one */
+		; /* a space is removed with its last policy */
 
 	if (policies->absent)
 		log_info("ResourcePolicies are known to the API server now");
@@ -437,7 +439,7 @@ int policies_watch_start(struct policies *policies)
 	return r;
 }
 
-/* Not from within a watch. */
+/* Not to be called from within a watch. */
 void policies_list_again(struct policies *policies)
 {
 	int64_t now = monotonic_ns();

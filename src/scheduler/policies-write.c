@@ -104,7 +104,7 @@ static void add_pairs(struct json_object *object, const struct label_pairs *pair
 		json_set(object, pairs->list[i].key, json_object_new_string(pairs->list[i].value));
 }
 
-/* Those of another unit that the pod was given before. */
+/* Removes the pairs of another unit that the pod was given before. */
 static void drop_pairs(struct json_object *object, const struct label_pairs *pairs, const char *labels)
 {
 	for (size_t i = 0; i < pairs->n; i++)
@@ -190,8 +190,8 @@ static void on_written(void *userdata, const struct kube_response *response)
 	struct policy_namespace *ns = policies_namespace(write->policies, write->ns);
 	struct policy_pod *pod = pod_of(write);
 
-	/* What arrived is shown by the watch, which ends busy. A conflict: somebody was faster, and will be
-	 * shown. */
+	/* On success, the watch shows the pod, which ends busy. After a conflict, it shows the change of the
+	 * other writer. */
 	if (pod && !arrived(response) && response->status != 404) {
 		if (response->status != 409)
 			log_warning("pod %s/%s: what its level needs cannot be written: %s, trying again",
@@ -224,8 +224,8 @@ static bool has_virtual_unit(const struct resource_policy *policy)
 	return false;
 }
 
-/* kube-scheduler's own filter keeps it from the virtual nodes, and we are not asked about them before it has
- * the toleration. Only tolerations can be added to a pod that exists (ValidatePodUpdate,
+/* kube-scheduler's own filter keeps the pod from the virtual nodes, and the extender is not asked about them
+ * before the pod has the toleration. Only tolerations can be added to an existing pod (ValidatePodUpdate,
  * core/validation.go; 1.36.3). */
 static bool needs_toleration(const struct policy_pod *pod)
 {
@@ -247,7 +247,7 @@ static void write_toleration(struct policy_namespace *ns, struct policy_pod *pod
 	send(ns, pod, KUBE_CONTENT_JSON_PATCH, body);
 }
 
-/* Pods of the first unit have none, which is 0: those of the last unit go first. */
+/* Pods of the first unit have no cost, which counts as 0; pods of the last unit end first. */
 static int32_t cost_of(const struct policy_pod *pod)
 {
 	return pod->policy && pod->unit > 0 ? -pod->unit : 0;
@@ -264,7 +264,7 @@ static bool needs_cost(const struct policy_pod *pod)
 	return wanted && pod->facts.cost == POLICY_COST_NONE && pod->facts.of_replica_set;
 }
 
-/* With the resourceVersion as precondition: what the user writes meanwhile is never overwritten. */
+/* The resourceVersion is a precondition, so that a simultaneous write of the user is never overwritten. */
 static void write_cost(struct policy_namespace *ns, struct policy_pod *pod)
 {
 	char value[32] = "null", body[512];
@@ -376,7 +376,7 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	policy_write_free(write);
 	if (!policies->leads)
 		return;
-	core_look_at_policies(&policies->scheduler->core); /* the counts may be those of a moment ago */
+	core_look_at_policies(&policies->scheduler->core); /* the counts may be out of date */
 	write_all(policies);
 }
 

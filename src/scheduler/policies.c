@@ -68,7 +68,7 @@ bool policy_namespace_is_ready(const struct policy_namespace *ns)
 	return policy_space_is_ready(&ns->policies->scheduler->core, ns->space);
 }
 
-/* ---- questions ---- */
+/* ---- calls of kube-scheduler ---- */
 
 static const char *metadata_text(struct json_object *pod, const char *key)
 {
@@ -144,7 +144,7 @@ void policies_tick(struct policies *policies)
 	policies_look_soon(policies);
 }
 
-/* ---- what others want to know ---- */
+/* ---- for other parts ---- */
 
 static struct json_object *explain(const struct policy_book *book, const struct policy_pod *pod)
 {

@@ -15,9 +15,9 @@
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
-/* ---- what is asked ---- */
+/* ---- the arguments ---- */
 
-/* How many victims the node has at most. */
+/* The maximum number of victims on the node. */
 static size_t count_pods(struct json_object *victims)
 {
 	struct json_object *pods = json_member(victims, "Pods");
@@ -43,7 +43,7 @@ static size_t read_victims(struct json_object *victims, struct preempt_node *nod
 	return node->n_uids;
 }
 
-/* NodeNameToMetaVictims. Both outputs are malloc'ed; the texts are those of the JSON. */
+/* Reads NodeNameToMetaVictims. Both outputs are malloc'ed; the texts belong to the JSON. */
 static int read_nodes(
 	struct json_object *object, struct preempt_node **ret_nodes, size_t *ret_n, const char ***ret_uids)
 {
@@ -73,7 +73,7 @@ static int read_nodes(
 	return 0;
 }
 
-/* ---- what is answered ---- */
+/* ---- the answer ---- */
 
 static int add_victim(struct json_object *pods, const char *uid)
 {
@@ -87,7 +87,7 @@ static int add_victim(struct json_object *pods, const char *uid)
 	return 0;
 }
 
-/* Those that ask for a GPU in order of importance, then the others. */
+/* Victims that ask for a GPU in order of importance, then the others. */
 static struct json_object *victims_json(const struct preempt_answer *answer)
 {
 	_cleanup_json_ struct json_object *victims = json_object_new_object();
@@ -109,7 +109,7 @@ static struct json_object *victims_json(const struct preempt_answer *answer)
 static char *answer_text(struct json_object *asked, const struct preempt_answer *answer)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	/* A pod that asks for "0" of our resources is none of our business. */
+	/* A pod that asks for "0" of ration's resources keeps kube-scheduler's victims. */
 	struct json_object *nodes = answer->outcome == PREEMPT_NOT_OURS ? json_object_get(asked)
 									: json_object_new_object();
 
@@ -121,7 +121,7 @@ static char *answer_text(struct json_object *asked, const struct preempt_answer 
 	return strdup(json_text(root));
 }
 
-/* The GPUs are not kept for the pod yet. */
+/* At this time the GPUs are not kept for the pod yet. */
 static void on_decided(void *userdata, const struct pod_facts *pod, const struct preempt_answer *answer)
 {
 	record_preempt(userdata, pod, &answer->tally, answer->outcome == PREEMPT_NODE ? &answer->plan : NULL,

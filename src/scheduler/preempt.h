@@ -1,4 +1,4 @@
-/* preempt.h - the verb preempt as JSON. What it decides: core/preempt.h. */
+/* preempt.h - the verb preempt as JSON. core/preempt.h makes the decision. */
 #pragma once
 
 #include <stddef.h>
@@ -6,8 +6,8 @@
 struct error;
 struct scheduler;
 
-/* preempt_answer() - body is ExtenderPreemptionArgs with NodeNameToMetaVictims (nodeCacheCapable). Its form
- * has no place for an error: NULL with the sentence in err and *ret_status 400 or 503. NULL and 200: out of
- * memory. */
+/* preempt_answer() - body is ExtenderPreemptionArgs with NodeNameToMetaVictims (nodeCacheCapable). The answer
+ * has no place for an error. On an error the function returns NULL with a sentence in err, and *ret_status is
+ * 400 or 503. NULL and 200: out of memory. */
 char *preempt_answer(
 	struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status, struct error *err);

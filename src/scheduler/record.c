@@ -19,7 +19,7 @@ static struct decision decision_about(
 		.units = pod->request.units};
 }
 
-/* What is known of the GPUs of a placement, with their room before it. */
+/* The GPUs of a placement, with their room before it. */
 struct chosen_gpus {
 	struct node_explanation explanation;
 	struct decision_gpu gpus[DECISION_GPUS_MAX];
@@ -31,7 +31,7 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	const struct node_ledger *known = ledger_node(&scheduler->core.ledger, node);
 	const struct ledger_pod *entry = ledger_pod(&scheduler->core.ledger, pod->uid);
 	const struct node_explanation *e = &chosen->explanation;
-	/* ledger_explain() leaves the pod's own hold out of account, but not its reservation. */
+	/* ledger_explain() ignores the pod's own hold, but not its reservation. */
 	bool reserved = entry && entry->occupancy == OCCUPANCY_RESERVED;
 
 	decision->node = node;
@@ -98,7 +98,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	recorder_add(scheduler->recorder, &decision);
 }
 
-/* A decision that leaves some of the nodes. */
+/* Records a decision that leaves some of the nodes. */
 static void record_names(struct scheduler *scheduler, struct decision *decision, size_t n_asked,
 	const char *const *names, size_t n, const char *text)
 {
@@ -175,7 +175,7 @@ void record_filter_error(struct scheduler *scheduler, const struct pod_facts *po
 
 /* Preemption. */
 
-/* victims has room for DECISION_VICTIMS_MAX; the rest is counted. */
+/* victims has room for DECISION_VICTIMS_MAX; further victims are counted. */
 static void describe_victims(
 	const struct preemption_plan *plan, struct decision_victim *victims, struct decision *decision)
 {

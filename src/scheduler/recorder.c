@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A decision with everything it points to behind it. */
+/* A decision, followed in memory by everything to which it points. */
 struct stored {
 	struct decision decision;
 	size_t bytes;
@@ -99,7 +99,7 @@ static void pack_victims(char **end, const struct decision *d, struct decision_v
 	}
 }
 
-/* The arrays come first: they need alignment, texts do not. */
+/* The arrays come first, because they need alignment and texts do not. */
 static void stored_fill(struct stored *stored, const struct decision *d)
 {
 	char *end = stored->data;

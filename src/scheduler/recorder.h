@@ -1,9 +1,8 @@
 /* recorder.h - the flight recorder: the last decisions about pods, in a ring of bounded memory.
  *
  * A decision is one allocation of its own size (about 250 bytes, 750 with sixteen nodes), never one per node
- * of the cluster. The ring holds DECISIONS_MAX of them and DECISIONS_BYTES_MAX bytes, whichever is reached
- * first; the oldest goes.
- */
+ * of the cluster. The ring holds at most DECISIONS_MAX of them and DECISIONS_BYTES_MAX bytes; when a limit is
+ * reached, the oldest is dropped. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,20 +20,20 @@
 enum decision_kind {
 	DECISION_FILTER,
 	DECISION_PRIORITIZE,
-	DECISION_BIND,	       /* the GPUs are reserved, the Binding leaves */
-	DECISION_OUTCOME,      /* what became of it; text "" is success */
-	DECISION_REQUEUE,      /* it waits, and something that it fits on was freed */
-	DECISION_FILTER_ERROR, /* filter was answered with a sentence, nothing was decided; text */
-	DECISION_PREEMPT, /* the verb: on which node who has to go; text: why nowhere, if not for reasons */
-	DECISION_EVICT_SEARCH,	/* of our own: nodes where victims were found; text: why nowhere */
-	DECISION_EVICT_PLAN,	/* these pods are about to be asked to go */
-	DECISION_EVICT_ANSWER,	/* one of them: text "" is accepted */
+	DECISION_BIND,		/* the GPUs are reserved, the Binding is sent */
+	DECISION_OUTCOME,	/* the answer to kube-scheduler; text "" is success */
+	DECISION_REQUEUE,	/* it waits, and something on which it fits was freed */
+	DECISION_FILTER_ERROR,	/* filter was answered with a sentence, without a decision; text */
+	DECISION_PREEMPT,	/* the verb: victims on a node; text: why on none, if not for reasons */
+	DECISION_EVICT_SEARCH,	/* by ration: nodes where victims were found; text: why on none */
+	DECISION_EVICT_PLAN,	/* these pods are about to be evicted */
+	DECISION_EVICT_ANSWER,	/* the answer for one of them: text "" is accepted */
 	DECISION_EVICT_END,	/* text: how it ended */
-	DECISION_GANG_PLAN,	/* it has a place beside the others of its gang; text: how many have */
+	DECISION_GANG_PLAN,	/* it has a place besides the others of its gang; text: how many have */
 	DECISION_GANG_GIVEN_UP, /* the place is given back; text: why */
-	DECISION_GANG_KEPT,	/* GPUs are kept for it, since its gang has waited long */
+	DECISION_GANG_KEPT,	/* GPUs are kept for it, because its gang has waited long */
 	DECISION_GANG_EVICT,	/* only a part of its gang was placed: text "" is accepted */
-	DECISION_POLICY, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
+	DECISION_POLICY, /* for a pod without a GPU: the nodes that its ResourcePolicy allows; text: why */
 	DECISION_KIND_MAX,
 };
 
@@ -63,21 +62,21 @@ struct decision {
 	enum decision_kind kind;
 	uint64_t number;  /* in the order of decisions; recorder_add() sets it */
 	int64_t time_ns;  /* realtime */
-	int64_t spent_ns; /* outcome: since the call came in */
+	int64_t spent_ns; /* outcome: since the call arrived */
 	const char *uid, *namespace_, *name;
 	uint32_t units;
 	uint32_t n_asked, n_fitting;	       /* nodes */
-	const struct decision_node *nodes;     /* those offered, best first */
-	const struct decision_reason *reasons; /* why the others not */
+	const struct decision_node *nodes;     /* the offered nodes, best first */
+	const struct decision_reason *reasons; /* the reasons of the other nodes */
 	size_t n_nodes, n_reasons;
-	const char *node;		 /* the one chosen, "" if none */
-	const char *policy;		 /* of that node: "binpack" or "spread" */
+	const char *node;		 /* the chosen node, "" if none */
+	const char *policy;		 /* the policy of that node: "binpack" or "spread" */
 	uint32_t n_gpus_fitting;	 /* how many of its GPUs had room */
-	const struct decision_gpu *gpus; /* those chosen */
+	const struct decision_gpu *gpus; /* the chosen GPUs */
 	size_t n_gpus;
-	const struct decision_victim *victims; /* who has to go for the pod */
+	const struct decision_victim *victims; /* pods that must go for this pod */
 	size_t n_victims;
-	uint32_t n_victims_unnamed; /* more of them: over the maximum, or without a GPU */
+	uint32_t n_victims_unnamed; /* further victims: over the maximum, or without a GPU */
 	const char *text;
 };
 
@@ -87,10 +86,11 @@ int recorder_new(struct recorder **ret_recorder);
 void recorder_free(struct recorder *recorder); /* accepts NULL */
 
 /* recorder_add() - copies the decision; strings may be NULL for "". Lists longer than their maximum are cut.
- * Out of memory loses this decision and nothing else. */
+ * If memory runs out, only this decision is lost. */
 void recorder_add(struct recorder *recorder, const struct decision *decision);
 
-/* recorder_next() - oldest first: start with *cursor = 0; NULL at the end. Valid until the next addition. */
+/* recorder_next() - iterates, oldest first: start with *cursor = 0; NULL at the end. Valid until the next
+ * addition. */
 const struct decision *recorder_next(const struct recorder *recorder, size_t *cursor);
 
 size_t recorder_count(const struct recorder *recorder);

@@ -20,16 +20,16 @@
 #define TIMEOUT_MS 3000
 
 struct requeuer {
-	struct scheduler *scheduler; /* with the list of pods that wait */
+	struct scheduler *scheduler; /* has the list of waiting pods */
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
-	bool failing;	 /* the last requeue did not arrive, which is said once */
+	bool failing;	 /* the last requeue did not arrive; this is logged once */
 	struct list requests;
 };
 
 /* A PATCH on its way. */
 struct requeue_request {
-	struct list item; /* in requeuer->requests: a client that is freed calls nobody back */
+	struct list item; /* in requeuer->requests, because a freed client does not call back */
 	struct requeuer *requeuer;
 	char uid[];
 };
@@ -64,7 +64,7 @@ void requeuer_free(struct requeuer *requeuer)
 	free(requeuer);
 }
 
-/* Never later than it was due before: events that keep coming must not put the look off for ever. */
+/* The due time never moves later: otherwise a stream of events would postpone the evaluation forever. */
 static void look_within(struct requeuer *requeuer, int64_t delay_ns)
 {
 	int64_t due_ns = monotonic_ns() + delay_ns;
@@ -89,8 +89,8 @@ void requeue_log_refused(const char *namespace_, const char *name, int r)
 
 /* ---- the requeue ---- */
 
-/* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
- * back-off when it is there again. What it refuses otherwise it will refuse again. */
+/* While the API server is away, no requeue reaches kube-scheduler. Afterwards, the pod must not wait for a
+ * long back-off. Other refusals of the API server would be repeated, so they count as arrived. */
 static bool did_not_arrive(const struct kube_response *response)
 {
 	return response->result < 0 || response->status / 100 == 5 || response->status == 429;

@@ -22,7 +22,7 @@
 
 #define SENTENCE_MAX 4096
 
-/* As the contract computes a limit: whole MiB of the GPU's own size (section 3). */
+/* Computes a limit as in the contract: whole MiB of the GPU's own size (section 3). */
 static uint64_t limit_mib(const struct gpu_ledger *gpu, uint32_t units)
 {
 	return gpu->units_total ? gpu->facts.mib * units / gpu->units_total : 0;
@@ -42,7 +42,7 @@ static void describe_container(
 	}
 }
 
-/* The containers that the request names. */
+/* Describes the sizes of the containers that the request names. */
 static char *describe(const struct node_ledger *node, const char *request, const struct placement *placement)
 {
 	_cleanup_strbuf_ struct strbuf out;
@@ -54,7 +54,7 @@ static char *describe(const struct node_ledger *node, const char *request, const
 	return strdup(strbuf_cstr(&out));
 }
 
-/* All that says where the pod is, but for what only its start says. */
+/* All annotations of the placement, except those that only apply to its start. */
 static struct json_object *annotations_of(
 	const struct scheduler *scheduler, const struct pod_facts *pod, const struct placement *target)
 {
@@ -71,8 +71,8 @@ static struct json_object *annotations_of(
 	return annotations;
 }
 
-/* The answer, into what the PATCH changes; said NULL: none, and an earlier one goes. -EAGAIN when out of
- * memory. */
+/* Adds the answer to the changes of the PATCH. said NULL: without an answer; an earlier one is removed.
+ * -EAGAIN when out of memory. */
 static int add_answer(struct json_object *changes, const char *request, bool applied, const char *said)
 {
 	_cleanup_free_ char *status = said ? resize_status_json(request, applied, said) : NULL;
@@ -122,7 +122,7 @@ int resize_patch_yes(void *userdata, void *shown, const struct pod_facts *pod, c
 	ret_answer->said = describe(ledger_node(&scheduler->core.ledger, pod->node), pod->resize, target);
 	if (!ret_answer->said || add_answer(changes, pod->resize, true, ret_answer->said) < 0)
 		return -EAGAIN;
-	/* Shorter than a yes, a no may have the room that a yes has not. */
+	/* A no is shorter than a yes, so it may still fit. */
 	if (!have_room(shown, changes))
 		return error_set(err, EFBIG, "its annotations are full: remove one");
 	return set_text(ret_answer, shown, changes);
@@ -136,7 +136,7 @@ int resize_patch_no(void *userdata, void *shown, const struct pod_facts *pod, co
 	ret_answer->said = strdup(why->text);
 	if (!ret_answer->said || add_answer(changes, pod->resize, false, ret_answer->said) < 0)
 		return -EAGAIN;
-	/* Where there is no room to say anything the request is taken away all the same. */
+	/* If there is no room for an answer, the request is removed nevertheless. */
 	if (!have_room(shown, changes) && add_answer(changes, pod->resize, false, NULL) < 0)
 		return -EAGAIN;
 	return set_text(ret_answer, shown, changes);

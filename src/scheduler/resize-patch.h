@@ -9,8 +9,8 @@ struct placement;
 struct pod_facts;
 struct resize_answer;
 
-/* A yes that would make the annotations too long becomes a no, and a no that would do so only takes the
- * request away. */
+/* A yes that would make the annotations too long becomes a no. A no that would do so only removes the
+ * request. */
 int resize_patch_yes(void *userdata, void *shown, const struct pod_facts *pod, const struct placement *target,
 	bool same, struct resize_answer *ret_answer, struct error *err);
 int resize_patch_no(void *userdata, void *shown, const struct pod_facts *pod, const struct error *why,

@@ -1,10 +1,10 @@
-/* resize.h - the requests to the API server that resizes (core/resizing.h) need. */
+/* resize.h - the requests to the API server for resizes (core/resizing.h). */
 #pragma once
 
 struct scheduler;
 
-/* resizes_start() - before the first event. */
+/* resizes_start() - call it before the first event. */
 void resizes_start(struct scheduler *scheduler);
 
-/* resizes_carry_out() - what the core has ordered. For actuator.c. */
+/* resizes_carry_out() - carries out the core's orders. For actuator.c. */
 void resizes_carry_out(struct scheduler *scheduler);

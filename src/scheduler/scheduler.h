@@ -34,8 +34,8 @@ struct scheduler {
 	struct core core;
 	struct actuator *actuator;
 	struct sync *sync;
-	int64_t verify_at_ns; /* when pods that the watch has not shown are asked for (verify-unlisted.h); 0:
-				 there are none */
+	int64_t verify_at_ns; /* when to ask the API server for pods that the watch has not shown
+				 (verify-unlisted.h); 0: there are none */
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
 	struct recorder *recorder;
@@ -45,7 +45,7 @@ struct scheduler {
 	struct policies *policies;
 	struct webhook *webhook;   /* NULL without --webhook */
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
-	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
-	bool job_mixing;	   /* pods with and without a percentage on one core_mem node */
+	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's number */
+	bool job_mixing;	   /* pods with and without a percentage may share a core_mem node */
 	struct scheduler_metrics metrics;
 };

@@ -20,17 +20,19 @@
 #include "scheduler/answer.h"
 #include "scheduler/scheduler.h"
 
-/* As many as kube-scheduler is tested with (5,000 nodes: Kubernetes' "Considerations for large clusters"). */
+/* The size up to which kube-scheduler is tested (5,000 nodes: Kubernetes' "Considerations for large
+ * clusters"). */
 #define SIMULATED_NODES_MAX 5000
 #define TEMPLATE_GPU_MIB_MAX (INT64_C(4) * 1024 * 1024)
 
 struct simulation {
 	struct scheduler *scheduler;
 	struct pod_facts pod;
-	struct json_object *passed, *names, *failed, *unresolvable; /* of the answer, which owns them */
+	struct json_object *passed, *names, *failed,
+		*unresolvable; /* members of the answer, which owns them */
 };
 
-/* A quantity of node.status.allocatable, else of capacity; 0 where neither has it. */
+/* A quantity of node.status.allocatable, else of capacity; 0 if neither has it. */
 static int status_count(struct json_object *node, const char *resource, int64_t *ret_count, struct error *err)
 {
 	struct json_object *status = json_member(node, "status");
@@ -48,7 +50,7 @@ static int status_count(struct json_object *node, const char *resource, int64_t 
 	return 0;
 }
 
-/* A status has sums only, so the GPUs of a template are equal: gpu-mem / gpu-count units each. */
+/* A status has only sums, so all GPUs of a template are equal: gpu-mem / gpu-count units each. */
 static int gpus_from_status(struct json_object *node, struct node_facts *facts, struct error *err)
 {
 	bool whole = facts->mode == GPU_MODE_TOPOLOGY;
@@ -97,8 +99,8 @@ static enum gpu_mode mode_of_labels(struct json_object *labels)
 	return mode.asked;
 }
 
-/* What an agent would have written on a node that has just joined. A template may be a copy of an old node:
- * that node's faults, orphans and changes are not the new one's. */
+/* Sets the facts that an agent would write on a node that has just joined. A template may be a copy of an old
+ * node, but that node's faults, orphans and changes do not apply to the new one. */
 static int complete_template(const struct simulation *simulation, struct json_object *node,
 	struct node_facts *facts, struct error *err)
 {
@@ -125,7 +127,7 @@ static int complete_template(const struct simulation *simulation, struct json_ob
 	return r;
 }
 
-/* The ledger has this node, with the GPUs that the object says, if it says any. */
+/* True if the ledger has this node, with the GPUs that the object names, if it names any. */
 static bool is_in_ledger(
 	const struct node_ledger *known, struct json_object *node, const struct node_facts *facts)
 {
@@ -144,7 +146,7 @@ static bool is_in_ledger(
 	return true;
 }
 
-/* The reject reason of an empty node that looks like this. -ENOMEM. */
+/* Returns the reject reason of an empty node with these facts, or -ENOMEM. */
 static int template_reject_reason(const struct simulation *simulation, const struct node_facts *facts)
 {
 	struct ledger ledger;
@@ -177,7 +179,8 @@ static int add_passed(struct simulation *simulation, struct json_object *node, c
 	return -ENOMEM;
 }
 
-/* A template may lack the uid that every object of the API server has: it gets one. False: it had one. */
+/* Every object of the API server has a uid, but a template may lack it. Then it gets one. False: it had one.
+ */
 static bool lend_uid(struct json_object *object)
 {
 	struct json_object *metadata = json_member(object, "metadata");
@@ -197,7 +200,7 @@ static int judge_node(struct simulation *simulation, struct json_object *node, s
 
 	node_facts_init(&facts);
 	r = node_facts_from_json(node, &facts, &problem);
-	if (lent) /* the answer repeats the node as it came */
+	if (lent) /* the answer repeats the node without it */
 		json_object_object_del(json_member(node, "metadata"), "uid");
 	if (r < 0)
 		return error_set(err, -r, "%s", problem.text);
@@ -221,7 +224,7 @@ static int judge_node(struct simulation *simulation, struct json_object *node, s
 			(enum reject_reason)reject_reason, &simulation->pod.request, text, sizeof(text)));
 }
 
-/* The members of the answer that the nodes are sorted into. */
+/* Creates the members of the answer to which the nodes are assigned. */
 static int answer_begin(struct simulation *simulation, struct json_object *answer)
 {
 	struct json_object *list = json_object_new_object();

@@ -1,4 +1,4 @@
-/* sync-budgets.h - the API server's PodDisruptionBudgets, by LIST + WATCH, into core.budgets. Nothing
+/* sync-budgets.h - copies the API server's PodDisruptionBudgets, by LIST + WATCH, into core.budgets. No part
  * waits for them: without them the eviction API still refuses what it must. */
 #pragma once
 

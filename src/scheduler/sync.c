@@ -21,11 +21,12 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/verify-unlisted.h"
 
-/* Pods that have succeeded occupy nothing: at the start a cluster's old Jobs cost neither time nor memory.
- * Containers of one that failed may run. */
+/* Pods that have succeeded occupy nothing. Without them, the old Jobs of a cluster cost neither time nor
+ * memory at the start. The containers of a failed pod may run. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded"
 
-/* There are few of us, and what we do not see keeps GPUs from pods. */
+/* The back-off is short, because there are few schedulers, and an event that the scheduler misses keeps GPUs
+ * from pods. */
 #define BACKOFF_MAX_MS 1000
 
 struct sync {
@@ -36,7 +37,7 @@ struct sync {
 	struct table complaints; /* uid -> last sentence logged about this object (malloc'ed) */
 };
 
-/* Once per object and sentence: a malformed annotation stays in every event of its pod. */
+/* Logs once per object and sentence: a malformed annotation stays in every event of its pod. */
 static void complain(struct sync *sync, const char *uid, const char *what, const char *name, const char *text)
 {
 	const char *before = table_get(&sync->complaints, uid);
@@ -91,7 +92,7 @@ static void on_node_deleted(void *userdata, const char *uid, struct json_object 
 	if (!name)
 		return;
 	core_node_is_gone(&sync->scheduler->core, name, uid);
-	other = ledger_node(ledger, name); /* that has taken the name, or one that only pods name */
+	other = ledger_node(ledger, name); /* a node that has taken the name, or one that only pods name */
 	if (!other || !other->facts.uid)
 		policies_forget_node(sync->scheduler->policies, name);
 }
@@ -106,8 +107,8 @@ static void on_nodes_synced(void *userdata)
 	policies_look_anew(sync->scheduler->policies, false);
 }
 
-/* A number that changes when kube-scheduler says anew that the pod is unschedulable; 0 if it does not say so.
- */
+/* A number that changes when kube-scheduler says again that the pod is unschedulable; 0 if it does not say
+ * so. */
 static uintptr_t verdict_of(struct json_object *pod)
 {
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");

@@ -1,4 +1,4 @@
-/* uninstall.h - the chart's pre-delete hook: a run of its own. */
+/* uninstall.h - the chart's pre-delete hook, which runs as a program of its own. */
 #pragma once
 
 /* uninstall() - ends all replicas by deleting owner (NAMESPACE/DEPLOYMENT), then their two Leases: lease

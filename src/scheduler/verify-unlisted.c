@@ -36,7 +36,7 @@ static enum pod_verified state_of(
 		return POD_GONE;
 	if (response->result == 0 && response->status == 200)
 		pod = json_tokener_parse(response->body);
-	/* What it asks for may be impossible; it is the pod that it is all the same. */
+	/* The pod may ask for something impossible, but it is nevertheless the requested pod. */
 	if (pod && pod_facts_from_json(pod, facts, NULL) != -ENOMEM && facts->uid && *facts->uid)
 		state = strcmp(facts->uid, uid) != 0 ? POD_GONE : facts->finished ? POD_ENDED : POD_IS_THERE;
 	json_object_put(pod);

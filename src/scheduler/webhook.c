@@ -23,7 +23,7 @@
 #include "scheduler/certificates.h"
 #include "scheduler/scheduler.h"
 
-/* A review holds the pod twice at most, which is at most 1.5 MiB (etcd's limit), in JSON. */
+/* A review contains the pod at most twice, in JSON; a pod has at most 1.5 MiB (etcd's limit). */
 #define REVIEW_MAX (8 << 20)
 #define LOOK_NS (10 * NS_PER_S)
 #define WRITTEN_NS (200 * NS_PER_MS)
@@ -35,7 +35,7 @@
 #define CONFIGURATIONS "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"
 #define CA_BUNDLE "/webhooks/0/clientConfig/caBundle"
 
-/* Each has one webhook. Which of them there are depends on the charts' values. */
+/* Each has one webhook. The charts' values determine which of them exist. */
 static const char *const configurations[] = {WEBHOOK_SCHEDULER_NAME, WEBHOOK_UNIT_STAMP};
 #define N_CONFIGURATIONS (sizeof(configurations) / sizeof(configurations[0]))
 
@@ -49,19 +49,19 @@ struct webhook {
 	struct kube_request *request;
 	char secret_path[256], dns_name[160];
 	struct certificates certificates; /* as last read */
-	char *shown;			  /* the certificate of the server */
+	char *shown;			  /* the certificate that the server presents */
 	char *bundle;			  /* what the configurations must trust */
-	/* Do all configurations have the bundle? They are looked at in turn. */
+	/* Whether all configurations have the bundle. They are checked one after the other. */
 	struct {
-		size_t configuration; /* the one that is looked at */
-		bool all;	      /* those looked at in this turn had the bundle already */
+		size_t configuration; /* the one that is being checked */
+		bool all;	      /* all that were checked in this round already had the bundle */
 		int64_t since_ns;     /* 0: not all of them have it */
 	} trust;
-	int64_t ends_s; /* of the certificate that is shown; 0: none */
+	int64_t ends_s; /* end of the certificate that is presented; 0: none */
 	bool known;
 	uint64_t results[REVIEW_RESULT_MAX];
 	uint64_t failures;
-	char trouble[300]; /* the last one logged, "" when all is well */
+	char trouble[300]; /* the last trouble that was logged, "" when all is well */
 };
 
 static bool is_label(const char *text, size_t len)
@@ -205,7 +205,7 @@ static void configuration_look(struct webhook *webhook)
 	ask(webhook, "GET", path, NULL, NULL, on_configuration);
 }
 
-/* The server shows the certificate of the Secret, then the configurations are looked at. */
+/* The server presents the certificate of the Secret; then the configurations are checked. */
 static void certificates_use(struct webhook *webhook)
 {
 	const struct certificates *certificates = &webhook->certificates;
@@ -236,7 +236,7 @@ static void certificates_use(struct webhook *webhook)
 	configuration_look(webhook);
 }
 
-/* Also after a conflict with another replica: what is in force is read. */
+/* After a conflict with another replica, too, the Secret is read again. */
 static void on_secret_written(void *userdata, const struct kube_response *response)
 {
 	struct webhook *webhook = userdata;
@@ -248,8 +248,8 @@ static void on_secret_written(void *userdata, const struct kube_response *respon
 		loop_timer_set(webhook->timer, WRITTEN_NS);
 }
 
-/* Another replica that writes at the same time makes one of the two fail, which then reads what the other
- * wrote. */
+/* If another replica writes at the same time, one of the two writes fails, and that replica reads what the
+ * other wrote. */
 static void secret_change(
 	struct webhook *webhook, enum certificates_step step, struct json_object *secret, const char *reason)
 {

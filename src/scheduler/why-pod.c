@@ -116,7 +116,7 @@ static const char *gang_of_labels(const struct pod_facts *pod, size_t *ret_len)
 	return NULL;
 }
 
-/* The pod is bound, and its labels name a gang that it was not of when it was bound. */
+/* The gang that the labels of a bound pod name, if the pod was not in it when it was bound. */
 static const char *later_gang(const struct gangs *gangs, const struct ledger_pod *pod, size_t *ret_len)
 {
 	const char *name = gang_of_labels(&pod->facts, ret_len);
@@ -128,7 +128,7 @@ static const char *later_gang(const struct gangs *gangs, const struct ledger_pod
 												       : name;
 }
 
-/* How many pods were given this gang's label too late. */
+/* How many pods got this gang's label only after they were bound. */
 static int64_t count_later(const struct scheduler *scheduler, const char *namespace_, const char *gang)
 {
 	const struct ledger_pod *pod;

@@ -24,7 +24,7 @@
 #define EXAMPLES_MAX 3
 #define JSON_TYPE "application/json"
 
-/* Who is asked about. */
+/* The pod that a user asks about. */
 struct question {
 	const char *namespace_, *name, *uid, *node; /* the last two may be NULL */
 };
@@ -36,7 +36,7 @@ static bool is_asked_about(
 	       (!question->uid || strcmp(uid, question->uid) == 0);
 }
 
-/* Without a uid an entry that has not ended is preferred: the name may have been used again. */
+/* Without a uid, an entry that has not ended is preferred, because the name may have been used again. */
 static const struct ledger_pod *find_pod(const struct ledger *ledger, const struct question *question)
 {
 	const struct ledger_pod *pod, *found = NULL;
@@ -64,8 +64,8 @@ static struct json_object *holder_json(const struct ledger_pod *pod, uint32_t un
 	return object;
 }
 
-/* Who is on the GPU; uuid NULL: on none of the node's. budget: how many may still be named in this answer.
- */
+/* Adds the pods on the GPU; uuid NULL: those on no GPU of the node. budget: how many pods this answer may
+ * still name. */
 static void add_holders(
 	struct json_object *object, const struct node_ledger *node, const char *uuid, size_t *budget)
 {
@@ -114,8 +114,8 @@ static struct json_object *gpu_json(
 	return object;
 }
 
-/* Of whole GPUs: how well those that the pod would get are connected, with those of its job that are there.
- */
+/* For whole GPUs: how well the GPUs that the pod would get are connected, together with those of its job on
+ * the node. */
 static void add_links(struct json_object *object, const struct node_ledger *node,
 	const struct node_explanation *e, const struct request *request)
 {
@@ -133,8 +133,8 @@ static void add_links(struct json_object *object, const struct node_ledger *node
 	json_set(object, "ofJob", json_object_new_int64(__builtin_popcountll(near)));
 }
 
-/* What the order of nodes compares: what is left on the node beside the pod, which may hold its place
- * already. */
+/* The amounts that the order of nodes compares: what is left on the node besides the pod, which may hold its
+ * place already. */
 static void add_left(struct json_object *object, const struct ledger *ledger, const struct node_ledger *node,
 	const struct pod_facts *pod)
 {
@@ -155,8 +155,8 @@ static void add_left(struct json_object *object, const struct ledger *ledger, co
 	json_set(object, "left", left);
 }
 
-/* GPUs are judged only where the node itself could serve the pod: a reason beside them would be beside the
- * point. */
+/* GPUs are evaluated only if the node itself could serve the pod; otherwise their reasons would not matter.
+ */
 static struct json_object *node_json(
 	struct ledger *ledger, const struct node_ledger *node, const struct pod_facts *pod, size_t *budget)
 {
@@ -192,7 +192,7 @@ static struct json_object *node_json(
 
 struct feasibility {
 	const struct node_ledger **fitting, **others;
-	enum reject_reason *reject_reasons; /* of others */
+	enum reject_reason *reject_reasons; /* of the other nodes */
 	size_t n_fitting, n_others, n_without_gpus;
 };
 
@@ -267,7 +267,7 @@ static struct json_object *reason_json(enum reject_reason reject_reason, const s
 	return NULL;
 }
 
-/* What is not shown GPU by GPU is counted by reason. */
+/* Counts the nodes that are not shown GPU by GPU, by reason. */
 static struct json_object *more_json(const struct feasibility *feasibility, size_t fitting_shown,
 	size_t others_shown, const struct request *request)
 {
@@ -294,7 +294,8 @@ static size_t at_most(size_t n, size_t max)
 	return n > max ? max : n;
 }
 
-/* At least half of the room is for nodes that do not fit, where there are any: why not is the question. */
+/* At least half of the room is for nodes that do not fit, if there are any, because users want to know why
+ * they do not. */
 static void add_nodes(
 	struct json_object *root, struct ledger *ledger, const struct pod_facts *pod, const char *only)
 {
@@ -321,7 +322,7 @@ static void add_nodes(
 
 /* The past. */
 
-/* Who had to go for another pod asks why as well. */
+/* A victim of another pod has this decision in its own past, too. */
 static bool concerns(const struct question *question, const struct decision *decision)
 {
 	for (size_t i = 0; i < decision->n_victims; i++) {

@@ -2,15 +2,14 @@
  *
  *   /why?namespace=NS&name=POD[&uid=UID][&node=NODE]
  *
- * The answer is bounded whatever the cluster: WHY_NODES_MAX nodes are shown GPU by GPU, the others are
- * counted by reason; the newest WHY_DECISIONS_MAX decisions. ?node= shows that one node.
- * docs/man/ration.1.scd has the form.
- */
+ * The size of the answer is bounded for every cluster. WHY_NODES_MAX nodes are shown GPU by GPU, and the
+ * others are counted by reason. The newest WHY_DECISIONS_MAX decisions follow. ?node= shows that one node.
+ * docs/man/ration.1.scd has the form. */
 #pragma once
 
 #define WHY_NODES_MAX 32
 #define WHY_DECISIONS_MAX 200
-#define WHY_PODS_MAX 500 /* holders of GPUs, in the whole answer */
+#define WHY_PODS_MAX 500 /* holders of GPUs in the whole answer */
 
 struct http_call;
 struct scheduler;
