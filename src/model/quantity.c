@@ -83,8 +83,8 @@ static int suffix_parse(const char *text, int *ret_exp10, int *ret_exp2)
 /* The digits of a number without leading and trailing zeros. */
 struct digits {
 	unsigned char value[DIGITS_MAX];
-	size_t n;	 /* all significant digits, also those that value has no room for */
-	long long exp10; /* all significant digits, including those that do not fit into value */
+	size_t n;	 /* all significant digits, including those that do not fit into value */
+	long long exp10; /* of the last significant digit */
 };
 
 /* Leading zeros are skipped. Zeros that may turn out to be significant are only counted at first. */
