@@ -2,7 +2,7 @@
 #pragma once
 
 #define RUN_EXIT_FAILURE                                                                                     \
-	125 /* as env(1), timeout(1) and docker-run(1): told from any status of the program */
+	125 /* as env(1), timeout(1) and docker-run(1): differs from any status of the program */
 #define RUN_EXIT_CANNOT_EXEC 126
 #define RUN_EXIT_NOT_FOUND 127
 

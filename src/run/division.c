@@ -8,15 +8,15 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-#define NAMED_MAX 300 /* bytes about who has what: fits into an error */
+#define NAMED_MAX 300 /* bytes of the text of who has what: it fits into an error */
 
-/* The other runs on one GPU of ours. */
+/* The other runs on one GPU of this run. */
 struct division_gpu {
 	struct share_holder *holders;
 	size_t n;
 	uint32_t percent;
-	int policy; /* -1: none yet */
-	pid_t run;  /* one of those under it */
+	int policy; /* -1: unknown yet */
+	pid_t run;  /* one of the runs under this policy */
 	struct strbuf named;
 };
 
@@ -33,7 +33,7 @@ static void division_release(struct division *division)
 	}
 }
 
-/* A program's arguments may hold what commands a terminal. */
+/* A program's arguments may contain control sequences of terminals. */
 static void add_name(struct division_gpu *gpu, const struct run_seen *run)
 {
 	char name[41];
@@ -82,7 +82,8 @@ static int add_run(void *context, const struct run_seen *run)
 	return r;
 }
 
-/* A weight says nothing under a policy without weights, and a percentage is a cap unless more is said. */
+/* A weight means nothing under a policy without weights. A percentage is a cap unless the user gives a
+ * policy. */
 static int policy_of(const struct division *division, const struct division_wish *wish,
 	const char labels[][16], int *ret_policy, struct error *err)
 {
@@ -124,7 +125,7 @@ static int check_percentages(const struct division *division, const struct divis
 	return 0;
 }
 
-/* As if all had work; its keeper knows better soon. */
+/* The share if all runs have work; the run's monitor soon computes the real one. */
 static int first_share(
 	struct division_gpu *gpu, const struct run_power *power, struct grant_file *grant, unsigned index)
 {

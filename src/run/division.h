@@ -1,19 +1,19 @@
 /* division.h - how the runs of this machine divide the computing power of a GPU: what each asked for, and
- * whether one more fits. What follows from it while they run is power.h. */
+ * whether one more fits. power.h handles the changes while they run. */
 #pragma once
 
 #include "model/shares.h"
 #include "run/registry.h"
 
-/* What the arguments of a run say of it; 0 and -1: nothing. */
+/* What the arguments of a run ask for; 0 and -1: not set. */
 struct division_wish {
 	uint32_t percent, weight;
 	int policy;
 };
 
-/* division_admit() - with the registry locked: which policy the run is under, into ret_power, and the share
- * that it begins with, into the grant. All runs of a GPU are under one policy: that of the first. -ENOSPC
- * and who has what, if the percentages come to more than a GPU; -EBUSY: the runs on it are under another
- * policy than is asked for. */
+/* division_admit() - call it with the registry locked. It writes the run's policy into ret_power, and the
+ * share with which the run begins into the grant. All runs on a GPU have the same policy: that of the first.
+ * -ENOSPC with a list of the holders if the percentages exceed a GPU; -EBUSY if the runs on it have another
+ * policy than the requested one. */
 int division_admit(struct registry *registry, const struct division_wish *wish, struct grant_file *grant,
 	const char labels[][16], struct run_power *ret_power, struct error *err);

@@ -13,7 +13,7 @@
 
 static const char cuda_prefix[] = "libcuda.so", nvml_prefix[] = "libnvidia-ml.so";
 
-/* Where drivers and second driver libraries are put by their packages. */
+/* The folders into which packages install drivers and second driver libraries. */
 static const char *const usual_folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
 	"/usr/lib64", "/usr/lib", "/usr/lib32", "/usr/lib/i386-linux-gnu", "/usr/local/lib",
 	"/usr/lib/wsl/lib", "/run/opengl-driver/lib", "/usr/local/nvidia/lib64", "/usr/local/cuda*/compat",
@@ -25,7 +25,7 @@ static void closedir_ptr(DIR **dir)
 		closedir(*dir);
 }
 
-/* 1 for libcuda, 0 for libnvidia-ml, -1 for neither. */
+/* Returns 1 for libcuda, 0 for libnvidia-ml, -1 for neither. */
 static int which_library(const char *name)
 {
 	const char *const prefixes[] = {nvml_prefix, cuda_prefix};
@@ -47,7 +47,7 @@ static bool has_file(const struct driver *driver, const char *name, const char *
 	return false;
 }
 
-/* What cannot be read is nothing that a program could load either. */
+/* A folder that cannot be read is ignored, because no program can load a library from it. */
 static void add_folder(struct driver *driver, const char *folder)
 {
 	_cleanup_(closedir_ptr) DIR *dir = opendir(folder);
@@ -101,7 +101,7 @@ static void add_library_path(struct driver *driver)
 		add_folder(driver, *folder ? folder : ".");
 }
 
-/* As the dynamic linker finds it for a program: by LD_LIBRARY_PATH, its cache, its folders. */
+/* Finds a library as the dynamic linker does for a program: by LD_LIBRARY_PATH, its cache, its folders. */
 static int find_by_linker(const char *name, char path[PATH_MAX], struct error *err)
 {
 	void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -164,7 +164,7 @@ int driver_find(const char *folder, struct driver *ret_driver, struct error *err
 	add_library_path(ret_driver);
 	for (size_t i = 0; i < ARRAY_SIZE(usual_folders); i++)
 		add_pattern(ret_driver, usual_folders[i]);
-	/* One that is left out is a way around the limit. */
+	/* A file that is left out would be a way around the limit. */
 	return ret_driver->file_count <= DRIVER_FILES_MAX
 		       ? 0
 		       : error_set(err, E2BIG,

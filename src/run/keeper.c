@@ -27,11 +27,11 @@
 #include "run/power.h"
 #include "run/registry.h"
 
-#define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
+#define ROUND_NS (100 * NS_PER_MS) /* how often the end of a run is checked */
 #define DESCRIPTORS_MAX 1024
 #define READY "ready"	       /* what the keeper writes to `ration run` */
-#define CALLS_END_NS NS_PER_MS /* in which calls that are under way end, mostly */
-#define LOOK_NS NS_PER_S       /* without being asked: memory that grows by itself (local memory, printf) */
+#define CALLS_END_NS NS_PER_MS /* the time in which calls that are under way usually end */
+#define LOOK_NS NS_PER_S       /* without a request: some memory grows by itself (local memory, printf) */
 
 struct keeper {
 	char folder[PATH_MAX];
@@ -48,12 +48,13 @@ struct keeper {
 	struct usage_peek_slot before[USAGE_FILE_SLOTS], after[USAGE_FILE_SLOTS];
 	int n_after;
 	int64_t paused_ns, search_again_ns[GRANT_FILE_GPUS_MAX];
-	struct power *power; /* NULL: no memory for it */
+	struct power *power; /* NULL: out of memory */
 	struct nvml_process_use uses[NVML_MAX_PROCESSES];
 	uint64_t since_us[GRANT_FILE_GPUS_MAX];
 };
 
-/* Identity counts, not the number: a process in a pid namespace of its own has another one there. */
+/* The identity of a process counts, not its number: a process has another number inside a pid namespace of
+ * its own. */
 static bool is_of_the_run(const struct keeper *keeper, pid_t pid, struct owner *ret_owner)
 {
 	if (outside_read("/proc", pid, keeper->self.time_namespace, ret_owner) < 0)
@@ -99,7 +100,7 @@ static int look_at_gpu(struct keeper *keeper, unsigned gpu, uint32_t looked_for,
 	bool known;
 	int r;
 
-	/* Those that have ended hold nothing any more, also where nobody asks for memory. */
+	/* Processes that have ended must hold nothing, even if no process asks for memory. */
 	if (keeper->account)
 		account_used_bytes(keeper->account, gpu);
 	n_before = read_slots(keeper, gpu, keeper->before);
@@ -121,8 +122,8 @@ static int look_at_gpu(struct keeper *keeper, unsigned gpu, uint32_t looked_for,
 		(size_t)keeper->n_after, ret_found);
 	memcpy(keeper->known[gpu], processes, n * sizeof(*processes));
 	keeper->n_known[gpu] = n;
-	/* In this order: what the dead leave to others counts before their charge may go, and that goes
-	 * before a refusal that has waited for this sample looks for room again. */
+	/* The order matters. What dead processes leave to others is counted before their charge may be
+	 * dropped. That is dropped before a refused call that waits for this sample looks for room again. */
 	grant_file_raise_overhead(keeper->grant, gpu, ret_found->overhead_bytes);
 	known = outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
 			(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[gpu]) &&
@@ -153,7 +154,7 @@ static int look_at_gpus(struct keeper *keeper, uint32_t looked_for, struct overh
 	return r;
 }
 
-/* Somebody has asked for a sample, and none since then knew everything. */
+/* True if a process has asked for a sample, and no complete sample was taken since. */
 static bool is_asked(const struct keeper *keeper, uint32_t looked_for)
 {
 	for (unsigned i = 0; i < keeper->grant->gpu_count; i++)
@@ -162,14 +163,14 @@ static bool is_asked(const struct keeper *keeper, uint32_t looked_for)
 	return false;
 }
 
-/* What the driver cannot tell stays as it was; the limit of what is charged holds without it. */
+/* If the driver cannot report a value, the old one stays; the limit of what is charged works without it. */
 static void look(struct keeper *keeper, uint32_t looked_for)
 {
 	struct overhead found;
 	struct error ignored;
 	int r;
 
-	/* Early, since it may take longer than a program waits for a look. */
+	/* This is done early, because it may take longer than a program waits for a sample. */
 	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0) {
 		usage_file_keep(keeper->usage_fd, false);
 		return;
@@ -188,7 +189,7 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
-/* On whichever of its GPUs. */
+/* Sums the living processes over all GPUs of the run. */
 static uint64_t who_lives(struct keeper *keeper)
 {
 	uint32_t slots = atomic_load(&keeper->usage->slots_used);
@@ -227,8 +228,8 @@ static void look_at_use(struct keeper *keeper, unsigned gpu)
 	power_used(keeper->power, gpu, percent, who_lives(keeper), &said);
 }
 
-/* Returns when it is time again. In steps from `due` on: what the driver tells is of a whole number of its
- * own periods. */
+/* Returns when the next sample is due. It counts in steps from `due` on, because the driver's numbers cover a
+ * whole number of its own periods. */
 static int64_t look_who_used(struct keeper *keeper, int64_t due, int64_t now)
 {
 	int64_t again = keeper->power ? power_use_ns(keeper->power) : NS_PER_S;
@@ -265,7 +266,7 @@ static void keep(struct keeper *keeper)
 		if (syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0) <
 				0 &&
 			errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
-			nanosleep(&round, NULL); /* forbidden by a filter */
+			nanosleep(&round, NULL); /* a seccomp filter forbids it */
 	}
 }
 
@@ -276,7 +277,7 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 
 	keeper->nvml_library = nvml_library;
 	snprintf(keeper->folder, sizeof(keeper->folder), "%s", folder);
-	/* systemd-tmpfiles removes nothing from a folder that is locked. */
+	/* systemd-tmpfiles removes nothing from a locked folder. */
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		flock(fd, LOCK_SH | LOCK_NB);
@@ -314,14 +315,15 @@ int keeper_main(const char *folder, const char *nvml_library)
 	}
 	puts(READY);
 	fflush(stdout);
-	dup2(STDIN_FILENO, STDOUT_FILENO); /* closes the pipe, on whose end `ration run` waits */
+	dup2(STDIN_FILENO, STDOUT_FILENO); /* closes the pipe; `ration run` waits for its end */
 	keep(keeper);
 	power_free(keeper->power);
 	registry_remove(folder);
 	return EXIT_SUCCESS;
 }
 
-/* Nothing of the caller's may be held: whoever reads the other end of its pipes would wait for us too. */
+/* Closes all files of the caller. Otherwise a reader at the other end of the caller's pipes would wait for
+ * this process, too. */
 static void detach(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -330,7 +332,7 @@ static void detach(void)
 	setsid();
 	for (int i = 0; i < 3; i++)
 		dup2(null, i);
-	/* Since Linux 5.11; filters of containers forbid what they do not know. */
+	/* Available since Linux 5.11; seccomp filters of containers forbid unknown calls. */
 	if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		for (int fd = 3; fd < DESCRIPTORS_MAX; fd++)
 			fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -338,13 +340,13 @@ static void detach(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 1; i < SIGRTMIN; i++)
 		signal(i, SIG_DFL);
-	signal(SIGHUP, SIG_IGN); /* outlives the session */
+	signal(SIGHUP, SIG_IGN); /* so that it outlives the session */
 	if (chdir("/") < 0)
 		errno = 0;
 }
 
-/* A program of its own, not just a process: the driver's library, which the caller has open, does not survive
- * fork(). */
+/* The keeper executes a program of its own. A fork is not enough, because the driver's library, which the
+ * caller has open, does not survive fork(). */
 static void become_keeper(const char *folder, const char *nvml_library, int report)
 {
 	detach();
@@ -354,8 +356,8 @@ static void become_keeper(const char *folder, const char *nvml_library, int repo
 	_exit(1);
 }
 
-/* The one line that the keeper writes. Returns when the keeper has closed its end of the pipe, or has died.
- */
+/* Reads the one line that the keeper writes. Returns when the keeper has closed its end of the pipe, or has
+ * died. */
 static void read_line(int fd, char *line, size_t size)
 {
 	size_t length = 0;
@@ -383,7 +385,8 @@ int keeper_start(const char *folder, const char *nvml_library, struct error *err
 		return error_set(err, errno, "cannot start the keeper: %s", strerror(errno));
 	pid = fork();
 	if (pid == 0) {
-		/* Twice, so that the program does not find a child that it never had. */
+		/* The process forks twice, so that the program does not find a child that it never started.
+		 */
 		if (fork() == 0)
 			become_keeper(folder, nvml_library, report[1]);
 		_exit(0);

@@ -23,7 +23,7 @@ static int write_proc(const char *path, const char *text)
 	return 0;
 }
 
-/* The user and group stay what they are; all others are unknown inside. */
+/* The user and group keep their ids; all others are unknown inside. */
 static int map_ids(uid_t uid, gid_t gid)
 {
 	char text[64];
@@ -49,7 +49,8 @@ static int enter_namespace(enum layer layer)
 		return -errno;
 	if (layer == LAYER_MOUNT_USER)
 		r = map_ids(uid, gid);
-	/* Slave: what the machine mounts later is seen inside, and nothing of ours outside. */
+	/* With slave propagation, later mounts of the machine are visible inside, and mounts of the run are
+	 * invisible outside. */
 	if (r == 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		r = -errno;
 	return r;
@@ -64,9 +65,8 @@ static bool seen_before(const struct driver *driver, size_t index)
 }
 
 /* Binds one file or one folder, without what is mounted below it. The kernel takes options of a bind mount
- * only when it is mounted again. A user namespace must repeat the options that the source's mount has from
- * outside, or the kernel refuses with EPERM (mount_namespaces(7)); access times stay as they are without
- * being named. */
+ * only in a second mount call. A user namespace must repeat the options of the source's mount outside, or the
+ * kernel refuses with EPERM (mount_namespaces(7)). Options of access times stay without being named. */
 static int bind_with(const char *source, const char *target, unsigned long options)
 {
 	const unsigned long kept = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC;
@@ -110,8 +110,9 @@ int layer_mount_try(enum layer layer, const struct driver *driver, const char *s
 	return r < 0 ? r : cover_all(driver, shim, &path);
 }
 
-/* The library alone: NVIDIA's loads what belongs to it by name, from where the dynamic linker looks (435 to
- * 615 have no RUNPATH), and a program in the run must not reach more of the machine through this mount. */
+/* Binds only the library. NVIDIA's library loads its companions by name, from where the dynamic linker
+ * searches (435 to 615 have no RUNPATH). A program in the run must not reach more of the machine through this
+ * mount. */
 static int show_driver(const char *library, const char *folder, bool is_cuda, struct error *err)
 {
 	char target[PATH_MAX];
@@ -131,7 +132,7 @@ static int show_grant(const char *folder, struct error *err)
 
 	*strrchr(path, '/') = '\0';
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
-		return 0; /* no root, and nobody made it: RATION_GRANT names it */
+		return 0; /* without root, and the folder does not exist: RATION_GRANT names it */
 	snprintf(usage, sizeof(usage), "%.4000s/%s", folder, USAGE_FILE_NAME);
 	r = bind_with(folder, path, MS_RDONLY);
 	if (r == 0)
@@ -139,8 +140,8 @@ static int show_grant(const char *folder, struct error *err)
 	return r < 0 ? error_set(err, -r, "%s cannot be mounted at %s: %s", folder, path, strerror(-r)) : 0;
 }
 
-/* The two substitutes with the names of this driver, on a file system of the run's own: that of its folder
- * may be one from which nothing is executed, as Debian's /run is. */
+/* Writes the two substitutes with the names of this driver to a file system of the run's own, because that of
+ * its folder may be mounted noexec, as Debian's /run is. */
 static int show_shim(const char *folder, const struct shim *shim, char ret_path[PATH_MAX], struct error *err)
 {
 	const unsigned long options = MS_NOSUID | MS_NODEV;

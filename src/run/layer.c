@@ -25,8 +25,8 @@ const char *layer_name(enum layer layer)
 	}
 }
 
-/* In a process of its own: what it enters, it cannot leave. Returns 0 or the negative errno of what failed.
- */
+/* Tries the mounts in a separate process, because a process cannot leave them again. Returns 0 or the
+ * negative errno of what failed. */
 static int try_mount(enum layer layer, const struct driver *driver, const char *shim)
 {
 	int status;
@@ -76,7 +76,7 @@ static int make_folder(const char *folder, const char *name, struct error *err)
 	return mkdir(path, 0755) < 0 ? error_set(err, errno, "%s: %s", path, strerror(errno)) : 0;
 }
 
-/* A folder with an empty file, over which the driver's library is going to be mounted. */
+/* Makes a folder with an empty file, over which the driver's library will be mounted. */
 static int make_place(const char *folder, bool is_cuda, struct error *err)
 {
 	_cleanup_close_ int fd = -1;
@@ -92,7 +92,8 @@ static int make_place(const char *folder, bool is_cuda, struct error *err)
 	return fd < 0 ? error_set(err, errno, "%s: %s", path, strerror(errno)) : 0;
 }
 
-/* Every name that the driver has on this machine, so that LD_LIBRARY_PATH answers for them. */
+/* Makes a link for every name that the driver has on this machine, so that LD_LIBRARY_PATH finds the shim for
+ * each. */
 static int make_links(const char *folder, const struct driver *driver, const char *shim, struct error *err)
 {
 	for (size_t i = 0; i < driver->file_count; i++) {
@@ -108,8 +109,8 @@ static int make_links(const char *folder, const struct driver *driver, const cha
 	return 0;
 }
 
-/* The folder of the two substitutes that fit the driver: the run's own if the driver has functions which the
- * installed ones lack. */
+/* Chooses the folder of the two substitutes that fit the driver. It is the run's own if the driver has
+ * functions that the installed ones lack. */
 static int choose_shim(
 	const char *folder, const struct shim *shim, char ret_path[PATH_MAX], struct error *err)
 {
@@ -148,7 +149,7 @@ int layer_prepare(enum layer layer, const char *folder, const struct driver *dri
 	return r < 0 ? r : make_links(folder, driver, path, err);
 }
 
-/* In front of what the caller has in it. */
+/* Puts the value in front of what the caller has in the variable. */
 static int put_first(const char *variable, const char *value, struct error *err)
 {
 	const char *old = getenv(variable);

@@ -1,4 +1,4 @@
-/* ration-run - what `ration run`, `ration ps` and `ration top` execute: unlike ration itself it opens the
+/* ration-run - executed by `ration run`, `ration ps` and `ration top`. Unlike ration itself it opens the
  * driver's libraries, and so cannot be a static program. */
 #include <stdio.h>
 #include <string.h>

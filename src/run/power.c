@@ -14,17 +14,17 @@
 #include "model/shares.h"
 #include "run/registry.h"
 
-#define SLOW_NS (100 * NS_PER_MS) /* who has come or gone */
-#define SCAN_NS NS_PER_S	  /* who has gone without a trace */
-/* Who has work, where the policy asks for it: as often for few runs, and more seldom for many. */
+#define SLOW_NS (100 * NS_PER_MS) /* how often runs that began or ended normally are detected */
+#define SCAN_NS NS_PER_S	  /* how often runs that ended without a trace are detected */
+/* How often work is checked, if the policy needs it: this often for few runs, and more rarely for many. */
 #define FAST_NS (20 * NS_PER_MS)
 #define FAST_LONGEST_NS (60 * NS_PER_MS)
 #define FAST_RUNS 8
-#define LOOKS 3 /* before, nobody knows whether a run has work */
+#define LOOKS 3 /* with fewer samples, it is unknown whether a run has work */
 
-/* What another run does on one GPU of ours. */
+/* What another run does on one GPU of this run. */
 struct peer_gpu {
-	int index; /* of the GPU in its grant; -1: it is not on it */
+	int index; /* of the GPU in its grant; -1: it is not on this GPU */
 	struct activity activity;
 	unsigned looks;
 	bool busy;
@@ -33,9 +33,9 @@ struct peer_gpu {
 struct peer {
 	char folder[PATH_MAX];
 	struct run_power asked;
-	int usage_fd; /* -1: another user's */
+	int usage_fd; /* -1: it belongs to another user */
 	bool seen;
-	struct peer_gpu gpus[]; /* as many as we have */
+	struct peer_gpu gpus[]; /* one for each GPU of this run */
 };
 
 struct own_gpu {
@@ -43,7 +43,7 @@ struct own_gpu {
 	unsigned looks;
 	bool busy;
 	struct correction correction;
-	uint64_t share, rate, word; /* as they are in the grant */
+	uint64_t share, rate, word; /* as in the grant */
 };
 
 struct power {
@@ -55,7 +55,7 @@ struct power {
 	size_t n_peers;
 	int64_t scanned_ns, stamp;
 	struct own_gpu gpus[GRANT_FILE_GPUS_MAX];
-	struct share_holder *holders; /* room for all peers and us */
+	struct share_holder *holders; /* room for all peers and this run */
 	uint32_t *shares;
 };
 
@@ -128,7 +128,7 @@ static int add_run(void *context, const struct run_seen *run)
 		return 0;
 	peer->seen = true;
 	peer->asked = run->power;
-	/* Of another user's run, what its own keeper saw. */
+	/* For another user's run, the values that its own keeper has seen. */
 	for (unsigned i = 0; i < power->grant->gpu_count && peer->usage_fd < 0; i++) {
 		struct peer_gpu *gpu = &peer->gpus[i];
 
@@ -152,7 +152,7 @@ static void forget_unseen(struct power *power)
 	power->n_peers = kept;
 }
 
-/* True if it was looked who runs. */
+/* Returns true if the list of runs was read again. */
 static bool scan(struct power *power, int64_t now)
 {
 	_cleanup_registry_ struct registry registry;
@@ -186,7 +186,7 @@ static bool look(int fd, unsigned index, int64_t now, struct activity *activity,
 	return activity_see(activity, now, seen.started_ns + seen.copied_ns, seen.asked);
 }
 
-/* Who is not known yet counts as working: nobody's share is taken by mistake. */
+/* A run with too few samples counts as working, so that no run loses its share by mistake. */
 static size_t look_at_gpu(struct power *power, unsigned gpu, int64_t now)
 {
 	struct own_gpu *own = &power->gpus[gpu];
@@ -256,7 +256,7 @@ int64_t power_round(struct power *power)
 	size_t most = 0;
 
 	scan(power, now);
-	/* A run of an older version, or whose folder was damaged, has what it has. */
+	/* A run of an older version, or with a damaged folder, keeps its share. */
 	if (power->asked.policy < 0)
 		return SLOW_NS;
 	for (unsigned i = 0; i < power->grant->gpu_count; i++) {

@@ -22,14 +22,14 @@ int process_start_ticks(pid_t pid, uint64_t *ret_ticks)
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (fs_read(path, STAT_MAX, &stat, &len) < 0)
 		return -ESRCH;
-	/* The name, in parentheses, may hold anything. */
+	/* The name, in parentheses, may contain any character. */
 	rest = strrchr(stat, ')');
 	if (!rest ||
 		sscanf(rest + 1,
 			" %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %" SCNu64,
 			&state, &threads, &ticks) != 3)
 		return -ESRCH;
-	/* A process whose first thread has ended goes on in the others. */
+	/* A process whose first thread has ended continues in the others. */
 	if (state == 'X' || (state == 'Z' && threads <= 1))
 		return -ESRCH;
 	*ret_ticks = ticks;

@@ -1,4 +1,4 @@
-/* ration ps: who runs under which grant. */
+/* ration ps: which runs exist, with their grants. */
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static const char *user_name(uid_t uid, char buffer[16])
 	return user ? user->pw_name : buffer;
 }
 
-/* A program's arguments may hold what commands a terminal. */
+/* A program's arguments may contain control sequences of terminals. */
 static void print_text(const char *text)
 {
 	for (; *text; text++)
@@ -35,7 +35,7 @@ static void print_text(const char *text)
 	putchar('\n');
 }
 
-/* "-": not controlled. */
+/* "-": the computing power is not controlled. */
 static void core_text(const struct grant_file *grant, unsigned gpu, char ret_text[16])
 {
 	uint64_t share = atomic_load(&grant->live[gpu].core_share);

@@ -1,4 +1,4 @@
-/* The runs that live, and the end of those that do not. */
+/* Lists the living runs, and removes dead ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@ static int open_folder(int parent, const char *name)
 }
 
 /* Removes a folder that layer_prepare() made: links, empty files to mount over, and substitutes (is_shim),
- * with the names of the driver's libraries. What else a user has put into it stays, and so does the folder.
- */
+ * with the names of the driver's libraries. If a user has put other files into it, these stay, and so does
+ * the folder. */
 static void remove_libraries(int run, const char *name, bool is_shim)
 {
 	int fd = open_folder(run, name);
@@ -47,7 +47,8 @@ static void remove_libraries(int run, const char *name, bool is_shim)
 	unlinkat(run, name, AT_REMOVEDIR);
 }
 
-/* Root removes the folders of other users' runs, who may have put links into them: no link is followed. */
+/* Root removes the folders of other users' runs. These users may have put links into them, so no link is
+ * followed. */
 void registry_remove(const char *folder)
 {
 	static const char *const files[] = {"grant", "usage", "cards", "power"};
@@ -63,7 +64,7 @@ void registry_remove(const char *folder)
 	rmdir(folder);
 }
 
-/* "<pid>.<start ticks>", with "new-" in front while it is being made. */
+/* Parses "<pid>.<start ticks>", with "new-" in front while the folder is being made. */
 static int name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_ticks)
 {
 	uint64_t ticks;
@@ -97,8 +98,8 @@ static bool is_keeper(pid_t pid)
 	return fs_read(path, sizeof(path), &name, &len) == 0 && strcmp(name, KEEPER_NAME "\n") == 0;
 }
 
-/* Whether any process that has used a GPU under this run lives. One of another pid namespace does not count:
- * whether it lives cannot be seen from here. */
+/* Whether a living process has used a GPU under this run. A process of another pid namespace does not count,
+ * because it is not visible here whether it lives. */
 static bool has_living_user(const char *folder)
 {
 	_cleanup_close_ int fd = usage_open(folder);
@@ -106,7 +107,7 @@ static bool has_living_user(const char *folder)
 	struct owner self;
 	uint32_t slots;
 
-	/* Another user's: his keeper removes the run, or he, or root. */
+	/* The run belongs to another user: its keeper, that user or root removes it. */
 	if (fd < 0 && errno == EACCES)
 		return true;
 	if (fd < 0 ||
@@ -179,7 +180,7 @@ static void read_power(struct run_seen *run)
 		run->power = power;
 }
 
-/* NULL: there is none that verifies. The caller frees. */
+/* Returns NULL if there is no valid grant. The caller frees it. */
 static struct grant_file *read_grant(const char *folder)
 {
 	_cleanup_free_ char *data = NULL;
@@ -193,7 +194,7 @@ static struct grant_file *read_grant(const char *folder)
 	return (struct grant_file *)TAKE_PTR(data);
 }
 
-/* 0 for a run that is none, or dead. */
+/* Returns 0 for a name that is not a run, or a dead run. */
 static int visit(
 	const char *place, const char *name, int (*seen)(void *, const struct run_seen *), void *context)
 {

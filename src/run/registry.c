@@ -17,7 +17,7 @@
 #define LOCK_WAIT_NS (10 * NS_PER_S)
 #define LOCK_STEP_US 5000
 
-/* Everybody may add a folder of his own, nobody remove another's. */
+/* Every user may add a folder, but not remove another user's. */
 static int place_open(const char *path, bool make, int *ret_fd, struct error *err)
 {
 	struct stat st;
@@ -66,7 +66,7 @@ int registry_open(struct registry *registry, bool lock, struct error *err)
 
 	*registry = (struct registry){.fd = {-1, -1}, .home = -1};
 	for (int i = 0; i < REGISTRY_PLACES && r == 0; i++) {
-		/* The second is only made where the first cannot be had. */
+		/* The second place is only made if the first cannot be opened or made. */
 		bool make = lock && *places[i] && registry->home < 0;
 
 		snprintf(registry->place[i], sizeof(registry->place[i]), "%s", places[i]);
@@ -135,7 +135,7 @@ static int write_power(const char *folder, const struct run_power *power)
 	file = fopen(path, "we");
 	if (!file)
 		return -errno;
-	/* Other users' keepers count with it, whatever the umask. */
+	/* The keepers of other users need to read it, whatever the umask. */
 	if (fchmod(fileno(file), 0644) < 0)
 		return -errno;
 	fprintf(file, "core %u weight %u policy %d\n", power->percent, power->weight, power->policy);
@@ -156,7 +156,8 @@ static int fill(const char *folder, struct grant_file *grant, const char labels[
 	r = usage_file_create(path, grant->gpu_count, ret_why);
 	if (r < 0)
 		return r;
-	/* What root runs may change its user; another user's program is his alone. */
+	/* A program of root may change its user, so its file stays open to others; the file of another user
+	 * is only for that user. */
 	if (geteuid() != 0 && chmod(path, 0600) < 0)
 		return -errno;
 	r = write_power(folder, power);
@@ -181,7 +182,8 @@ int registry_add(const char *folder, struct grant_file *grant, const char labels
 	const char *slash = strrchr(folder, '/'), *why = NULL;
 	int r;
 
-	/* Complete under another name first: others look at any time. */
+	/* The folder is completed under another name first, because other processes may read the registry at
+	 * any time. */
 	snprintf(making, sizeof(making), "%.*s/new-%s", (int)(slash - folder), folder, slash + 1);
 	registry_remove(making);
 	if (mkdir(making, 0755) < 0)

@@ -1,4 +1,4 @@
-/* ration run: finds the driver, gets a grant against the other runs, leaves a keeper behind and becomes the
+/* ration run: finds the driver, gets a grant that fits with the other runs, starts a keeper and becomes the
  * program. */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,13 +25,13 @@ struct run {
 	struct shim shim;
 	char folder[PATH_MAX];
 	enum layer layer;
-	char reason[256]; /* why not a stronger layer */
+	char reason[256]; /* why there is no stronger layer */
 	struct grant_file grant;
 	char labels[GRANT_FILE_GPUS_MAX][16];
 	struct run_power power;
 };
 
-/* ---- how much of a GPU, as a person writes it ---- */
+/* ---- the amount of a GPU, as a user writes it ---- */
 
 #define MIB_MAX (UINT64_C(1) << 40)
 
@@ -48,8 +48,9 @@ static const struct amount_unit *unit_find(const char *name)
 	return NULL;
 }
 
-/* "2GiB", "2154MiB" or "25%" of a GPU with physical_mib, in whole MiB: a percentage is rounded down, as the
- * documents round a share of a GPU. -EINVAL: another form; -ERANGE: nothing, or more than the GPU has. */
+/* Parses "2GiB", "2154MiB" or "25%" of a GPU with physical_mib into whole MiB. A percentage is rounded down,
+ * as the documents round a share of a GPU. -EINVAL: another form; -ERANGE: nothing, or more than the GPU has.
+ */
 static int amount_parse(const char *text, uint64_t physical_mib, uint64_t *ret_mib, struct error *err)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -95,8 +96,8 @@ static int add_run(void *context, const struct run_seen *run)
 	return 0;
 }
 
-/* Against the memory of all runs that live, with the registry locked. -ENOSPC and who has the rest of a GPU.
- */
+/* Compares the request with the memory of all living runs, with the registry locked. -ENOSPC, with a list of
+ * the holders of the GPU. */
 static int admission_check(
 	struct registry *registry, const struct grant_file *grant, const char labels[][16], struct error *err)
 {
@@ -173,7 +174,7 @@ static int gpus_grant(struct run *run, struct error *err)
 	return r;
 }
 
-/* For people only: what runs under the grant. */
+/* Only for users: the name of the program under the grant. */
 static void name_program(struct run *run)
 {
 	size_t len = 0, size = sizeof(run->grant.container);
@@ -221,7 +222,7 @@ static void tell_power(const struct run *run)
 {
 	const struct run_power *power = &run->power;
 
-	/* As before there was any, where nobody asks for it. */
+	/* Without a policy or a share, nothing about computing power is printed. */
 	if (!run->options.verbose ||
 		(run->options.power.policy < 0 && !atomic_load(&run->grant.live[0].core_share)))
 		return;
@@ -245,15 +246,15 @@ static void tell(const struct run *run)
 	}
 	if (run->options.verbose)
 		fprintf(stderr, "ration run: layer: %s\n", layer_name(run->layer));
-	/* A weaker layer than usual is said in any case, but not to who asked for it. */
+	/* A layer that is weaker than usual is always reported, except if the user asked for it. */
 	if (run->layer == LAYER_PRELOAD && run->options.layer != LAYER_PRELOAD)
 		fprintf(stderr,
 			"ration run: %s. The program is limited by preloading only, which static and set-uid programs and those that open the driver by its path do not follow: see ration-run(1)\n",
 			run->reason);
 }
 
-/* Under the layer of preloading a program that finds the driver without the shim has at least the granted
- * GPUs. The shim takes these UUIDs for what they are. */
+/* With the preload layer, a program that finds the driver without the shim still sees only the granted GPUs.
+ * The shim treats these UUIDs as GPUs. */
 static int hide_other_gpus(const struct run *run, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf visible;

@@ -1,5 +1,5 @@
-/* What `ration top` reads of the runs, as the agent's page says it of pods: the run's process is the pod, its
- * program the container. */
+/* Writes the runs for `ration top` in the form of the agent's page of metrics: the run's process takes the
+ * place of the pod, its program that of the container. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum value { GPU_MEMORY, LIMIT, USED, SHARE, RATE, STARTED, WAITED };
 struct page {
 	struct metrics metrics;
 	struct registry registry;
-	enum value value; /* that is being added */
+	enum value value; /* the value that is being added */
 };
 
 static void add_power(struct page *page, const struct metric_label *labels, size_t n,
@@ -71,7 +71,7 @@ static void add(struct page *page, enum value value)
 	registry_each(&page->registry, add_run, page);
 }
 
-/* Names and sentences of the agent. */
+/* The names and sentences are the agent's. */
 static void add_all(struct page *page)
 {
 	struct metrics *metrics = &page->metrics;
