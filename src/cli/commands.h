@@ -1,9 +1,9 @@
 /* commands.h - the subcommands of `ration`, one file each. Each returns the exit status of the program: 0, 1
- * for a failure, 2 for wrong arguments (base/options.h); messages go to stderr with the program's name in
+ * for a failure, 2 for wrong arguments (base/options.h). Messages go to stderr with the program's name in
  * front. */
 #pragma once
 
-/* inspect_command() - argv[0] is not read; program is put before messages. */
+/* inspect_command() - argv[0] is not read; program is put in front of messages. */
 struct option_table;
 int inspect_command(int argc, char **argv, const struct option_table *table, const char *program);
 
@@ -13,6 +13,6 @@ int set_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int top_command(int argc, char **argv);
-int doctor_command(int argc, char **argv); /* its own statuses: see ration-doctor(1) */
+int doctor_command(int argc, char **argv); /* has its own statuses: see ration-doctor(1) */
 int run_command(int argc, char **argv);
 int ps_command(int argc, char **argv);

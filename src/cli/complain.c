@@ -13,7 +13,7 @@ static void tell(const char *program, const char *kind, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
 
-	/* What other programs said ends in a newline. */
+	/* Messages of other programs end with a newline. */
 	for (size_t n = copy ? strlen(copy) : 0; n && copy[n - 1] == '\n'; n--)
 		copy[n - 1] = '\0';
 	fprintf(stderr, "%s: %s%s\n", program, kind, copy ? printable(copy) : "out of memory");

@@ -1,5 +1,5 @@
-/* complain.h - what goes wrong, for a person: one line on standard error, nothing in it that commands the
- * terminal. */
+/* complain.h - error messages for users: one line on standard error, without control sequences of terminals.
+ */
 #pragma once
 
 struct error;
@@ -8,6 +8,6 @@ struct error;
 void complain(const char *program, const char *text);
 void warn(const char *program, const char *text);
 
-/* complain_end() - how a subcommand of ration ends that returned r: says why it failed if it did, and returns
+/* complain_end() - ends a subcommand of ration that returned r: prints why it failed, if it did, and returns
  * the exit status. */
 int complain_end(int r, const struct error *err);

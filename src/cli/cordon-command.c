@@ -29,7 +29,7 @@ struct options {
 	struct cordon_change change;
 };
 
-/* Returns -1 to go on, or the status to end with. */
+/* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv, struct options *options)
 {
 	const struct option_table *table = options->change.uncordon ? &uncordon_option_table
@@ -49,7 +49,7 @@ static int parse(int argc, char **argv, struct options *options)
 				 given->gpu);
 }
 
-/* ---- the node as it is ----------------------------------------------------------------------------------
+/* ---- the present node -----------------------------------------------------------------------------------
  */
 
 /* NULL: the node shows no GPUs. */
@@ -92,7 +92,8 @@ static int look(const struct options *options, struct inspect *ret_inspect, stru
 	return inspect_fetch(ret_inspect, &options->given.kubectl, options->change.node, &warnings, err);
 }
 
-/* Does the GPU stand as the list says now? Where it is sick anyhow the list makes no difference to see. */
+/* Whether the GPU has the state of the list now. For a GPU that is unhealthy for another reason, the list
+ * makes no visible difference. */
 static bool is_taken_up(const struct options *options, const struct inspect_gpu *gpu)
 {
 	if (!gpu)
@@ -122,7 +123,7 @@ static int await(const struct options *options, struct inspect *inspect, struct 
 	}
 }
 
-/* ---- what is told ---------------------------------------------------------------------------------------
+/* ---- output ---------------------------------------------------------------------------------------------
  */
 
 static void tell_pods(const struct inspect_node *node, const struct inspect_gpu *gpu)
@@ -192,7 +193,7 @@ static int run(struct options *options, struct error *err)
 		return r;
 	options->change.gpus = node_of(&inspect);
 	gpu = gpu_of(options->change.gpus, &options->change.fault);
-	/* A GPU that has gone can be taken from the list all the same. */
+	/* A GPU that no longer exists can nevertheless be removed from the list. */
 	if (!gpu && !options->change.uncordon)
 		return no_such_gpu(options, options->change.gpus, err);
 	if (gpu) {

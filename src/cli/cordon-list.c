@@ -37,8 +37,8 @@ static void refresh_index(const struct inspect_node *gpus, struct fault *fault)
 			fault->index = gpus->gpus[i].column;
 }
 
-/* Other tools read indices: those of GPUs that have got another one are brought up to date. A GPU that is
- * not there any more keeps its own, unless that is another's now. */
+/* Other tools read indices, so indices of GPUs that have changed are updated. A GPU that no longer exists
+ * keeps its index, unless another GPU has it now. */
 static void refresh_indices(const struct inspect_node *gpus, struct fault_list *list)
 {
 	for (size_t i = 0; i < list->n; i++)
@@ -80,7 +80,7 @@ static int take_away(struct fault_list *list, const struct fault *fault)
 	return changed;
 }
 
-/* The part without I/O. Returns whether the list has changed. -ENOSPC: it is full. */
+/* The part without I/O. Returns whether the list has changed. -ENOSPC: the list is full. */
 static int cordon_list_apply(const struct cordon_change *change, struct fault_list *list)
 {
 	int r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
@@ -126,7 +126,7 @@ static int object_read(struct json_object *object, struct fault_list *ret_list, 
 	return r;
 }
 
-/* A member that is an object, made where it is none. */
+/* Returns a member that is an object; creates it if there is none. */
 static struct json_object *inner(struct json_object *object, const char *key)
 {
 	struct json_object *there = json_member(object, key);
@@ -142,7 +142,7 @@ static int put_text(struct json_object *object, const char *key, const char *tex
 	return object && text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
 }
 
-/* An empty list is none at all: the open extender takes "" for GPU 0. */
+/* An empty list is removed, because the open extender reads "" as GPU 0. */
 static int object_write(struct json_object *object, const struct fault_list *list)
 {
 	struct json_object *data = inner(object, "data");
@@ -176,7 +176,7 @@ static int refused(const struct strbuf *complaints, const char *verb, const char
 		name, complaints->len ? text : "it gave no reason");
 }
 
-/* *ret_object NULL: there is none. */
+/* *ret_object NULL: the object does not exist. */
 static int object_fetch(
 	const struct kubectl *kubectl, const char *name, struct json_object **ret_object, struct error *err)
 {
@@ -203,7 +203,7 @@ static int object_fetch(
 	return 0;
 }
 
-/* -EAGAIN: somebody else was faster. */
+/* -EAGAIN: another writer was faster. */
 static int object_send(const struct kubectl *kubectl, const char *name, bool is_new,
 	struct json_object *object, struct error *err)
 {

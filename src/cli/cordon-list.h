@@ -1,6 +1,6 @@
-/* cordon-list.h - the ConfigMap kube-system/unhealthy-gpu-<node>, where ration-agent reads which GPUs take
- * no new pods, changed through the user's own kubectl. Of two who change it at once neither loses his change:
- * each write names the version that it was made from, and is made anew where that is not the last one. */
+/* cordon-list.h - the ConfigMap kube-system/unhealthy-gpu-<node>, in which ration-agent reads the GPUs that
+ * take no new pods. It is changed through the user's own kubectl. If two users change it at once, no change
+ * is lost: each write names the version on which it is based, and is repeated if that is not the last one. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,11 +13,11 @@ struct kubectl;
 
 struct cordon_change {
 	const char *node;
-	const struct inspect_node *gpus; /* their indices now; NULL: not known */
+	const struct inspect_node *gpus; /* with their present indices; NULL: unknown */
 	bool uncordon;
-	struct fault fault; /* of whom; reason "" leaves the one that is there */
+	struct fault fault; /* the GPU; reason "" keeps the present reason */
 };
 
-/* cordon_list_change() - *ret_changed false: it said so already. */
+/* cordon_list_change() - *ret_changed false: the list already had this state. */
 int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change *change, bool *ret_changed,
 	struct error *err);

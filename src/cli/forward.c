@@ -61,7 +61,7 @@ static int port_from_line(const char *text)
 	return (int)port;
 }
 
-/* Waits for the line that tells the port. 0: the process has ended, or the time is over. */
+/* Waits for the line with the port. 0: the process has ended, or the time is over. */
 static int forward_wait(const struct kubectl_process *process, struct strbuf *complaints)
 {
 	_cleanup_strbuf_ struct strbuf out, pending;
@@ -94,7 +94,7 @@ static int forward_wait(const struct kubectl_process *process, struct strbuf *co
 	return port;
 }
 
-/* HTTP/1.0: the answer ends with the connection, and there is no encoding to undo. */
+/* HTTP/1.0 is used because its answer ends with the connection and has no encoding. */
 
 static int answer_read(int fd, const char *path, struct strbuf *answer)
 {
@@ -106,7 +106,7 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	strbuf_addf(&request, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n", path);
 	if (request.failed)
 		return request.failed;
-#ifdef SO_NOSIGPIPE /* macOS has this in the place of MSG_NOSIGNAL */
+#ifdef SO_NOSIGPIPE /* macOS has this in place of MSG_NOSIGNAL */
 	setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
 #endif
 	if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
@@ -122,8 +122,8 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	}
 }
 
-/* Reads a whole HTTP/1.0 answer: its status and where its body begins. -EINVAL: it is no HTTP answer. -EPIPE:
- * it is shorter than its Content-Length, because the connection broke. */
+/* Reads a whole HTTP/1.0 answer: its status, and where its body begins. -EINVAL: this is not an HTTP answer.
+ * -EPIPE: it is shorter than its Content-Length, because the connection broke. */
 static int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
 {
 	static const char length_header[] = "\r\nContent-Length:";
@@ -149,8 +149,8 @@ static int local_get(int port, const char *path, struct strbuf *answer)
 	const struct timeval patience = {.tv_sec = ANSWER_MAX_NS / NS_PER_S};
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* On Linux SO_SNDTIMEO limits connect(), too (socket(7)): a kubectl that accepts no connection any
-	 * more would hold us for minutes. */
+	/* On Linux SO_SNDTIMEO limits connect(), too (socket(7)): otherwise a kubectl that no longer accepts
+	 * connections would block this process for minutes. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
 		return -errno;
@@ -214,7 +214,7 @@ int forward_open(const struct kubectl *kubectl, const struct forward_target *tar
 	return 0;
 }
 
-/* kubectl tells of each connection, and stops when nobody reads it. */
+/* kubectl prints a line for each connection, and blocks if no process reads it. */
 static void drain(const struct kubectl_process *process)
 {
 	struct pollfd fds[] = {

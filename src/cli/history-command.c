@@ -1,5 +1,5 @@
-/* ration history: the recorded history of the scheduler that leads. ration replay: that history again,
- * offline. */
+/* ration history: the recorded history of the leading scheduler. ration replay: repeats that history offline.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,9 +52,8 @@ int history_command(int argc, char **argv)
 	return r;
 }
 
-/* Returns whether there was one. -EMSGSIZE: it is longer than line->max; whoever made the file may not mean
- * well.
- */
+/* Returns whether there was a line. -EMSGSIZE: it is longer than line->max; the file may come from an
+ * attacker. */
 static int read_line(FILE *file, struct strbuf *line)
 {
 	int c, r;

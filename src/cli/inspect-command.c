@@ -61,7 +61,7 @@ static void hint_if_empty(const struct inspect_run *run, const struct inspect *i
 			: "no node shares GPU memory. Label a GPU node ack.node.gpu.schedule=share, and see that the DaemonSet gpushare-device-plugin-ds in kube-system runs there.");
 }
 
-/* Hints and warnings are given the first time only. */
+/* Hints and warnings are printed only the first time. */
 static int run_once(const struct inspect_run *run, struct strbuf *out, bool first)
 {
 	_cleanup_inspect_ struct inspect inspect;
@@ -96,7 +96,7 @@ static int print(const struct inspect_run *run, const struct strbuf *out, bool c
 	return 0;
 }
 
-/* Errors are told and outlived: who watches wants to see the cluster come back. */
+/* Errors are printed, and the loop continues, because a user who watches wants to see the cluster return. */
 static int watch(const struct inspect_run *run)
 {
 	_cleanup_strbuf_ struct strbuf shown, now;

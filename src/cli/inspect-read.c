@@ -81,7 +81,7 @@ static int read_node(
 	return 0;
 }
 
-/* {"0":{"1":3}}: container 0 has 3 units of GPU 1. False if anything about it is not so. */
+/* {"0":{"1":3}}: container 0 has 3 units of GPU 1. Returns false if the text has another form. */
 static bool add_older_container(struct json_object *gpus, struct older_placement *older)
 {
 	if (!json_object_is_type(gpus, json_type_object))
@@ -127,7 +127,8 @@ static bool older_from_index(
 	return true;
 }
 
-/* Only pods that our scheduler has not placed: where there is a ration.dev/placement, nothing else counts. */
+/* Reads only pods that ration's scheduler has not placed: if there is a ration.dev/placement, nothing else
+ * counts. */
 static bool read_older(
 	struct json_object *pod, const struct request *request, struct older_placement *ret_older)
 {
@@ -157,7 +158,8 @@ static int read_pod(
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
 		warn(warnings, reason.text);
-	/* Of no interest unless it takes something: a bad label for several GPUs leaves the units. */
+	/* An invalid pod matters only if it occupies something: with a bad label for several GPUs, it still
+	 * has its units. */
 	if (r < 0 && request_is_empty(&facts.request))
 		return 0;
 	has_older = read_older(item, &facts.request, &older);
@@ -169,7 +171,7 @@ static int read_pod(
 /* ---- one page, while it arrives -------------------------------------------------------------------------
  */
 
-/* Members of nodes and pods that are of no use to us: most of their text. */
+/* Members of nodes and pods that are not needed; they are most of the text. */
 static const char *const unwanted[] = {"managedFields", "images", "conditions", "nodeInfo", "env", "envFrom",
 	"command", "args", "volumes", "volumeMounts", "volumesAttached", "volumesInUse", "tolerations",
 	"affinity", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
@@ -178,12 +180,12 @@ static const char *const unwanted[] = {"managedFields", "images", "conditions", 
 
 struct page {
 	struct inspect *inspect;
-	const char *kind; /* of the list */
+	const char *kind; /* the kind of the list's objects */
 	item_reader *read;
-	const char *sign; /* what the text of every object that concerns us has in it */
+	const char *sign; /* a text that occurs in every object that matters */
 	struct warnings *warnings;
 	struct error *err;
-	bool told; /* err says what was wrong */
+	bool told; /* err has a sentence */
 	size_t seen;
 	struct json_split split;
 };
@@ -202,7 +204,7 @@ static int page_failed(struct page *page, int r)
 		at_end ? "text after the end" : "it is no valid JSON, or no NodeList or PodList");
 }
 
-/* An object that cannot be read must not hide the others. */
+/* An invalid object must not hide the others. */
 static int page_on_item(void *userdata, const char *text, size_t len)
 {
 	_cleanup_json_ struct json_object *item = NULL;
@@ -240,7 +242,7 @@ static int page_on_data(void *userdata, const char *data, size_t len)
 	return r < 0 && !page->told ? page_failed(page, r) : r;
 }
 
-/* What is around the items: the token of the next page, or NULL. */
+/* Reads the text around the items: *ret_continue is the token of the next page, or NULL. */
 static int page_end(struct page *page, char **ret_continue)
 {
 	_cleanup_json_ struct json_object *list = NULL;
@@ -266,7 +268,7 @@ static int page_end(struct page *page, char **ret_continue)
 	return token && *token && !*ret_continue ? error_set(page->err, ENOMEM, "out of memory") : 0;
 }
 
-/* What RFC 3986 leaves unreserved stays, everything else becomes %XX. */
+/* Unreserved characters of RFC 3986 stay; all others become %XX. */
 static void add_escaped(struct strbuf *url, const char *text)
 {
 	for (; *text; text++)
@@ -291,7 +293,7 @@ static int fetch_page(
 	return r;
 }
 
-/* All pages of a list; url ends in a query that more can be added to. */
+/* Fetches all pages of a list; url ends in a query to which more can be added. */
 static int fetch_list(
 	const struct kubectl *kubectl, const char *url, const struct page *of, struct error *err)
 {
@@ -326,7 +328,7 @@ static void add_page_limit(struct strbuf *url)
 	strbuf_addf(url, "?limit=%d", PAGE_ITEMS);
 }
 
-/* Finished pods are most of the pods of many clusters; the API server leaves them out. */
+/* In many clusters most pods have finished; the selector makes the API server leave them out. */
 static void add_pod_selector(struct strbuf *url, const char *node)
 {
 	strbuf_adds(url, "&fieldSelector=");
@@ -362,7 +364,7 @@ static int fetch_nodes(
 		.inspect = inspect, .kind = "NodeList", .read = read_node, .warnings = warnings, .err = err};
 	_cleanup_strbuf_ struct strbuf url;
 
-	/* Annotations or allocatable: without one of them a node has nothing to show. */
+	/* The text is part of annotations and of allocatable: a node with neither has nothing to show. */
 	page.sign = "gpu";
 	strbuf_init(&url, 4096);
 	strbuf_adds(&url, "/api/v1/nodes");

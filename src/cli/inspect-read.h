@@ -1,4 +1,4 @@
-/* inspect-read.h - lists of the API server into what inspect.h counts. */
+/* inspect-read.h - reads lists of the API server into the structs of inspect.h. */
 #pragma once
 
 #include <stddef.h>
@@ -7,13 +7,15 @@ struct error;
 struct inspect;
 struct kubectl;
 
-/* What was wrong with single objects: they are left out or count as pending, and the first few are told. */
+/* Problems with single objects. Such objects are left out or count as pending, and the first few problems are
+ * reported. */
 struct warnings {
 	size_t n;
-	void (*tell)(void *userdata, const char *text); /* NULL: nobody is told */
+	void (*tell)(void *userdata, const char *text); /* NULL: problems are not reported */
 	void *userdata;
 };
 
-/* inspect_fetch() - everything, in pages, through kubectl; node NULL for all nodes. inspect must be empty. */
+/* inspect_fetch() - fetches everything, in pages, through kubectl; node NULL for all nodes. inspect must be
+ * empty. */
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err);

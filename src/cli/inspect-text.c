@@ -12,8 +12,8 @@
 
 #define TEXT_MAX (64u << 20)
 
-/* Columns are separated by tabs and aligned at the end; the length of the dashed line depends on the row
- * before alignment, as in the tool that the documents show. */
+/* Columns are separated by tabs and aligned at the end. The length of the dashed line depends on the row
+ * before alignment, as in the tool of the documents. */
 #define SUMMARY_DASHES_MORE 20
 #define DETAILS_DASHES_MORE 10
 
@@ -59,7 +59,7 @@ static const struct inspect_gpu *gpu_in_column(const struct inspect_node *node, 
 	return NULL;
 }
 
-/* Each model once, with the number of GPUs where there are several: "2xTesla T4,NVIDIA A100". */
+/* Each model once, with the number of GPUs if there are several: "2xTesla T4,NVIDIA A100". */
 static void add_models(struct strbuf *text, const struct inspect_node *node)
 {
 	bool first = true;
@@ -82,7 +82,7 @@ static void add_models(struct strbuf *text, const struct inspect_node *node)
 	}
 }
 
-/* "healthy", or each GPU that is not, with the reason. */
+/* "healthy", or each unhealthy GPU with the reason. */
 static void add_health(struct strbuf *text, const struct inspect_node *node)
 {
 	const char *between = "\t";

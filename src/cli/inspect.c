@@ -65,7 +65,7 @@ static bool gives_whole_gpus(const struct node_facts *facts)
 	return facts->n_gpus > 0 && facts->mode == GPU_MODE_TOPOLOGY;
 }
 
-/* Topology and default nodes have GPUs, but no memory to share. */
+/* Topology and default nodes have GPUs, but they do not share memory. */
 static bool shares_memory(const struct node_facts *facts, const struct node_capacity *capacity)
 {
 	bool mode = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
@@ -105,7 +105,7 @@ static int add_equal_gpus(struct inspect_node *node, const struct node_capacity 
 
 static int add_inventory_gpus(struct inspect_node *node, const struct node_facts *facts)
 {
-	/* The inventory is sorted by index. Absurd indices must not make thousands of columns. */
+	/* The inventory is sorted by index. Very large indices must not produce thousands of columns. */
 	bool by_position = facts->gpus[facts->n_gpus - 1].index >= NODE_GPUS_MAX;
 
 	node->gpus = calloc(facts->n_gpus, sizeof(*node->gpus));
@@ -195,7 +195,7 @@ static struct inspect_gpu *gpu_by_column(struct inspect_node *node, int column)
 	return NULL;
 }
 
-/* All or nothing: false if it names a GPU that the node does not have. */
+/* Places all or nothing: false if the annotations name a GPU that the node does not have. */
 static bool place_by_older(
 	struct inspect_node *node, struct inspect_pod *pod, const struct older_placement *older)
 {
@@ -206,7 +206,7 @@ static bool place_by_older(
 	return true;
 }
 
-/* What is on a GPU that the node does not have (any more) is pending, as the scheduler counts it. */
+/* A part on a GPU that the node does not have (any more) is pending, as the scheduler counts it. */
 static void place(struct inspect_node *node, struct inspect_pod *pod, const char *uuid, uint32_t units)
 {
 	struct inspect_gpu *gpu = gpu_by_uuid(node, uuid);
@@ -217,7 +217,7 @@ static void place(struct inspect_node *node, struct inspect_pod *pod, const char
 		pod->pending = units_add(pod->pending, units);
 }
 
-/* Each GPU holds what the whole pod may use at a time: that is more than its main containers ask for when an
+/* Each GPU holds what the whole pod may use at one time. That is more than its main containers ask for if an
  * init container asks for more. */
 static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {

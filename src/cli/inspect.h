@@ -1,6 +1,5 @@
-/* inspect.h - which GPU has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
- * in, sums out.
- */
+/* inspect.h - how much of which GPU is promised to which pod, as kubectl-inspect-cgpu shows it. Pure: nodes
+ * and pods in, sums out. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,56 +11,57 @@
 
 struct inspect_gpu {
 	int column;		  /* in the table: the GPU's index */
-	char uuid[GPU_UUID_SIZE]; /* "" where the node publishes no inventory */
+	char uuid[GPU_UUID_SIZE]; /* "" if the node publishes no inventory */
 	char model[64];
 	bool healthy;
-	char *reason; /* why it is not, NULL if nobody says */
+	char *reason; /* why it is not healthy, NULL if unknown */
 	uint32_t total;
 	uint64_t allocated;
-	struct link links[NODE_GPUS_MAX]; /* by position; of topology nodes */
+	struct link links[NODE_GPUS_MAX]; /* by position; for topology nodes */
 };
 
 struct inspect_pod {
 	char *namespace_;
 	char *name;
 	uint32_t units[NODE_GPUS_MAX]; /* by column */
-	uint32_t pending;	       /* bound here, on no known GPU */
+	uint32_t pending;	       /* bound to this node, but on no known GPU */
 	bool orphan;		       /* the pod was deleted by force, and its containers still run */
 };
 
 struct inspect_node {
 	char *name;
-	char *address; /* "unknown" where the node has no InternalIP */
+	char *address; /* "unknown" if the node has no InternalIP */
 	enum gpu_mode mode;
-	bool changing; /* another mode or unit is asked for, and comes when the last pod has ended */
+	bool changing; /* another mode or unit is asked for, and comes into force when the last pod has ended
+			*/
 	uint32_t unit_mib;
 	struct inspect_gpu *gpus; /* by column */
 	size_t n_gpus;
 	size_t n_columns; /* highest column + 1 */
-	struct held held; /* pods whose containers outlive them, as the node's agent lists them */
+	struct held held; /* pods whose containers outlive them, from the node's agent */
 	struct inspect_pod *pods;
 	size_t n_pods;
 	uint64_t total;
-	uint64_t allocated; /* pending ones included */
+	uint64_t allocated; /* including pending units */
 	uint64_t pending;
 	bool has_pending;
 };
 
 struct inspect {
-	bool topology; /* nodes that give whole GPUs are shown, instead of those that share them */
+	bool topology;		     /* shows nodes that give whole GPUs, instead of those that share them */
 	struct inspect_node **nodes; /* by name after inspect_finish() */
 	size_t n_nodes;
 	struct table by_name; /* name as the API server has it -> struct inspect_node */
 	struct table listed;  /* uids of the pods that were added to nodes with a non-empty `held` */
 };
 
-/* What a node says of itself beside its facts; 0 where it does not. */
+/* What a node reports besides its facts; 0 if it does not. */
 struct node_capacity {
 	int64_t gpu_mem; /* allocatable, in units */
 	int64_t gpu_count;
 };
 
-/* Where the annotations of other tools put a pod: units by GPU index. */
+/* Where the annotations of other tools place a pod: units by GPU index. */
 struct older_placement {
 	uint32_t units[NODE_GPUS_MAX];
 };
@@ -71,20 +71,21 @@ void inspect_release(struct inspect *inspect); /* accepts NULL */
 #define _cleanup_inspect_ _cleanup_(inspect_release)
 
 /* inspect_add_node() - nodes that share no GPU memory (or, with topology, give no whole GPUs) are left out,
- * and so is a second node of that name. The GPUs are those of the inventory; without one, gpu-mem is taken
- * as spread equally over gpu-count GPUs. Texts are copied with everything that could disturb a terminal
- * replaced by '?'. */
+ * and so is a second node with the same name. The GPUs are those of the inventory. Without one, gpu-mem
+ * counts as spread equally over gpu-count GPUs. Texts are copied, with '?' for everything that could disturb
+ * a terminal. */
 int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
 
-/* inspect_add_pod() - after all nodes. Pods that are not bound to a listed node, have finished or ask for
- * nothing are left out. Its GPUs are those of facts->placement, else those of `older` (may be NULL), else it
- * is pending: so is its part on a GPU that the node does not have. */
+/* inspect_add_pod() - call it after all nodes are added. Pods that are not bound to a listed node, have
+ * finished or ask for nothing are left out. A pod's GPUs are those of facts->placement, else those of `older`
+ * (may be NULL). Without either, the pod is pending. A part on a GPU that the node does not have is pending,
+ * too. */
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
 
-/* inspect_finish() - add the orphans: a pod that its node's agent lists as held and that inspect_add_pod()
- * was not told of. Then sort nodes by name, and their pods by GPU, namespace and name. */
+/* inspect_finish() - adds the orphans: pods that their node's agent lists as held and that were not passed to
+ * inspect_add_pod(). Then sorts nodes by name, and their pods by GPU, namespace and name. */
 int inspect_finish(struct inspect *inspect);
 
 size_t inspect_columns(const struct inspect *inspect);
@@ -94,11 +95,11 @@ void inspect_totals(const struct inspect *inspect, uint64_t *ret_allocated, uint
 /* percent_of() - truncated; 0 of 0 is 0. */
 uint64_t percent_of(uint64_t part, uint64_t whole);
 
-/* inspect_unit_text() - "GiB", "128MiB", or "units" where nodes differ. Returns buf. */
+/* inspect_unit_text() - "GiB", "128MiB", or "units" if nodes differ. Returns buf. */
 const char *inspect_unit_text(const struct inspect *inspect, char *buf, size_t size);
 
 /* unit_text() - of one unit: "GiB" or "128MiB". Returns buf. */
 const char *unit_text(uint32_t unit_mib, char *buf, size_t size);
 
-/* printable() - replace whatever is not printable ASCII by '?', in place. Returns text. */
+/* printable() - replaces all bytes that are not printable ASCII by '?', in place. Returns text. */
 char *printable(char *text);

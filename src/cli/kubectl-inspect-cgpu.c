@@ -1,4 +1,4 @@
-/* kubectl-inspect-cgpu - `kubectl inspect cgpu`: how much GPU memory is promised to whom. */
+/* kubectl-inspect-cgpu - `kubectl inspect cgpu`: how much GPU memory is promised to which pod. */
 #include "cli/commands.h"
 #include "cli/options.h"
 

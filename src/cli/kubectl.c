@@ -62,16 +62,17 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 	return argv;
 }
 
-/* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
+/* Runs in the child. The child must not outlive this process, because a forwarded port would stay open
+ * forever. */
 static void child_exec(char **argv, int in, int out, int complaints, int failure, pid_t parent)
 {
 	sigset_t none;
 	int r;
 
-	/* It is ended by a signal; `ration top` waits for those itself. */
+	/* A signal ends the child; `ration top` blocks signals and waits for them itself. */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-#ifdef __linux__ /* elsewhere a killed `ration top` leaves its kubectl until that one writes */
+#ifdef __linux__ /* elsewhere the kubectl of a killed `ration top` runs until it writes */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
 	if (getppid() == parent && (in < 0 || dup2(in, STDIN_FILENO) >= 0) && dup2(out, STDOUT_FILENO) >= 0 &&
@@ -92,7 +93,7 @@ static int not_started(const struct kubectl *kubectl, int errnum, struct error *
 	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
 }
 
-/* in: its standard input, -1 for ours. */
+/* in: the standard input of the process, -1 for that of this process. */
 static int process_start(const struct kubectl *kubectl, const char *const *args, int in,
 	struct kubectl_process *ret_process, struct error *err)
 {
@@ -131,7 +132,7 @@ int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct
 
 void kubectl_stop(struct kubectl_process *process)
 {
-	/* First of all: whoever writes into a pipe may not hear the signal. */
+	/* This comes first, because a process that writes into a pipe may not react to the signal. */
 	close_ptr(&process->out);
 	close_ptr(&process->complaints);
 	if (process->pid > 0) {
@@ -143,13 +144,14 @@ void kubectl_stop(struct kubectl_process *process)
 
 #define ERROR_WORD "error" /* "Error from server (Forbidden): ..." and "error: ..." */
 
-/* Does the line begin, as far as it goes, like an error? */
+/* Whether the line, as far as it was read, begins like an error. */
 static bool may_be_error(const char *line, size_t len)
 {
 	return strncasecmp(line, ERROR_WORD, len < strlen(ERROR_WORD) ? len : strlen(ERROR_WORD)) == 0;
 }
 
-/* As soon as a line cannot become an error any more it is passed on, letter by letter: it may be a prompt. */
+/* As soon as a line can no longer become an error, it is passed on, byte by byte, because it may be a prompt.
+ */
 void complaints_take(const char *text, size_t len, struct strbuf *pending, struct strbuf *complaints)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -171,7 +173,7 @@ void complaints_take(const char *text, size_t len, struct strbuf *pending, struc
 	fflush(stderr);
 }
 
-/* What came on standard error: the errors, and the beginning of everything. */
+/* What was written to standard error: the errors, and the beginning of everything. */
 struct complaints {
 	struct strbuf *errors;
 	struct strbuf pending, said;
@@ -205,7 +207,7 @@ static int add_piece(void *userdata, const char *data, size_t len)
 	return strbuf_add(userdata, data, len);
 }
 
-/* Gives fn what can be read now. *fd is -1 after the end. */
+/* Passes fn what can be read now. *fd is -1 after the end. */
 static int take_some(int *fd, char *chunk, kubectl_data_fn *fn, void *userdata)
 {
 	ssize_t n = read(*fd, chunk, CHUNK);
@@ -219,7 +221,7 @@ static int take_some(int *fd, char *chunk, kubectl_data_fn *fn, void *userdata)
 	return 0;
 }
 
-/* Returns at the end of both pipes, or with what fn did not like. */
+/* Returns at the end of both pipes, or with the negative result of fn. */
 static int take_all(const struct kubectl_process *process, kubectl_data_fn *fn, void *userdata,
 	struct complaints *complaints)
 {
@@ -249,29 +251,30 @@ static int take_all(const struct kubectl_process *process, kubectl_data_fn *fn, 
 
 enum problem { PROBLEM_NONE, PROBLEM_CONFIG, PROBLEM_LOGIN, PROBLEM_NOWHERE, PROBLEM_UNREACHED };
 
-/* The words of kubectl 1.36.3, the first that fits counts. */
+/* The words of kubectl 1.36.3; the first match counts. */
 static const struct {
 	const char *words;
 	enum problem problem;
 } problems[] = {
 	{"error: error loading config file", PROBLEM_CONFIG},
-	{"error: stat ", PROBLEM_CONFIG}, /* the file that --kubeconfig names */
+	{"error: stat ", PROBLEM_CONFIG}, /* the file of --kubeconfig */
 	{"error: context \"", PROBLEM_CONFIG},
 	{"error: cluster \"", PROBLEM_CONFIG},
 	{"error: auth info \"", PROBLEM_CONFIG},
-	{"error: cannot locate ", PROBLEM_CONFIG}, /* of `config view` */
+	{"error: cannot locate ", PROBLEM_CONFIG}, /* from `config view` */
 	{"error: no configuration has been provided", PROBLEM_CONFIG},
 	{"error: unable to read c", PROBLEM_CONFIG}, /* certificate-authority, client-cert, client-key */
 	{"error: host must be a URL", PROBLEM_CONFIG},
 	{"Error in configuration:", PROBLEM_CONFIG},
 	{"Unable to connect to the server: getting credentials:", PROBLEM_CONFIG},
 	{"(Unauthorized)", PROBLEM_LOGIN},
-	{"The connection to the server localhost:8080 was refused", PROBLEM_NOWHERE}, /* its default */
+	{"The connection to the server localhost:8080 was refused",
+		PROBLEM_NOWHERE}, /* the default address */
 	{"The connection to the server ", PROBLEM_UNREACHED},
 	{"Unable to connect to the server: ", PROBLEM_UNREACHED},
 };
 
-/* The value of a global flag that was given; NULL if it was not. */
+/* The value of a global flag; NULL if it was not given. */
 static const char *flag_value(const struct kubectl *kubectl, const char *name)
 {
 	size_t len = strlen(name);
@@ -307,7 +310,7 @@ static void file_text(const struct kubectl *kubectl, char *buf, size_t size)
 		snprintf(buf, size, "~/.kube/config");
 }
 
-/* Up to the first empty line, as one line, without the word "error: " at its beginning. */
+/* Copies the text up to the first empty line, as one line, without the word "error: " at its beginning. */
 static void one_line(const char *words, char *buf, size_t size)
 {
 	const char *prefix = "error: ", *end = strstr(words, "\n\n");
@@ -330,8 +333,8 @@ static void one_line(const char *words, char *buf, size_t size)
 	buf[n] = '\0';
 }
 
-/* said: what kubectl wrote on its standard error before it failed. A negative errno with the sentence if its
- * configuration cannot be used, or leads to no API server; 0 if the failure is another one. */
+/* said: what kubectl wrote to its standard error before it failed. Returns a negative errno with a sentence
+ * if kubectl's configuration cannot be used, or names no API server; 0 for another failure. */
 static int kubectl_problem(const struct kubectl *kubectl, const char *said, struct error *err)
 {
 	const char *words = NULL;
@@ -363,8 +366,8 @@ static int kubectl_problem(const struct kubectl *kubectl, const char *said, stru
 
 /* ---- one call ---- */
 
-/* Everything that the process says, to its end. Returns its exit status, or a negative errno: with a sentence
- * in err, or without one if it is what fn returned. */
+/* Reads the output of the process to its end. Returns its exit status, or a negative errno: with a sentence
+ * in err, or without one if fn returned it. */
 static int process_finish(const struct kubectl *kubectl, struct kubectl_process *process, kubectl_data_fn *fn,
 	void *userdata, struct strbuf *errors, struct error *err)
 {
@@ -458,8 +461,9 @@ int kubectl_send(const struct kubectl *kubectl, const char *const *args, const c
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return error_set(err, errno, "no pipe to %s: %s", kubectl->program, strerror(errno));
 	reads = in[0];
-	/* A pipe has room for 64 KiB (pipe(7)), of which all is there before anybody reads; less for a user
-	 * of very many: then we must not wait for a reader who is not yet. */
+	/* A pipe has room for 64 KiB (pipe(7)), so the whole input is in it before the process reads. Users
+	 * with very many pipes have less room; then this process must not wait for a reader that does not
+	 * exist yet. */
 	fcntl(in[1], F_SETFL, O_NONBLOCK);
 	n = write(in[1], input, len);
 	close(in[1]);

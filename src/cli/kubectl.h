@@ -1,5 +1,5 @@
-/* kubectl.h - the API server, asked through the user's own kubectl, so that every kind of credential works.
- */
+/* kubectl.h - access to the API server through the user's own kubectl, so that every kind of credential
+ * works. */
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct error;
 struct strbuf;
 
 struct kubectl {
-	const char *program;	   /* looked up on PATH when it has no slash */
+	const char *program;	   /* looked up on PATH if it has no slash */
 	struct option_words flags; /* global flags to pass on, "--name=value" */
 };
 
@@ -19,21 +19,22 @@ struct kubectl {
 void kubectl_init(struct kubectl *kubectl);
 void kubectl_release(struct kubectl *kubectl);
 
-/* A kubectl whose configuration cannot be used, or leads to no API server, is a negative errno with a
- * sentence about that, of all that follow.
+/* If kubectl's configuration cannot be used, or names no API server, all functions below return a negative
+ * errno with a sentence about it.
  *
- * kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin; of its standard
- * error the same holds as for kubectl_run(), and the errors are in the sentence. */
+ * kubectl_get_raw() - GET of a path of the API; appends the answer to body. kubectl keeps this process'
+ * stdin. Its standard error is handled as in kubectl_run(), and the errors are in the sentence. */
 int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err);
 
-/* kubectl_stream_raw() - the same, piece by piece as it comes; a negative result of fn ends kubectl, and is
- * returned as it is, without a sentence. */
+/* kubectl_stream_raw() - the same, piece by piece as it arrives. If fn returns a negative result, kubectl is
+ * ended and the result is returned unchanged, without a sentence. */
 typedef int kubectl_data_fn(void *userdata, const char *data, size_t len);
 int kubectl_stream_raw(const struct kubectl *kubectl, const char *path, kubectl_data_fn *fn, void *userdata,
 	struct error *err);
 
-/* kubectl_start() - kubectl with its global flags and these arguments (NULL at the end), which ends when we
- * end. Its standard output and error are pipes to read. The caller closes them and waits for the process. */
+/* kubectl_start() - starts kubectl with its global flags and these arguments (NULL at the end); it ends when
+ * this process ends. Its standard output and error are pipes to read. The caller closes them and waits for
+ * the process. */
 struct kubectl_process {
 	pid_t pid;
 	int out, complaints;
@@ -44,19 +45,18 @@ int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct
 /* kubectl_stop() - ends the process, if there is one, and closes its pipes. */
 void kubectl_stop(struct kubectl_process *process);
 
-/* kubectl_run() - kubectl_start() to its end: standard output is appended to out. What it says on standard
- * error is passed on as it comes (it may ask for something), but lines that begin with "Error" or "error" are
- * put into complaints instead: the caller knows a better sentence. Returns its exit status, or a negative
- * errno. */
+/* kubectl_run() - kubectl_start(), and waits for its end; standard output is appended to out. Its standard
+ * error is passed on as it arrives, because it may be a prompt. Lines that begin with "Error" or "error" go
+ * into complaints instead: the caller has a better sentence. Returns its exit status, or a negative errno. */
 int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
 	struct strbuf *complaints, struct error *err);
 
-/* kubectl_send() - kubectl_run() with a text on its standard input, at most KUBECTL_INPUT_MAX bytes: a
- * command that reads it to its end, like `create --raw=PATH -f -`. */
+/* kubectl_send() - kubectl_run() with a text on its standard input, at most KUBECTL_INPUT_MAX bytes. It is
+ * for commands that read their input to its end, like `create --raw=PATH -f -`. */
 #define KUBECTL_INPUT_MAX (60 * 1024)
 int kubectl_send(const struct kubectl *kubectl, const char *const *args, const char *input,
 	struct strbuf *out, struct strbuf *complaints, struct error *err);
 
-/* complaints_take() - the part of kubectl_run() that sorts what came on standard error: whole lines of it
- * that are errors go into complaints, everything else to our standard error. pending holds the line begun. */
+/* complaints_take() - the part of kubectl_run() that sorts standard error: whole lines that are errors go
+ * into complaints, everything else to this process' standard error. pending holds the incomplete line. */
 void complaints_take(const char *text, size_t len, struct strbuf *pending, struct strbuf *complaints);

@@ -20,7 +20,7 @@
 #define OWNER_DEFAULT NAMESPACE_SYSTEM "/" LEASE_KUBE_SCHEDULER
 #define SMALL_MAX (256u << 10)
 
-/* The holder of a Lease, "" for one without; -ENOENT if there is none of this name. */
+/* The holder of a Lease, "" if it has none; -ENOENT if there is no such Lease. */
 static int read_holder(const struct kubectl *kubectl, const char *namespace_, const char *name,
 	char **ret_holder, struct error *err)
 {
@@ -79,8 +79,8 @@ int leader_find_owner(const struct kubectl *kubectl, char **ret_owner, struct er
 	return *ret_owner ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-/* kube-scheduler's identity is <host name>_<uuid>. The host name of a pod is its name, but a static pod of
- * the control plane has its node's: kubeadm calls that pod kube-scheduler-<node>. */
+/* kube-scheduler's identity is <host name>_<uuid>. The host name of a pod is the pod's name. But a static pod
+ * of the control plane has its node's host name, and kubeadm calls that pod kube-scheduler-<node>. */
 static char *pod_of(const char *holder, bool on_host)
 {
 	const char *end = strrchr(holder, '_');

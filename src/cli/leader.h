@@ -1,4 +1,5 @@
-/* leader.h - which pair of kube-scheduler and ration-scheduler has the ledger, and which pod of it leads. */
+/* leader.h - which pair of kube-scheduler and ration-scheduler owns the ledger, and which of its pods leads.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -6,13 +7,13 @@
 struct error;
 struct kubectl;
 
-/* leader_find_owner() - NAMESPACE/NAME of the kube-scheduler Lease of the pair that owns the ledger, as the
- * Lease kube-system/ration-ledger has it; that of the Deployment ack-co-scheduler where there is none yet.
- * The caller frees it. */
+/* leader_find_owner() - NAMESPACE/NAME of the kube-scheduler Lease of the pair that owns the ledger, from the
+ * Lease kube-system/ration-ledger. If there is none yet, the name for the Deployment ack-co-scheduler. The
+ * caller frees it. */
 int leader_find_owner(const struct kubectl *kubectl, char **ret_owner, struct error *err);
 
-/* leader_find_pod() - in kube-system, the one that holds that Lease. The caller frees the name. */
+/* leader_find_pod() - the pod in kube-system that holds that Lease. The caller frees the name. */
 int leader_find_pod(const struct kubectl *kubectl, char **ret_pod, struct error *err);
 
-/* leader_serves() - whether pods of this schedulerName are the business of that owner. */
+/* leader_serves() - whether this owner is responsible for pods with this schedulerName. */
 bool leader_serves(const char *owner, const char *scheduler);

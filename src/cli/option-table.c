@@ -1,4 +1,4 @@
-/* option-table.c - data only: docs/options/dump.c compiles it too. */
+/* option-table.c - only data: docs/options/dump.c compiles it too. */
 #include "cli/doctor/scheduler-config.h"
 #include "cli/options.h"
 #include "kube/names.h"

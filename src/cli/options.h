@@ -11,7 +11,7 @@
 
 enum output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON };
 
-/* All begin with the options of kubectl that are passed on. */
+/* All begin with the options that are passed on to kubectl. */
 
 struct inspect_options {
 	struct kubectl kubectl;
@@ -61,8 +61,8 @@ struct replay_options {
 	const char *file;
 };
 
-extern const struct option_table ration_option_table; /* of the program itself: --help and --version */
-extern const struct option_table inspect_option_table, cgpu_option_table; /* of struct inspect_options */
+extern const struct option_table ration_option_table; /* for the program itself: --help and --version */
+extern const struct option_table inspect_option_table, cgpu_option_table; /* for struct inspect_options */
 extern const struct option_table why_option_table, set_option_table, cordon_option_table,
 	uncordon_option_table, top_option_table, doctor_option_table, history_option_table,
 	replay_option_table;

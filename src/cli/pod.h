@@ -1,4 +1,4 @@
-/* pod.h - one pod, asked for through the user's own kubectl. */
+/* pod.h - fetches one pod through the user's own kubectl. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,18 +11,19 @@ struct strbuf;
 
 #define POD_NAME_MAX 253
 
-/* pod_name_is_valid() - of a pod, a namespace or a node: it becomes part of an address. */
+/* pod_name_is_valid() - a valid name of a pod, a namespace or a node: it becomes part of an address. */
 bool pod_name_is_valid(const char *text);
 
-/* pod_fetch_named() - pod_fetch() in the namespace that was named (NULL: the current one). */
+/* pod_fetch_named() - pod_fetch() in the given namespace (NULL: the current one). */
 int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct error *err);
 
-/* pod_fetch_facts() - pod_fetch_named(), and what the pod says;
- * facts->namespace_ is where it was found. The caller has initialised ret_facts and releases it. */
+/* pod_fetch_facts() - pod_fetch_named(), and the pod's facts; facts->namespace_ is where it was found. The
+ * caller has initialised ret_facts and releases it. */
 int pod_fetch_facts(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct pod_facts *ret_facts, struct error *err);
 
-/* pod_fetch() - the object; the caller puts it. -ENOENT, -EACCES and others with what to do. */
+/* pod_fetch() - fetches the object; the caller puts it. -ENOENT, -EACCES and others with a sentence that says
+ * what to do. */
 int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char *name,
 	struct json_object **ret_pod, struct error *err);

@@ -1,4 +1,5 @@
-/* ration - a person's way to shared GPUs: what a cluster does with them, and programs on this machine. */
+/* ration - the user's program for shared GPUs: what a cluster does with them, and programs on this machine.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,9 +16,9 @@
 
 #define HISTORY_VERSION 2
 #define DIFFERS 1
-#define TEXT_MAX (256u << 20) /* of a state; of the outputs of an event */
+#define TEXT_MAX (256u << 20) /* bytes of a state, or of the outputs of an event */
 
-/* ---- what the core gives ---- */
+/* ---- outputs of the core ---- */
 
 static void on_output(void *userdata, const struct core_output *output)
 {
@@ -44,7 +44,7 @@ int history_replay_init(struct history_replay *history)
 	return history->answers ? 0 : -ENOMEM;
 }
 
-/* The next event begins with none of what belongs to this one. */
+/* The next event begins without the data of this one. */
 static void clear_event(struct history_replay *history)
 {
 	read_event_release(&history->event);
@@ -69,11 +69,12 @@ void history_replay_release(struct history_replay *history)
 
 /* ---- comparing ---- */
 
-#define EXCERPT_BEGIN 40 /* of a line that differs only later on: its kind, then what is around the place */
+#define EXCERPT_BEGIN 40 /* for a line that differs only later: its kind, then what is around the place */
 #define EXCERPT_BEFORE 40
 #define EXCERPT_AFTER 70
 
-/* What a message tells of a line of which `at` bytes are as in the other one; "nothing": it has no line. */
+/* Writes the part of a line for a message; the first `at` bytes are equal in both lines. "nothing": there is
+ * no line. */
 static void excerpt(const char *line, size_t at, char *buf, size_t size)
 {
 	size_t len = strcspn(line, "\n");
@@ -89,7 +90,7 @@ static void excerpt(const char *line, size_t at, char *buf, size_t size)
 			line + at - EXCERPT_BEFORE);
 }
 
-/* Where the first line of both that differs begins, and in it what differs. */
+/* Finds the first line that differs; *ret_at is where in that line. */
 static size_t first_difference(const char *a, const char *b, size_t *ret_at)
 {
 	size_t begin = 0, i = 0;
@@ -133,7 +134,7 @@ static void describe_event(const struct history_replay *history, char *buf, size
 		core_event_kind_text(event->kind), about ? " of " : "", about ? about : "");
 }
 
-/* The event that was read happens now, and what the core gave is compared. */
+/* Carries out the event that was read, and compares the outputs of the core. */
 static int happen(struct history_replay *history, struct error *err)
 {
 	char what[160];

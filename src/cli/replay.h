@@ -1,5 +1,5 @@
-/* replay.h - a history that `ration history` has written, fed into the core of this version again: each
- * decision is made anew and compared with what was recorded. */
+/* replay.h - feeds a history that `ration history` has written into the core of this version: each decision
+ * is made again and compared with the recorded one. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,14 +19,14 @@ enum replay_phase { REPLAY_HEAD, REPLAY_STATE, REPLAY_EVENTS, REPLAY_END };
 struct history_replay {
 	struct replay replay;
 	enum replay_phase phase;
-	bool pending;		 /* an event was read, and happens when all that belongs to it was */
-	struct read_event event; /* ... this one */
+	bool pending;		 /* an event was read; it is carried out after all its lines are read */
+	struct read_event event; /* ... that event */
 	struct read_answer *answers;
 	size_t n_answers;
 	struct strbuf recorded,
-		computed; /* lines: outputs of the event; then, of the whole state at the end */
-	int64_t clock_ns; /* what its monotonic times lack to those since 1970 */
-	int64_t now_ns;	  /* the last time that an event has named */
+		computed; /* lines: outputs of the event; at the end, lines of the whole state */
+	int64_t clock_ns; /* realtime minus its monotonic times */
+	int64_t now_ns;	  /* the last time of an event */
 	uint64_t lines, events, outputs;
 };
 
@@ -34,8 +34,8 @@ int history_replay_init(struct history_replay *history);     /* -ENOMEM */
 void history_replay_release(struct history_replay *history); /* accepts NULL */
 #define _cleanup_history_replay_ _cleanup_(history_replay_release)
 
-/* history_replay_line() - the next line. history_replay_end() - after the last line. Both return 0; 1 with a
- * sentence for the first event that comes out otherwise than recorded; -EINVAL, -ENOMEM with a sentence for
- * what is no history. */
+/* history_replay_line() - reads the next line. history_replay_end() - call it after the last line. Both
+ * return 0; 1 with a sentence for the first event whose result differs from the record; -EINVAL, -ENOMEM with
+ * a sentence if the text is not a history. */
 int history_replay_line(struct history_replay *history, const char *text, size_t len, struct error *err);
 int history_replay_end(struct history_replay *history, struct error *err);

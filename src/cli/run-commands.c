@@ -1,4 +1,4 @@
-/* ration run, ration ps: become ration-run. */
+/* ration run, ration ps: execute ration-run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #include "cli/commands.h"
 #include "cli/run-program.h"
 
-#define EXIT_RUN_FAILURE 125 /* as ration-run: told from any status of the program that is run */
+#define EXIT_RUN_FAILURE 125 /* as in ration-run: differs from any status of the program that is run */
 
-/* argv of ration-run: its name, the command, the rest. The caller frees. */
+/* argv of ration-run: its name, the command, the other arguments. The caller frees. */
 static char **arguments_make(const char *command, int argc, char **argv)
 {
 	char **made = calloc((size_t)argc + 2, sizeof(*made));

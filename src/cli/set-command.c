@@ -29,7 +29,7 @@
 #define ANSWER_MAX (4u << 20)
 #define LOOK_US 200000
 
-/* The one that is named, or the only one. NULL with a sentence. */
+/* The container that the user names, or the only one. NULL with a sentence. */
 static const char *choose_container(
 	const struct set_options *options, const struct pod_facts *pod, struct error *err)
 {
@@ -75,7 +75,7 @@ static int refuse_full(struct json_object *pod, struct error *err)
 		namespace_, name, annotations_size(annotations_of(pod)), ANNOTATIONS_MAX, name, namespace_);
 }
 
-/* The API server would refuse the request itself. */
+/* The API server would refuse a request without room in the annotations. */
 static int check_room(struct json_object *pod, const char *request, struct error *err)
 {
 	_cleanup_json_ struct json_object *changes = json_object_new_object();
@@ -107,7 +107,8 @@ static int ask(
 		&out, &complaints, err);
 	if (r <= 0)
 		return r;
-	/* RBAC's words. A ValidatingAdmissionPolicy's refusal is "forbidden" too, and has its own reason. */
+	/* These are the words of RBAC. A refusal by a ValidatingAdmissionPolicy is "forbidden" too, and has
+	 * its own reason. */
 	if (strstr(strbuf_cstr(&complaints), "cannot patch resource \"pods\""))
 		return error_set(err, EACCES,
 			"you may not patch pod %s in namespace %s: ask for the verb patch on pods there",
@@ -116,16 +117,16 @@ static int ask(
 		namespace_, complaints.len ? strbuf_cstr(&complaints) : "it gave no reason");
 }
 
-/* The answer takes the request away: while that is there, nobody has answered. */
+/* The answer removes the request. While the request is there, there is no answer. */
 static bool is_answered(struct json_object *pod)
 {
 	return !json_member(annotations_of(pod), ANNOTATION_RESIZE);
 }
 
-/* More than any answer has that the scheduler writes. */
+/* More than any answer of the scheduler has. */
 #define ANSWER_BYTES ((size_t)8 << 10)
 
-/* Prints a yes; a no is an error. */
+/* Prints a yes; a no becomes an error. */
 static int tell(
 	const struct set_options *options, struct json_object *pod, const char *request, struct error *err)
 {
@@ -149,7 +150,7 @@ static int tell(
 	return fflush(stdout) == EOF ? error_set(err, EIO, "the output cannot be written") : 0;
 }
 
-/* Where the API server takes no answer on the pod, the scheduler says so in an Event of it. */
+/* If the API server accepts no answer on the pod, the scheduler reports it in an Event of the pod. */
 static bool find_event(const struct set_options *options, struct json_object *pod, const char *request,
 	struct error *ret_said)
 {

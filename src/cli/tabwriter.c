@@ -13,11 +13,11 @@
 struct cell {
 	const char *text;
 	size_t len;
-	size_t width; /* padding included */
+	size_t width; /* including padding */
 };
 
 struct line {
-	struct cell *cells; /* those ended by a tab, then the rest of the line */
+	struct cell *cells; /* the cells that end with a tab, then the rest of the line */
 	size_t n_cells;	    /* without the rest */
 };
 
@@ -68,7 +68,7 @@ static int lines_split(const char *text, struct lines *ret_lines)
 	return 0;
 }
 
-/* Give one column of one run of lines its width; returns the line after the run. */
+/* Sets the width of one column in one run of lines; returns the line after the run. */
 static size_t column_fit(struct lines *lines, size_t first, size_t column)
 {
 	size_t end = first, width = 0;

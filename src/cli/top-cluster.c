@@ -68,7 +68,7 @@ static bool is_isolated(struct json_object *node)
 	       gpu_mode_is_isolated(mode);
 }
 
-/* The agent says itself where its page is: --metrics=ADDRESS:PORT; "" for none. */
+/* The port of the agent's page is in its arguments: --metrics=ADDRESS:PORT; "" for none. */
 static void find_port(struct json_object *pod, char ret_port[8])
 {
 	static const char option[] = "--metrics=";

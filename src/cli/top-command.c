@@ -1,4 +1,4 @@
-/* ration top: who has how much of which GPU now, pods of a cluster or programs of this machine. */
+/* ration top: who has how much of which GPU now, for pods of a cluster or programs of this machine. */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -31,11 +31,11 @@
 
 struct top {
 	struct top_options options;
-	struct top_cluster *cluster; /* NULL: runs */
+	struct top_cluster *cluster; /* NULL: shows runs */
 	struct strbuf problems;
 };
 
-/* As kubectl looks for one. */
+/* Searches a configuration as kubectl does. */
 static bool has_cluster(const struct top *top)
 {
 	const char *home = getenv("HOME"), *named = getenv("KUBECONFIG");
@@ -81,7 +81,7 @@ static int table(const struct top *top, const struct top_sample *before, const s
 	if (top->problems.len) {
 		_cleanup_free_ char *copy = strdup(strbuf_cstr(&top->problems));
 
-		/* Line by line: what is no line end is printable. */
+		/* Works line by line, because printable() replaces line ends. */
 		for (char *rest = copy, *line; rest && (line = strsep(&rest, "\n")) && *line;)
 			strbuf_addf(out, "%s\n", printable(line));
 	}
@@ -126,7 +126,7 @@ static int show_once(struct top *top, struct top_sample *samples, struct error *
 	return r < 0 ? r : print_once(top, &samples[0], &samples[1], err);
 }
 
-/* Who answers no more is said on the screen: he may come back. */
+/* A node that no longer answers is shown as a problem, because it may return. */
 static void show_next(struct top *top, struct top_sample *samples, size_t *last, struct top_screen *screen)
 {
 	_cleanup_strbuf_ struct strbuf out;
@@ -187,7 +187,7 @@ static int run(struct top *top, struct error *err)
 	return r;
 }
 
-/* Returns -1 to go on, or the status to end with. */
+/* Returns -1 to go on, or the exit status. */
 static int parse(int argc, char **argv, struct top *top)
 {
 	struct top_options *options = &top->options;

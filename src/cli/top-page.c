@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 
-#define LABEL_MAX 600 /* bytes of a value; the longest is a program with its arguments */
+#define LABEL_MAX 600 /* bytes of a value; the longest is that of a program with its arguments */
 #define KEY_MAX 3600
 
 enum label { GPU, UUID, MODEL, NAMESPACE, POD, CONTAINER, LABELS };
@@ -32,8 +32,8 @@ static const char *const family_names[FAMILIES] = {
 /* ---- one line -------------------------------------------------------------------------------------------
  */
 
-/* at: behind the opening quote. Returns what is behind the closing one, NULL if there is none. A value that
- * is too long is cut. */
+/* at: behind the opening quote. Returns the text behind the closing quote, NULL if there is none. A value
+ * that is too long is cut. */
 static const char *value_take(const char *at, char *ret_value)
 {
 	size_t len = 0;
@@ -73,7 +73,7 @@ static const char *labels_take(const char *at, struct labels *labels)
 	return at ? at + 1 : NULL;
 }
 
-/* FAMILIES: none of interest, or not understood. */
+/* FAMILIES: the line has no family of interest, or is not valid. */
 static enum family line_parse(const char *line, struct labels *ret_labels, double *ret_value)
 {
 	size_t len = strcspn(line, "{ \n");
@@ -91,13 +91,13 @@ static enum family line_parse(const char *line, struct labels *ret_labels, doubl
 	if (!at || *at != ' ')
 		return FAMILIES;
 	*ret_value = strtod(at + 1, &end);
-	/* Neither NaN nor less than nothing. */
+	/* Neither NaN nor negative. */
 	return end != at + 1 && (*end == '\n' || *end == '\0') && *ret_value >= 0 && *ret_value < 1e18
 		       ? family
 		       : FAMILIES;
 }
 
-/* ---- whose it is ----------------------------------------------------------------------------------------
+/* ---- GPUs and holders -----------------------------------------------------------------------------------
  */
 
 static int index_of(const struct labels *labels)
@@ -131,7 +131,7 @@ static void holder_free(struct top_holder *holder)
 	free(holder);
 }
 
-/* Room for one more of an array of pointers. */
+/* Makes room for one more entry in an array of pointers. */
 static int grow(void *array, size_t n)
 {
 	void **old = *(void ***)array, **grown;

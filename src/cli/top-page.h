@@ -1,4 +1,4 @@
-/* top-page.h - what a page of metrics (docs/internals/metrics.md) says of GPUs and of who has them. Pure. */
+/* top-page.h - what a page of metrics (docs/internals/metrics.md) says about GPUs and their holders. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,16 +7,16 @@
 
 #include "base/table.h"
 
-#define TOP_HOLDERS_MAX 100000 /* of all pages */
+#define TOP_HOLDERS_MAX 100000 /* over all pages */
 
 struct top_gpu {
 	char *node, *uuid, *model;
-	int index; /* -1: not here any more */
+	int index; /* -1: no longer here */
 	uint64_t memory_bytes, used_bytes;
 	bool used_known;
 };
 
-/* One container, or run, on one GPU. What is not known is false. */
+/* One container, or run, on one GPU. For an unknown value, the flag is false. */
 struct top_holder {
 	char *node, *namespace_, *pod, *container, *uuid;
 	int index;
@@ -33,17 +33,17 @@ struct top_sample {
 	size_t n_gpus;
 	struct top_holder **holders;
 	size_t n_holders;
-	struct table by_key; /* of both */
+	struct table by_key; /* of both arrays */
 };
 
 void top_sample_init(struct top_sample *sample);
 void top_sample_release(struct top_sample *sample); /* accepts NULL */
 
-/* top_sample_add() - what this page says, of this node ("" for runs). Lines that are not understood, and
+/* top_sample_add() - adds what this page of this node ("" for runs) says. Lines that are not valid, and
  * families of no interest, are left out. -ENOMEM, -E2BIG. */
 int top_sample_add(struct top_sample *sample, const char *node, const char *page);
 
-/* top_sample_holder() - the same holder in another sample; NULL: it was not there. */
+/* top_sample_holder() - the same holder in another sample; NULL if it is not there. */
 const struct top_holder *top_sample_holder(const struct top_sample *sample, const struct top_holder *holder);
 
 /* top_sample_sort() - GPUs by node and index; holders by GPU, then namespace, pod, container. */

@@ -23,7 +23,8 @@ struct top_screen {
 	struct sigaction actions_before[ARRAY_SIZE(signals)];
 };
 
-/* The signals are blocked except while top_screen_wait() waits: none is lost between two looks at these. */
+/* The signals are blocked except while top_screen_wait() waits. So no signal is lost between two checks of
+ * these flags. */
 static volatile sig_atomic_t has_ended, has_continued;
 
 static void note_signal(int number)
@@ -49,7 +50,7 @@ static void catch_signals(struct top_screen *screen)
 		sigaction(signals[i], &action, &screen->actions_before[i]);
 }
 
-/* Again after a stop: the shell has had the terminal meanwhile. */
+/* Called again after a stop, because the shell has used the terminal meanwhile. */
 static void take_terminal(const struct top_screen *screen)
 {
 	struct termios raw = screen->before;
@@ -72,7 +73,7 @@ int top_screen_open(struct top_screen **ret_screen)
 	}
 	catch_signals(screen);
 	take_terminal(screen);
-	/* The other screen, without a cursor: what was there before is there afterwards. */
+	/* Switches to the alternate screen, without a cursor; the former content returns afterwards. */
 	fputs("\x1b[?1049h\x1b[?25l", stdout);
 	fflush(stdout);
 	*ret_screen = screen;
@@ -116,7 +117,7 @@ void top_screen_show(const struct top_screen *screen, const char *text)
 	fflush(stdout);
 }
 
-/* True for "q", and where the terminal is gone. */
+/* True for "q", and if the terminal is gone. */
 static bool quits(void)
 {
 	char keys[64];

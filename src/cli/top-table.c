@@ -18,14 +18,14 @@
 #define TEXT_MAX (64u << 20)
 #define NAME_MAX_BYTES 4096
 
-/* Parts of a GPU's time between the two samples; negative: not known. */
+/* Parts of a GPU's time between the two samples; negative: unknown. */
 struct rates {
 	double used, waited;
 };
 
 static double per_second(double before, double now, double seconds)
 {
-	/* A counter that began anew (another container of this name) says nothing for once. */
+	/* A counter that started again (another container with this name) gives no value this time. */
 	return seconds > 0 && now >= before ? (now - before) / seconds : -1;
 }
 
@@ -40,7 +40,7 @@ static struct rates rates_of(
 		return rates;
 	if (then->started_known && holder->started_known && holder->rate > 0)
 		rates.used = per_second(then->started_s, holder->started_s, seconds);
-	/* By its own count, as wrong as its rate has been made to be. */
+	/* The container's own count has the same error as its corrected rate. */
 	if (rates.used > 0)
 		rates.used *= holder->share / holder->rate;
 	if (then->waited_known && holder->waited_known)
@@ -48,7 +48,7 @@ static struct rates rates_of(
 	return rates;
 }
 
-/* What those on a GPU come to. */
+/* The sums over the holders of a GPU. */
 struct sums {
 	uint64_t limit_bytes, used_bytes;
 	double share, used;
@@ -105,7 +105,7 @@ static void add_part(struct strbuf *text, bool known, double part)
 		strbuf_adds(text, "-\t");
 }
 
-/* The words, with `between` them, as the last of a line. */
+/* Writes the words, with `between` them, as the last column of a line. */
 static void add_name(struct strbuf *text, const char *const *words, const char *between)
 {
 	_cleanup_strbuf_ struct strbuf name;
@@ -134,7 +134,7 @@ static void add_gpu(struct strbuf *text, const struct top_sample *before, const 
 
 	add_place(text, gpu->node, gpu->index, runs);
 	add_memory(text, sums.used_known, sums.used_bytes, gpu->memory_bytes);
-	/* Who is idle under policy 4 keeps a share too. */
+	/* An idle container under policy 4 keeps a share too. */
 	add_part(text, sums.controlled, sums.share < 1 ? sums.share : 1);
 	add_part(text, sums.counted, sums.used);
 	strbuf_adds(text, "-\t");

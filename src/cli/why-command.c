@@ -1,5 +1,5 @@
-/* ration why POD: asks the pod's facts of the API server, finds the scheduler that leads, and has it explain.
- */
+/* ration why POD: fetches the pod's facts from the API server, finds the leading scheduler, and prints its
+ * explanation. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 
 #define ANSWER_MAX (32u << 20)
 
-/* Only who has the ledger can tell whether the cluster's own scheduler is ours. */
+/* Only the owner of the ledger tells whether the cluster's own scheduler uses ration. */
 static int is_ours(
 	const struct why_options *options, const char *scheduler, bool *ret_ours, struct error *err)
 {
@@ -40,7 +40,7 @@ static int is_ours(
 	return r;
 }
 
-/* 1 if ration has no say about this pod: says so. 0 if it has, or a negative errno. */
+/* Returns 1 if ration is not responsible for this pod, and prints so. 0 if it is, or a negative errno. */
 static int is_none_of_ours(const struct why_options *options, struct json_object *pod,
 	const struct pod_facts *facts, struct error *err)
 {
@@ -60,7 +60,7 @@ static int is_none_of_ours(const struct why_options *options, struct json_object
 	r = is_ours(options, scheduler, &ours, err);
 	if (r < 0 || ours)
 		return r;
-	/* The API server takes any text for the name of a scheduler: it must not command the terminal. */
+	/* The API server allows any text as the name of a scheduler; it must not control the terminal. */
 	named = strdup(scheduler);
 	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM
 	       " but is the business of the scheduler %.253s, not of ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME
@@ -121,8 +121,8 @@ static int print_answer(const struct why_options *options, const struct pod_fact
 	return 0;
 }
 
-/* A pod without a GPU is the scheduler's business if it has a ResourcePolicy; where nobody can say, it is as
- * if it had none. */
+/* For a pod without a GPU, the scheduler is responsible if it has a ResourcePolicy. If that is unknown, the
+ * pod counts as having none. */
 static bool has_level(const struct why_options *options, struct json_object *pod,
 	const struct pod_facts *facts, struct strbuf *body)
 {
@@ -137,8 +137,7 @@ static bool has_level(const struct why_options *options, struct json_object *pod
 	       json_member(answer, "resourcePolicy") != NULL;
 }
 
-/* The scheduler has no such pod in its book, and answers kube-scheduler with the same sentence for every
- * node. */
+/* The ledger has no such pod, and filter gives kube-scheduler the same sentence for every node. */
 static int tell_impossible(const struct pod_facts *facts, struct error *problem)
 {
 	printf("Pod %s/%s gets no GPU: what it asks for cannot be.\n"

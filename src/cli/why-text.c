@@ -127,7 +127,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 		strbuf_adds(out, ": something else than GPUs keeps some of them.\n");
 }
 
-/* A single pod's room says nothing then. */
+/* Then room for a single pod does not matter. */
 static bool waits_for_gang(struct json_object *answer)
 {
 	struct json_object *gang = json_member(answer, "gang");
@@ -297,7 +297,7 @@ static void add_because(struct strbuf *out, struct json_object *gpu)
 		strbuf_addf(out, " (%s)", text_of(gpu, "unhealthyBecause"));
 }
 
-/* What of it is free; a whole GPU is, or is not. */
+/* What is free of the GPU; a whole GPU is either free or not. */
 static void add_free(struct strbuf *out, struct json_object *gpu, bool whole)
 {
 	if (whole) {
@@ -428,7 +428,7 @@ static void make_printable(char *text, size_t len)
 			text[i] = '?';
 }
 
-/* told: the last answer is in the text already. */
+/* told: the text already contains the last answer. */
 static void add_level(struct json_object *answer, bool told, struct strbuf *out)
 {
 	struct json_object *level = json_member(answer, "resourcePolicy");
