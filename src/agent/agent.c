@@ -43,11 +43,11 @@
 #include "net/grpc-client.h"
 #include "net/loop.h"
 
-#define CRI_ANSWER_MAX ((size_t)16 << 20) /* a list of all containers */
+#define CRI_ANSWER_MAX ((size_t)16 << 20) /* the size of a list of all containers */
 #define FIRST_TICK_NS (100 * NS_PER_MS)
-#define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
+#define GAP_NS (10 * NS_PER_S) /* a client that has lost the watch has made a new LIST by then */
 
-/* The scheduler takes a value that is neither binpack nor spread for binpack. value may be NULL. */
+/* The scheduler reads a value that is neither binpack nor spread as binpack. value may be NULL. */
 static void report_unknown_placement(struct agent *agent, const char *value)
 {
 	enum gpu_policy policy;
@@ -99,8 +99,8 @@ static void on_node_synced(void *userdata)
 	agent_changed(userdata);
 }
 
-/* Its containers may run on, whatever its status says: PodGC makes pods of a lost node Failed, and a kubelet
- * that has restarted rejects pods, which then show no containers, and ends these later (kubelet.go
+/* The pod's containers may run on, whatever its status says. PodGC makes pods of a lost node Failed. A
+ * kubelet that has restarted rejects pods; these then show no containers, and it ends them later (kubelet.go
  * rejectPod(), HandlePodCleanups(), 1.36.3). Only the container runtime knows. */
 static void on_pod_failed(struct agent *agent, const struct pod_facts *facts)
 {
@@ -122,17 +122,17 @@ static void on_pod(void *userdata, struct json_object *object)
 	agent_changed(agent);
 }
 
-/* By what was told of it last. The phase says nothing: PodGC makes pods of a lost node Failed before it
- * deletes them (gc_controller.go at 1.36.3). And the kubelet may have got devices for one whose status it has
- * not told yet. */
+/* Judges by the pod's last known status. The phase does not tell, because PodGC makes pods of a lost node
+ * Failed before it deletes them (gc_controller.go at 1.36.3). The kubelet may also have got devices for a pod
+ * whose status it has not reported yet. */
 static bool may_run(const struct agent *agent, const struct pod_facts *facts)
 {
 	return facts->running || (facts->pending && served_knows(&agent->node.served, facts->uid));
 }
 
-/* The API server was away and has forgotten what was before (restart): we list anew, and so does the
- * scheduler, whose LIST does not show who has ended. What ended meanwhile is named, or the scheduler keeps
- * its GPU for a while: only the node can tell an end from a deletion by force. */
+/* After a restart, the API server has forgotten older events. The agent makes a new LIST, and so does the
+ * scheduler, whose LIST does not show ended pods. So the agent names pods that ended meanwhile; otherwise the
+ * scheduler keeps their GPUs for a while. Only the node can tell an end from a deletion by force. */
 static bool others_may_have_missed_it(const struct agent *agent, bool shown)
 {
 	return !shown || (agent->pods_relisted_ns && monotonic_ns() - agent->pods_relisted_ns < GAP_NS);
@@ -145,12 +145,13 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 
 	if (!pod)
 		pod = node_pods_by_uid(&agent->node.pods, uid);
-	/* With all containers ended, as at a deletion in order, there is nothing to find out. */
+	/* If all containers have ended, as in a normal deletion, there is nothing to find out. */
 	if (pod && (may_run(agent, &pod->facts) || others_may_have_missed_it(agent, last != NULL)))
 		leftovers_pod_gone(agent->leftovers, &pod->facts);
 	else
 		records_remove(agent->options.state_dir, uid);
-	/* Its files take memory; what its deletion says of its containers was said before they were gone. */
+	/* The pod's files use memory. What its deletion says of its containers was said before they were
+	 * gone. */
 	if (delivery_has_file(agent->delivery, uid))
 		leftovers_examine(agent->leftovers, uid);
 	node_pods_remove(&agent->node.pods, uid);
@@ -224,8 +225,8 @@ static void on_holders(void *userdata, const char *uuid, const struct holder *ho
 	watchdog_judge(((struct agent *)userdata)->watchdog, uuid, holders, n);
 }
 
-/* The ConfigMap with the cluster's settings says this; data is NULL if there is none. The ConfigMap is part
- * of the chart, so its deletion does not take back that the chart is being removed. */
+/* The cluster's settings in their ConfigMap; data is NULL if there is none. The ConfigMap is part of the
+ * chart, so its deletion does not undo `uninstalled`. */
 static void on_settings(void *userdata, struct json_object *data)
 {
 	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
@@ -247,7 +248,7 @@ static void on_ended(void *userdata, const char *uid)
 	delivery_remove(((struct agent *)userdata)->delivery, uid);
 }
 
-/* The parts that look at GPUs, and that follow from what is seen there. */
+/* Starts the parts that sample GPUs, and the parts that act on the samples. */
 static int start_gpu_parts(struct agent *agent)
 {
 	const struct options *o = &agent->options;
@@ -288,7 +289,7 @@ static int start_gpu_parts(struct agent *agent)
 	return r < 0 ? r : power_new(&power, &agent->power);
 }
 
-/* What the kubelet, the container runtime and the cluster are asked. */
+/* Starts the parts that query the kubelet, the container runtime and the API server. */
 static int start_questions(struct agent *agent)
 {
 	const struct options *o = &agent->options;
@@ -314,7 +315,7 @@ static void on_grants_changed(void *userdata)
 	power_changed(((struct agent *)userdata)->power);
 }
 
-/* What containers find inside, and what becomes of it when their pods are gone. */
+/* Starts the part that sets up containers, and the part that tracks them after their pods are gone. */
 static int start_delivery(struct agent *agent)
 {
 	const struct options *o = &agent->options;
@@ -347,7 +348,7 @@ static int start_delivery(struct agent *agent)
 	return r < 0 ? r : leftovers_new(&leftovers, &agent->leftovers);
 }
 
-/* What the kubelet talks to, and the Node object shows. */
+/* Starts the parts to which the kubelet talks, and the part that writes the Node object. */
 static int start_plugins(struct agent *agent)
 {
 	const struct options *o = &agent->options;

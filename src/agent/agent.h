@@ -1,5 +1,5 @@
-/* agent.h - the running agent: its parts, and the registry that they share. One thread, one loop. A part does
- * not include this; agent.c gives it what it needs. */
+/* agent.h - the running agent: its parts, and the registry that they share. It has one thread and one loop. A
+ * part does not include this header; agent.c passes what the part needs. */
 #pragma once
 
 #include <stdbool.h>
@@ -59,41 +59,42 @@ struct agent {
 	struct device_loss device_loss;
 
 	struct node_registry node;
-	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
+	int64_t pods_relisted_ns; /* 0: the events of pods were seen without a gap */
 	struct podresources *podresources;
 
 	struct settle settle;
-	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
+	char unknown_placement[64]; /* the value of the node's label; "" if the value is known or the label is
+				       absent */
 
-	bool remember_failure; /* was said */
+	bool remember_failure; /* the failure was logged */
 	struct lease *lease;
-	struct leave *leave; /* not NULL: on the way out */
-	bool uninstalled;    /* the chart is being removed: no agent comes after us */
+	struct leave *leave; /* not NULL: the agent is about to end */
+	bool uninstalled;    /* the chart is being removed: no other agent follows */
 	struct kubelet *kubelet;
 	struct report *report;
 	struct topology *topology;
 	struct orphans *orphans;
 	struct leftovers *leftovers;
 	struct strays *strays;
-	struct loop_timer *tick, *reconcile; /* each second; when something has changed */
+	struct loop_timer *tick, *reconcile; /* each second; after a change */
 	uint64_t respawns;		     /* of this process by its supervisor */
 	struct door *metrics_page, *probes;
 };
 
-/* agent_start() - everything, on agent->loop, from agent->options. agent_stop() undoes it, in part if the
- * start failed in part. */
+/* agent_start() - starts everything, on agent->loop, from agent->options. agent_stop() undoes it, also after
+ * a start that failed midway. */
 int agent_start(struct agent *agent, struct error *err);
 void agent_stop(struct agent *agent);
 
-/* agent_changed() - GPUs, mode, pods or settings are not what they were. The loop calls
- * agent_reconcile() once, soon after the caller has returned, however often this was called. */
+/* agent_changed() - GPUs, mode, pods or settings have changed. The loop calls agent_reconcile() once, soon
+ * after the caller has returned, however often this was called. */
 void agent_changed(struct agent *agent);
 
-/* agent_reconcile(), agent_tick() - of the loop's timers. reconcile.c has all that follows from a change, and
- * all that is done each second, in order. userdata is the agent. */
+/* agent_reconcile(), agent_tick() - callbacks of the loop's timers. In reconcile.c they do everything that
+ * follows from a change, and everything that is due each second, in order. userdata is the agent. */
 void agent_reconcile(void *userdata);
 void agent_tick(void *userdata);
 
-/* agent_forget_gone() - the record of device ids forgets the pods that the API server does not have. To be
- * called only when all pods of the node are known. */
+/* agent_forget_gone() - removes from the record of device ids the pods that the API server does not have.
+ * Call it only when all pods of the node are known. */
 void agent_forget_gone(struct agent *agent);

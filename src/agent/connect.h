@@ -5,6 +5,7 @@ struct error;
 struct kube_client;
 struct loop;
 
-/* connect_new() - kubeconfig: see kube_config_load(). Negative errno with a sentence. No request is made. */
+/* connect_new() - kubeconfig: see kube_config_load(). A negative errno with a sentence on failure. It makes
+ * no request. */
 int connect_new(
 	struct loop *loop, const char *kubeconfig, struct kube_client **ret_client, struct error *err);

@@ -1,4 +1,4 @@
-/* event-rate.h - so many Events in a minute, whatever programs do that cause them. */
+/* event-rate.h - limits the Events per minute, whatever the programs do that cause them. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct event_rate {
 	unsigned count;
 };
 
-/* event_rate_take() - whether there may be one more now; it counts. */
+/* event_rate_take() - whether one more Event is allowed now; if so, it is counted. */
 static inline bool event_rate_take(struct event_rate *rate, int64_t now_ns)
 {
 	if (rate->since_ns == 0 || now_ns - rate->since_ns >= EVENT_RATE_NS)

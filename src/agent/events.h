@@ -1,4 +1,4 @@
-/* events.h - sentences for people: each is an Event on a pod or on the node, and a line of the log. */
+/* events.h - sentences for users: each is an Event on a pod or on the node, and a line of the log. */
 #pragma once
 
 struct kube_client;
@@ -9,7 +9,7 @@ struct events {
 	const char *node_name;
 };
 
-/* event_on_pod(), event_on_node() - reason: one word, which the man page explains. Equal Events in a row are
+/* event_on_pod(), event_on_node() - reason: one word, explained in the man page. Equal Events in a row become
  * one Event with a count. */
 void event_on_pod(
 	const struct events *events, const struct pod_facts *pod, const char *reason, const char *text);

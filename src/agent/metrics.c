@@ -14,7 +14,7 @@
 #include "kube/kube-metrics.h"
 #include "node/ids.h"
 
-/* More containers than a node runs; what others make of the page stays bounded. */
+/* More containers than a node runs. The limit bounds the page, to which other programs contribute. */
 #define CONTAINERS_MAX 1024
 
 static const char *const allocate_results[ALLOCATE_OUTCOME_MAX] = {
@@ -27,14 +27,14 @@ static const char *const allocate_results[ALLOCATE_OUTCOME_MAX] = {
 	[ALLOCATE_FAILED] = "failed",
 };
 
-/* ---- GPUs and who has them ---- */
+/* ---- GPUs and their holders ---- */
 
 struct gpu_labels {
 	struct metric_label labels[3];
 	char index[16];
 };
 
-/* As dcgm-exporter calls them, so that its series can be joined with ours. */
+/* The labels have dcgm-exporter's names, so that its series can be joined with these. */
 static const struct metric_label *gpu_labels(const struct gpu *gpu, struct gpu_labels *labels)
 {
 	snprintf(labels->index, sizeof(labels->index), "%d", gpu->facts.index);
@@ -219,7 +219,7 @@ static char *page_text(const struct agent *agent)
 	return metrics_take(&page);
 }
 
-/* ---- the door ---- */
+/* ---- the HTTP server ---- */
 
 static void on_scrape(void *userdata, struct http_call *call, const char *method, const char *path,
 	const char *body, size_t len)

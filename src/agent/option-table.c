@@ -1,4 +1,4 @@
-/* option-table.c - data only: docs/options/dump.c compiles it too. */
+/* option-table.c - only data: docs/options/dump.c compiles it too. */
 #include "agent/options.h"
 
 #include "kube/names.h"

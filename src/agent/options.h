@@ -21,22 +21,22 @@ struct options {
 	const char *cdi_dir;
 	const char *checkpoint;
 	const char *state_dir;
-	const char *shim_dir; /* what containers of isolated nodes get in the driver's place */
+	const char *shim_dir; /* what containers of isolated nodes get in place of the driver */
 	const char *proc;     /* the host's processes */
 	enum on_bypass on_bypass;
 	enum unknown_functions unknown_functions;
 	const char *kubeconfig; /* NULL: see kube_config_load() */
 	struct option_address metrics, probes;
 	int unit_mib;
-	enum share_policy policy; /* where neither node nor cluster says another */
-	bool allow_disable;	  /* CGPU_DISABLE is honoured */
+	enum share_policy policy; /* if neither node nor cluster sets another */
+	bool allow_disable;	  /* CGPU_DISABLE counts */
 	bool no_fault_lists;	  /* the ConfigMaps that declare GPUs faulty are not read */
-	const char *uninstall;	  /* NAMESPACE/DAEMONSET: run uninstall() and nothing else; NULL: no */
+	const char *uninstall;	  /* NAMESPACE/DAEMONSET: only run uninstall(); NULL: do not */
 	enum log_level log_level;
 };
 
 extern const struct option_table agent_option_table;
 
-/* agent_options_parse() - returns -1 to go on, or the status to end with, as options_parse(). The strings are
+/* agent_options_parse() - returns -1 to go on, or the exit status, as options_parse(). The strings are
  * argv's, the environment's, or constants. */
 int agent_options_parse(int argc, char **argv, struct options *ret_options);

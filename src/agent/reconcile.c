@@ -72,7 +72,7 @@ void agent_reconcile(void *userdata)
 			.following = kube_watch_connected(agent->pod_watch)};
 
 		settle_terms(&agent->settle, &seen);
-		/* These look at the mode that settle_terms() has just put into force. */
+		/* These read the mode that settle_terms() has just put into force. */
 		mig_report(&agent->node, &agent->events);
 		other_plugin_look(&agent->node, &agent->events, seen.object);
 		device_loss_look(&agent->device_loss, &agent->node, &agent->events, agent->runtime,
@@ -80,7 +80,8 @@ void agent_reconcile(void *userdata)
 		agent->node.settled = true;
 		leftovers_reconcile(agent->leftovers, seen.object);
 	}
-	/* Whether an isolated mode can be served, before the kubelet or the Node object are told. */
+	/* Decides whether an isolated mode can be served, before the kubelet or the Node object get the
+	 * result. */
 	delivery_look(agent->delivery);
 	node_registry_decide(&agent->node, leftovers_count(agent->leftovers));
 	/* The state file is written before the kubelet is told. The next agent process must know that
@@ -90,8 +91,8 @@ void agent_reconcile(void *userdata)
 	kubelet_offer(agent->kubelet);
 	/* No other step reads the shares of computing power. */
 	power_changed(agent->power);
-	/* The Node object is last: the scheduler sends pods here by what it says. Before the fault lists are
-	 * read, it could call a GPU healthy that is not. */
+	/* The Node object is last, because the scheduler places pods here by what it says. Before the fault
+	 * lists are read, it could call an unhealthy GPU healthy. */
 	if (agent->node.settled && faults_settled(agent->faults))
 		report_update(agent->report);
 	if (agent->node.settled)
@@ -103,7 +104,7 @@ void agent_changed(struct agent *agent)
 	loop_timer_set(agent->reconcile, 0);
 }
 
-/* An entry of a pod that the API server does not have: it went while we were not looking. */
+/* An entry of a pod that the API server does not have: the pod was removed while no watch was open. */
 static const struct served_entry *find_gone(const struct agent *agent)
 {
 	list_for_each (item, &agent->node.served.entries) {
@@ -115,14 +116,14 @@ static const struct served_entry *find_gone(const struct agent *agent)
 	return NULL;
 }
 
-/* Only when all pods of the node are known. The kubelet's checkpoint, read anew for a container's start, may
- * hold such entries too. */
+/* This may run only when all pods of the node are known. The kubelet's checkpoint, read again for a
+ * container's start, may have such entries too. */
 void agent_forget_gone(struct agent *agent)
 {
 	const struct served_entry *entry;
 
 	while ((entry = find_gone(agent))) {
-		/* A copy: the entry's own uid goes with the entry. */
+		/* A copy, because the entry's own uid is freed with the entry. */
 		_cleanup_free_ char *uid = strdup(entry->uid);
 
 		if (!uid)

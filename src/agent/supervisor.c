@@ -25,15 +25,15 @@
 #include "base/log.h"
 #include "net/loop.h"
 
-/* So many workers in a row that did not live for a second are a crash loop: from then on the next one waits.
- */
+/* If this many workers in a row live less than a second, they are in a crash loop: from then on the next one
+ * waits. */
 #define YOUNG_NS (1 * NS_PER_S)
 #define YOUNG_DEATHS 5
 #define FIRST_WAIT_NS (1 * NS_PER_S)
 #define LAST_WAIT_NS (8 * NS_PER_S)
 #define WATCH_NS (5 * NS_PER_S)
 #define LOCK_AGAIN_NS (100 * NS_PER_MS)
-#define STOP_WITHIN_NS (8 * NS_PER_S) /* the chart gives the pod more */
+#define STOP_WITHIN_NS (8 * NS_PER_S) /* shorter than the time that the chart gives the pod */
 
 struct supervisor {
 	const struct options *options;
@@ -41,17 +41,17 @@ struct supervisor {
 	notify_fn notify;
 	struct loop *loop;
 	struct front *fronts[PLUGINS];
-	struct loop_timer *timer; /* start the worker; when stopping, end it */
-	struct loop_timer *watch; /* does it still answer? */
+	struct loop_timer *timer; /* starts the worker; when stopping, ends it */
+	struct loop_timer *watch; /* checks whether the worker still answers */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
-	bool may_notify; /* stopping, and there is time for it */
+	bool may_notify; /* the supervisor is stopping, and there is time for a notification */
 	struct {
-		pid_t pid; /* 0: none */
+		pid_t pid; /* 0: there is no worker */
 		int64_t started_ns, died_ns;
 		unsigned int respawns;
-		unsigned int young_deaths; /* in a row */
-		int64_t wait_ns;	   /* of the crash loop */
+		unsigned int young_deaths; /* workers in a row that died young */
+		int64_t wait_ns;	   /* the wait in a crash loop */
 	} worker;
 };
 
@@ -60,7 +60,7 @@ static int compare_fds(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. */
+/* No file of the supervisor may stay open here, or its sockets would outlive it in this process. */
 static void close_all_but(struct relay_ends ends)
 {
 	int first = STDERR_FILENO + 1;
@@ -75,13 +75,13 @@ static void close_all_but(struct relay_ends ends)
 	close_range((unsigned int)first, UINT_MAX, 0);
 }
 
-/* ends NULL: notify. */
+/* ends NULL: runs notify. */
 static int child_main(const struct supervisor *s, const struct relay_ends *ends, pid_t parent)
 {
 	static const struct relay_ends none_of_them = {{-1, -1, -1}};
 	sigset_t none;
 
-	/* Where this is no pid namespace of our own, the kernel does not end us with our parent. */
+	/* Without a pid namespace of its own, the kernel does not end this process with its parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return EXIT_FAILURE;
@@ -105,7 +105,7 @@ static void close_all(const int *fds)
 			close(fds[i]);
 }
 
-/* Takes all in any case. */
+/* Takes all of them over in any case. */
 static bool attach_all(struct supervisor *s, const int *fds)
 {
 	bool attached = true;
@@ -115,7 +115,7 @@ static bool attach_all(struct supervisor *s, const int *fds)
 	return attached;
 }
 
-/* -1 where there is none. */
+/* A descriptor is -1 if there is none. */
 static int make_pairs(int *ours, struct relay_ends *theirs)
 {
 	int pair[2], r = 0;
@@ -159,7 +159,7 @@ static void supervisor_start(struct supervisor *s)
 			(double)(s->worker.started_ns - s->worker.died_ns) / NS_PER_MS);
 }
 
-/* The scheduler has to know that nobody serves here, whatever became of the worker. */
+/* The scheduler must learn that this node does not serve, whatever happened to the worker. */
 static void supervisor_notify(struct supervisor *s)
 {
 	pid_t parent = getpid();
@@ -175,9 +175,9 @@ static void supervisor_notify(struct supervisor *s)
 	loop_quit(s->loop, EXIT_FAILURE);
 }
 
-/* One agent per node: two would take the plugin's socket from each other, and each other's pods. Held until
- * the fd is closed, by death if nothing else. -EBUSY with a sentence that names the process that has it;
- * other errors where a lock cannot be had at all (a directory that cannot be written to). */
+/* There is one agent per node: two would take the plugin's socket, and pods, from each other. The lock is
+ * held until the fd is closed, at the latest when the process dies. -EBUSY with a sentence that names the
+ * process that has it; other errors if a lock is impossible (a directory that cannot be written). */
 static int lock_node(const char *dir, int *ret_fd, struct error *err)
 {
 	_cleanup_close_ int fd = -1;
@@ -197,7 +197,7 @@ static int lock_node(const char *dir, int *ret_fd, struct error *err)
 		return error_set(
 			err, r, "another ration-agent (process %s by its own count) holds %s", text, path);
 	}
-	/* Only for people: the lock is the kernel's. */
+	/* The text is only for users: the lock belongs to the kernel. */
 	snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) < 0)
 		text[0] = '\0';
@@ -205,7 +205,7 @@ static int lock_node(const char *dir, int *ret_fd, struct error *err)
 	return 0;
 }
 
-/* Returns whether this is the only agent here, as far as one can know. */
+/* Returns whether this is the only agent here, as far as it can know. */
 static bool supervisor_lock(struct supervisor *s)
 {
 	struct error err = {""};
@@ -230,7 +230,7 @@ static void on_timer(void *userdata)
 
 	if (s->stopping) {
 		s->may_notify = false;
-		if (!s->worker.pid) /* 0 would be everybody in our process group */
+		if (!s->worker.pid) /* kill(0) would reach the whole process group */
 			return;
 		log_warning("the worker does not end: killing it");
 		kill(s->worker.pid, SIGKILL);
@@ -253,7 +253,7 @@ static void end_text(int status, char *buf, size_t size)
 		snprintf(buf, size, "ended with status %d", WEXITSTATUS(status));
 }
 
-/* How long the next worker has to wait: not at all, unless they die one after the other. */
+/* How long the next worker must wait: not at all, unless workers die one after the other. */
 static int64_t supervisor_wait(struct supervisor *s)
 {
 	bool young = s->worker.died_ns - s->worker.started_ns < YOUNG_NS;
@@ -282,7 +282,8 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 		supervisor_notify(s);
 		return;
 	}
-	/* Wrong from the start, by its own word: the kubelet's CrashLoopBackOff is the place to see that. */
+	/* The worker reports that it cannot work from the start. Users see that in the kubelet's
+	 * CrashLoopBackOff. */
 	if (s->stopping || stays_away || (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)) {
 		loop_quit(s->loop, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
 		return;
@@ -301,7 +302,7 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 	loop_timer_set(s->timer, wait_ns);
 }
 
-/* All children: as the first process of a container we inherit those of others. */
+/* Handles all children: the first process of a container inherits those of other processes. */
 static void on_child(void *userdata, int signo)
 {
 	struct supervisor *s = userdata;
@@ -324,7 +325,7 @@ static void on_signal(void *userdata, int signo)
 	}
 	if (!s->stopping)
 		loop_timer_set(s->timer, STOP_WITHIN_NS);
-	s->may_notify = !s->stopping; /* who asks twice does not want to wait */
+	s->may_notify = !s->stopping; /* a second signal means that the sender does not want to wait */
 	s->stopping = true;
 	if (s->worker.pid) {
 		kill(s->worker.pid, signo);

@@ -14,11 +14,11 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-/* Each agent has 15 s to end (the chart's terminationGracePeriodSeconds); those of nodes that are away are
- * not waited for longer than this. */
+/* Each agent has 15 s to end (the chart's terminationGracePeriodSeconds). Agents of unreachable nodes are not
+ * waited for longer than this. */
 #define AGENTS_END_S 60
 #define NODES_PATH "/api/v1/nodes"
-#define NODES_PAGE 100 /* a node with its images has up to some 30 KB */
+#define NODES_PAGE 100 /* a node with its images has up to about 30 KB */
 #define CONTINUE_SIZE 2048
 
 static const char *const ANNOTATIONS[] = {ANNOTATION_NODE_GPUS, ANNOTATION_NODE_UNIT, ANNOTATION_NODE_MODE,
@@ -26,7 +26,7 @@ static const char *const ANNOTATIONS[] = {ANNOTATION_NODE_GPUS, ANNOTATION_NODE_
 	ANNOTATION_NODE_PROBLEM, ANNOTATION_NODE_HELD, ANNOTATION_NODE_MIG};
 static const char *const LABELS[] = {LABEL_NVIDIA_NAME, LABEL_NVIDIA_MEM, LABEL_NVIDIA_COUNT};
 
-/* {key: null} of those keys that the map has; NULL if it has none. */
+/* Returns {key: null} for those of the keys that the map has; NULL if it has none. */
 static struct json_object *nulls_of(struct json_object *map, const char *const *keys, size_t n)
 {
 	struct json_object *nulls = NULL;
@@ -41,7 +41,7 @@ static struct json_object *nulls_of(struct json_object *map, const char *const *
 	return nulls;
 }
 
-/* Takes inner over; false if it is NULL. */
+/* Takes inner over; returns false if it is NULL. */
 static bool put_in(struct json_object *outer, const char *key, struct json_object *inner)
 {
 	if (inner)
@@ -72,7 +72,7 @@ static int clear_metadata(
 	return 0;
 }
 
-/* The one that is ours, to be taken out of the list; NULL if it is not there. */
+/* Returns ration's condition, to be removed from the list; NULL if it is not there. */
 static struct json_object *without_condition(struct json_object *conditions)
 {
 	size_t n = json_object_is_type(conditions, json_type_array) ? json_object_array_length(conditions)
@@ -88,8 +88,8 @@ static struct json_object *without_condition(struct json_object *conditions)
 	return NULL;
 }
 
-/* aliyun.com/gpu-count is the agent's; the device plugins' resources are the kubelet's, which makes them 0.
- */
+/* aliyun.com/gpu-count belongs to the agent. The device plugins' resources belong to the kubelet, which sets
+ * them to 0. */
 static int clear_status(
 	struct blocking_client *client, struct json_object *node, const char *path, struct error *err)
 {

@@ -35,7 +35,7 @@ static void *arena_alloc(void *userdata, size_t size)
 
 static void arena_free(void *userdata, void *pointer)
 {
-	/* All at once, in wire_arena_release(). */
+	/* Frees nothing here: wire_arena_release() frees all at once. */
 }
 
 void wire_arena_init(struct wire_arena *arena, size_t max)

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "net/loop.h"
 
-/* One for each container with a grant, one for each process that holds memory of a GPU, and some. */
+/* One for each container with a grant, one for each process that holds memory of a GPU, and some more. */
 #define DESCRIPTORS 4096
 
 static void on_signal(void *userdata, int signo)
@@ -20,7 +20,7 @@ static void on_signal(void *userdata, int signo)
 	struct agent *agent = userdata;
 
 	log_info("stopping (signal %d)", signo);
-	/* Whoever asks twice does not want to wait. */
+	/* A second signal means that the sender does not want to wait. */
 	if (agent->leave || leave_start(agent->loop, agent->client, &agent->node, true, &agent->leave) < 0)
 		loop_quit(agent->loop, 0);
 }
