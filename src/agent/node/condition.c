@@ -69,7 +69,7 @@ static int set_text(struct json_object *object, const char *key, const char *tex
 	return json_set(object, key, json_object_new_string(text));
 }
 
-/* What the condition is to say. */
+/* The fields that the condition should have. */
 struct words {
 	const char *status, *reason, *message;
 };
@@ -84,10 +84,10 @@ static void find_words(
 	if (*problem->text)
 		*ret_words = (struct words){"True", problem->reason, problem->text};
 	else if (*node->problems.other_plugin)
-		/* The node goes on: closing it would not take the GPUs from the other plugin's pods. */
+		/* The node keeps serving: closing it would not take the GPUs from the other plugin's pods. */
 		*ret_words = (struct words){
 			"True", NODE_REASON_ADVERTISED_TWICE, node->problems.other_plugin};
-	/* Not in the way of anything yet, but people should know. */
+	/* This does not block anything yet, but users should know. */
 	else if (*node->problems.device_loss)
 		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, node->problems.device_loss};
 	else if (*unknown)

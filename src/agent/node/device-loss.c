@@ -11,10 +11,11 @@
 #include "kube/names.h"
 #include "node/registry.h"
 
-#define LOOK_NS (10 * NS_PER_S) /* somebody may have made the links */
-#define ASK_NS (60 * NS_PER_S)	/* or installed another runc, or changed containerd's configuration */
+#define LOOK_NS (10 * NS_PER_S) /* the links may have been made meanwhile */
+#define ASK_NS (60 * NS_PER_S)	/* runc or containerd's configuration may have changed */
 
-/* /dev of the host: names and links only. The agent's container has a /dev of its own, without /dev/char. */
+/* Reads names and links in /dev of the host. The agent's container has a /dev of its own, without /dev/char.
+ */
 static void look_at_links(struct device_loss *loss, struct runtime *runtime, const char *proc)
 {
 	char dev[PATH_MAX];

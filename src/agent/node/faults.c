@@ -17,7 +17,7 @@
 #include "kube/watch.h"
 #include "node/registry.h"
 
-#define PATIENCE_NS (30 * NS_PER_S) /* with an API server that does not let us read the lists */
+#define PATIENCE_NS (30 * NS_PER_S) /* how long to wait for an API server that forbids reading the lists */
 #define NAME_MAX_LEN 253
 
 struct source {
@@ -26,10 +26,10 @@ struct source {
 	const char *key;
 	char name[320];
 	struct kube_watch *watch;
-	bool known; /* list is what the ConfigMap says, or said last before somebody spoilt it */
+	bool known; /* list is what the ConfigMap says, or what it said before it became invalid */
 	bool strangers_told;
 	struct fault_list list;
-	char refused[800]; /* the sentence that was told last; "" while the text is fine */
+	char refused[800]; /* the last sentence that was reported; "" while the text is valid */
 };
 
 struct faults {
@@ -40,7 +40,7 @@ struct faults {
 	struct source sources[FAULT_SOURCES];
 };
 
-/* A ConfigMap that is written again and again must not flood the node's Events. */
+/* A ConfigMap that is written repeatedly must not flood the node's Events. */
 static void faults_event(struct faults *faults, const char *reason, const char *text)
 {
 	if (event_rate_take(&faults->rate, monotonic_ns()))
@@ -61,7 +61,7 @@ static int source_read(struct source *source, struct json_object *object, struct
 
 	if (value && !text)
 		return error_set(err, EINVAL, "it is no clean text");
-	/* Without any data somebody has taken his word back; with other data he has mistaken the key. */
+	/* Without any data, the fault was withdrawn. With other data, the key is probably wrong. */
 	if (!value && json_object_is_type(data, json_type_object) && json_object_object_length(data))
 		return error_set(err, EINVAL, "there is no such key");
 	if (!text)
@@ -126,7 +126,7 @@ static void on_map_deleted(void *userdata, const char *uid, struct json_object *
 	source_changed(source);
 }
 
-/* With the first LIST it is known whether there is such a ConfigMap at all. */
+/* After the first LIST it is known whether the ConfigMap exists. */
 static void on_map_synced(void *userdata)
 {
 	struct source *source = userdata;
@@ -177,7 +177,7 @@ static bool is_stranger(const struct inventory *inventory, const struct fault *f
 	return true;
 }
 
-/* The others in the list count all the same: a list may be older than a change of the node's GPUs. */
+/* The other entries of the list nevertheless count: a list may be older than a change of the node's GPUs. */
 static void source_tell_strangers(struct source *source, const struct inventory *inventory)
 {
 	char text[600], gpu[GPU_UUID_SIZE];
@@ -276,7 +276,7 @@ int faults_watch(struct faults *faults)
 	faults->begun_ns = monotonic_ns();
 	if (faults->deps.no_lists)
 		return 0;
-	/* Of a node with a longer name there can be no such ConfigMap. */
+	/* A node with a longer name cannot have such a ConfigMap. */
 	for (int i = 0; i < FAULT_SOURCES && r == 0; i++)
 		if (strlen(faults->sources[i].name) <= NAME_MAX_LEN)
 			r = source_watch(&faults->sources[i]);

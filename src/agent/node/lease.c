@@ -26,7 +26,7 @@ struct lease {
 	const struct node_registry *node;
 	struct loop_timer *timer;
 	struct kube_request *request;
-	bool missing; /* the API server has said so: it has to be made */
+	bool missing; /* the API server says that the Lease does not exist: it must be created */
 	bool complained;
 };
 
@@ -46,7 +46,7 @@ static void on_created(void *userdata, const struct kube_response *response)
 	struct lease *lease = userdata;
 
 	lease->request = NULL;
-	lease->missing = false; /* a conflict: somebody else made it meanwhile */
+	lease->missing = false; /* a conflict: another client created it meanwhile */
 	lease_ended(lease, response);
 }
 
@@ -68,7 +68,7 @@ static int lease_create(struct lease *lease)
 	const char *node = lease->node->name;
 	char body[2048], at[MICRO_TIME_SIZE];
 
-	/* With the Node as its owner it goes when the node goes. */
+	/* The Node is its owner, so it is removed with the node. */
 	snprintf(body, sizeof(body),
 		"{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":"
 		"\"" LEASE_NODE_PREFIX "%s\",\"namespace\":\"" NAMESPACE_SYSTEM

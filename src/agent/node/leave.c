@@ -39,7 +39,7 @@ static void on_told(void *userdata, const struct kube_response *response)
 	leave->request = NULL;
 	if (response->result < 0 || response->status >= 300) {
 		log_warning("cannot tell the scheduler that this agent goes: %s", response->text);
-		loop_timer_set(leave->timer, 0); /* it would send pods after 2 s as it does now */
+		loop_timer_set(leave->timer, 0); /* a wait of 2 s would change nothing */
 		return;
 	}
 	if (!leave->answers) {

@@ -1,5 +1,5 @@
-/* leave.h - the planned exit: the scheduler is told (ration.dev/serving: "false"), what it has bound already
- * is served for 2 s more, then the loop ends. */
+/* leave.h - the planned end. The scheduler is told (ration.dev/serving: "false"), pods that are already bound
+ * are served for 2 s more, then the loop ends. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,13 +10,13 @@ struct loop;
 struct node_registry;
 struct options;
 
-/* leave_start() - once. At the latest 4 s later the loop ends; at once where no pod can be on its way.
+/* leave_start() - call it once. The loop ends at most 4 s later; at once if no pod can be on its way.
  * answers: calls of the kubelet are answered meanwhile. */
 int leave_start(struct loop *loop, struct kube_client *client, struct node_registry *node, bool answers,
 	struct leave **ret_leave);
 void leave_free(struct leave *leave); /* accepts NULL */
 
-/* leave_alone() - a process of its own, for when no worker lives: by what is remembered on disk the scheduler
- * is told, and nobody is served. No driver, no kubelet: it may be because of them that workers die. Returns
- * the exit status, at the latest 2 s later. */
+/* leave_alone() - runs as a process of its own if there is no worker. It tells the scheduler, from what is
+ * saved on disk, that the node does not serve. It uses neither driver nor kubelet, because they may be why
+ * workers die. Returns the exit status, at most 2 s later. */
 int leave_alone(const struct options *options);

@@ -22,7 +22,7 @@ void mig_report(struct node_registry *node, const struct events *events)
 		if (gpu->told)
 			continue;
 		gpu->told = true;
-		/* The driver lists a GPU anew only to a process that opens its library anew. */
+		/* The driver lists a GPU again only to a process that opens its library again. */
 		snprintf(text, sizeof(text),
 			"GPU %u (%s) of node %s is divided by MIG, and is not shared: to share it, run \"nvidia-smi -i %u -mig 0\" on the node while no program uses the GPU, then \"kubectl -n " NAMESPACE_SYSTEM
 			" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s\"; or leave it to NVIDIA's device plugin",

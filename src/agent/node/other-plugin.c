@@ -12,10 +12,10 @@
 #include "model/quantity.h"
 #include "node/registry.h"
 
-/* The resource under which another plugin gives whole GPUs, or parts of whole GPUs, away; NULL if none does.
- * Allocatable tells, not capacity: when a plugin goes away the kubelet takes its devices from allocatable at
- * once and leaves them in capacity for 5 minutes (devicemanager endpointStopGracePeriod, 1.36.3). What MIG
- * divides has resources of other names, and ration does not share such GPUs. */
+/* The resource under which another plugin offers whole GPUs, or parts of them; NULL if there is none.
+ * Allocatable is read, not capacity. When a plugin ends, the kubelet removes its devices from allocatable at
+ * once, and leaves them in capacity for 5 minutes (devicemanager endpointStopGracePeriod, 1.36.3). Parts made
+ * by MIG have resources of other names, and ration does not share such GPUs. */
 static const char *find_resource(struct json_object *node)
 {
 	static const char *const resources[] = {RESOURCE_NVIDIA_GPU, RESOURCE_NVIDIA_SHARED};

@@ -13,8 +13,8 @@
 #include "node/pods.h"
 #include "node/power-facts.h"
 
-/* The kubelet marks what did not come from the API server (kubernetes.io/config.source; mirror pods also
- * carry kubernetes.io/config.mirror). */
+/* The kubelet marks pods that did not come from the API server (kubernetes.io/config.source; mirror pods also
+ * have kubernetes.io/config.mirror). */
 static bool pod_is_static(struct json_object *object)
 {
 	struct json_object *annotations = json_member(json_member(object, "metadata"), "annotations");
@@ -24,9 +24,9 @@ static bool pod_is_static(struct json_object *object)
 	       json_member(annotations, "kubernetes.io/config.mirror");
 }
 
-/* The API server makes a name of generateName and five characters that it draws from this alphabet
- * (names/generate.go, util/rand: 1.36): nobody gets that one again. A StatefulSet's pods have a generateName
- * too, and a number. */
+/* The API server makes a name from generateName and five random characters of this alphabet
+ * (names/generate.go, util/rand: 1.36); no other pod gets that name again. A StatefulSet's pods have a
+ * generateName too, but end with a number. */
 static bool name_may_return(struct json_object *object, const char *name)
 {
 	const char *start = json_member_string(json_member(object, "metadata"), "generateName");
@@ -37,8 +37,8 @@ static bool name_may_return(struct json_object *object, const char *name)
 	       !name[len + strspn(name + len, "0123456789")];
 }
 
-/* What the container's spec sets the variable to, by value only: what valueFrom or envFrom would give, nobody
- * sees in the spec. */
+/* The value that the container's spec sets directly. What valueFrom or envFrom would set is not in the spec.
+ */
 static const char *value_of(struct json_object *container, const char *variable)
 {
 	struct json_object *env = json_member(container, "env");
@@ -49,7 +49,7 @@ static const char *value_of(struct json_object *container, const char *variable)
 		struct json_object *entry = json_object_array_get_idx(env, i);
 		const char *name = json_member_string(entry, "name");
 
-		/* The last one of a name is what the container gets. */
+		/* If a name occurs twice, the container gets the last value. */
 		if (name && strcmp(name, variable) == 0)
 			value = json_member_string(entry, "value");
 	}
@@ -68,7 +68,7 @@ static char *copy_text(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-/* When memory is short, the container is held to its limit and gets the files that every container gets. */
+/* If memory runs out, the container is held to its limit and gets the files that every container gets. */
 static void containers_read(struct node_pod *pod, struct json_object *list)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
@@ -115,7 +115,7 @@ static struct power_facts *entry_of(struct facts_list *list, const char *contain
 	return grown[list->n].container ? &grown[list->n++] : NULL;
 }
 
-/* The last one of a name is what the container gets. */
+/* If a name occurs twice, the container gets the last value. */
 static struct json_object *weight_variable(struct json_object *container)
 {
 	struct json_object *env = json_member(container, "env"), *found = NULL;

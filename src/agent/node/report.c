@@ -27,7 +27,7 @@ struct report {
 	struct kube_client *client;
 	const struct node_registry *registry;
 	struct leftovers *leftovers;
-	struct json_object *node;	    /* as last seen, NULL: not yet, or gone */
+	struct json_object *node;	    /* as last seen; NULL: not yet, or gone */
 	struct kube_request *meta, *status; /* in flight */
 	int64_t not_before_ns; /* after a failure, or a success that the watch has not shown yet */
 };
@@ -82,7 +82,7 @@ static void label_value(const char *text, char *ret)
 	ret[n] = '\0';
 }
 
-/* Puts key into `patch` if the node has another value; value NULL: if it has any. */
+/* Puts key into `patch` if the node has another value; value NULL: if it has any value. */
 static int patch_text(struct json_object *patch, struct json_object *seen, const char *key, const char *value)
 {
 	const char *has = json_member_string(seen, key);
@@ -111,7 +111,7 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 	return r ? r : patch_text(patch, seen, LABEL_NVIDIA_COUNT, text);
 }
 
-/* "false" that the agent before us left there stands until the kubelet has our devices. Where that takes too
+/* If an earlier agent left "false", it stays until the kubelet has the agent's devices. If that takes too
  * long, this agent writes it. */
 static int patch_serving(
 	const struct node_registry *node, struct json_object *seen, struct json_object *patch)
@@ -125,7 +125,7 @@ static int patch_serving(
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
 }
 
-/* While they stand there the scheduler sends no new pods. */
+/* While these annotations are there, the scheduler places no new pods here. */
 static int patch_pending(
 	const struct node_registry *node, struct json_object *seen, struct json_object *patch)
 {
@@ -141,8 +141,8 @@ static int patch_pending(
 	return r ? r : patch_text(patch, seen, ANNOTATION_NODE_UNIT_PENDING, other_unit ? unit : NULL);
 }
 
-/* A Node object that was made anew lacks both: the write that shows its GPUs names what is held on them, or a
- * scheduler that has just started would find GPUs free on which orphans run. */
+/* A re-created Node object lacks both annotations. So the write that shows its GPUs also names what is held
+ * on them. Otherwise a scheduler that has just started would count GPUs as free on which orphans run. */
 static int patch_held(struct leftovers *leftovers, struct json_object *seen, struct json_object *patch)
 {
 	bool shows_gpus = json_member(patch, ANNOTATION_NODE_GPUS) &&
@@ -158,7 +158,7 @@ static int patch_held(struct leftovers *leftovers, struct json_object *seen, str
 	return leftovers_word(leftovers, &text) ? patch_text(patch, seen, ANNOTATION_NODE_HELD, text) : 0;
 }
 
-/* What stands there stays until the driver has answered. */
+/* The annotation stays until the driver has answered. */
 static int patch_mig(const struct node_registry *node, struct json_object *seen, struct json_object *patch)
 {
 	const struct inventory *inventory = &node->inventory;
@@ -189,7 +189,7 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
 		gpus[i] = inventory->gpus[i].facts;
 		details[i] = inventory->gpus[i].details;
-		/* Only who gives whole GPUs is asked which of them. */
+		/* Only a node that gives whole GPUs needs their links. */
 		if (node->in_force != GPU_MODE_TOPOLOGY)
 			memset(details[i].links, 0, sizeof(details[i].links));
 	}
@@ -269,8 +269,8 @@ static void report_meta(struct report *report)
 		report_send(report, "", KUBE_CONTENT_MERGE_PATCH, patch, on_meta, &report->meta);
 }
 
-/* gpu-count is no device plugin: the kubelet keeps what others write into capacity and derives allocatable.
- */
+/* gpu-count is not a device plugin's resource: the kubelet keeps what others write into capacity, and derives
+ * allocatable. */
 static int patch_count(const struct node_registry *node, struct json_object *seen, struct json_object *status)
 {
 	struct json_object *capacity = json_object_new_object(), *allocatable = json_object_new_object();
@@ -289,7 +289,7 @@ static int patch_count(const struct node_registry *node, struct json_object *see
 	return json_object_object_length(capacity) || json_object_object_length(allocatable);
 }
 
-/* A list of conditions is merged by their type, which only a strategic patch does. */
+/* Only a strategic patch merges a list of conditions by their type. */
 static int patch_condition(
 	const struct node_registry *node, struct json_object *seen, struct json_object *status)
 {
@@ -326,7 +326,8 @@ void report_update(struct report *report)
 	if (!report->node || !report->client || report->meta || report->status ||
 		monotonic_ns() < report->not_before_ns)
 		return;
-	/* A success shows in the watch, which comes back here; if it does not, not at once again. */
+	/* The watch shows a success, and this function runs again. Without that, the same write is not
+	 * repeated at once. */
 	report_meta(report);
 	report_status(report);
 	if (report->meta || report->status)

@@ -13,7 +13,7 @@
 #include "model/units.h"
 #include "node/registry.h"
 
-/* For a sentence. */
+/* Writes the name of a pod that holds devices, for a sentence. */
 static void name_a_holder(const struct node_registry *node, char *buf, size_t size)
 {
 	const struct pod_facts *pod = node_registry_holder(node);
@@ -56,8 +56,8 @@ static void take_unit(struct node_registry *node, uint32_t unit_mib)
 		node->saved = false;
 }
 
-/* After a reboot, which has emptied the state directory, what the node itself says: until we change it the
- * scheduler sends pods by it. */
+/* After a reboot, which empties the state directory, reads what the Node object says: the scheduler places
+ * pods by it until the agent changes it. */
 static void recall_from_node(struct node_registry *node, struct json_object *annotations)
 {
 	const char *text = json_member_string(annotations, ANNOTATION_NODE_MODE);
@@ -75,7 +75,8 @@ static void recall_from_node(struct node_registry *node, struct json_object *ann
 	log_info("GPU mode in force: %s, as the node says", gpu_mode_text(mode));
 }
 
-/* One that says another unit than we have, unless others say ours; NULL: nobody was placed here. */
+/* A pod that was placed in another unit than the present one, unless other pods have the present one; NULL:
+ * no pod was placed here. */
 static const struct pod_facts *find_placed(const struct node_registry *node)
 {
 	const struct pod_facts *found = NULL;
@@ -92,7 +93,7 @@ static const struct pod_facts *find_placed(const struct node_registry *node)
 	return found;
 }
 
-/* A placement says its unit, so nobody else need be believed. Of the mode it says nothing. */
+/* Each placement states its unit, so no other source is needed. It does not state the mode. */
 static void recall_from_pods(struct node_registry *node)
 {
 	const struct pod_facts *pod = find_placed(node);
@@ -108,9 +109,9 @@ static void recall_from_pods(struct node_registry *node)
 	take_unit(node, pod->placement.unit_mib);
 }
 
-/* ---- from then on ---- */
+/* ---- after the start ---- */
 
-/* Pending, or without a mode: the scheduler sends nobody. */
+/* True if a change is pending or there is no mode: then the scheduler places no pods here. */
 static bool is_closed(struct json_object *annotations)
 {
 	return json_member(annotations, ANNOTATION_NODE_MODE_PENDING) ||

@@ -1,5 +1,5 @@
-/* settle.h - which mode and unit this node serves under (node/terms.h): what is asked for, by its labels and
- * the cluster's unit, comes into force when its pods allow it. */
+/* settle.h - the mode and unit under which this node serves (node/terms.h). The node's labels and the
+ * cluster's unit ask for them; they come into force when the node's pods allow it. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,26 +13,26 @@ struct json_object;
 struct node_registry;
 
 struct settle {
-	struct node_registry *node; /* what is asked for and what is in force is written here */
+	struct node_registry *node; /* receives what is asked for and what is in force */
 	const struct events *events;
-	uint32_t unit_mib;     /* what gpu-mem counts in where the cluster says nothing */
-	struct terms reported; /* an Event told that this waits; else what is in force */
-	char refused_unit[64]; /* the value that was last reported */
+	uint32_t unit_mib;     /* the unit of gpu-mem if the cluster sets none */
+	struct terms reported; /* an Event said that these wait; else what is in force */
+	char refused_unit[64]; /* the last invalid value that was reported */
 };
 
-/* settle_unit_told() - what the cluster's ConfigMap kube-system/ration-policy says of the unit ("1GiB"), so
- * that a change needs no restart of any agent; NULL: nothing, so the command line does. A text that is no
- * unit is reported, and the last good one stays. */
+/* settle_unit_told() - the unit in the cluster's ConfigMap kube-system/ration-policy ("1GiB"), so that a
+ * change needs no restart of any agent; NULL: it sets none, so the command line counts. An invalid unit is
+ * reported, and the last valid one stays. */
 void settle_unit_told(struct settle *settle, const char *text);
 
-/* What settle_terms() looks at beside the registry. */
+/* What settle_terms() reads besides the registry. */
 struct settle_seen {
-	struct json_object *object; /* the Node as it was seen last; NULL: not yet, or gone */
-	size_t n_orphans; /* pods that the API server has forgotten while their containers may run */
+	struct json_object *object; /* the Node as last seen; NULL: not yet, or gone */
+	size_t n_orphans; /* pods that are gone from the API server while their containers may run */
 	bool following;	  /* the watch of pods is open */
 };
 
-/* settle_terms() - once node, pods and the cluster's unit are known, and whenever one of them changes. The
- * first time, what is in force is what the pods that are there came under, whatever is asked for meanwhile.
+/* settle_terms() - call it when node, pods and the cluster's unit are known, and whenever one of them
+ * changes. At the first call, the terms of the present pods come into force, whatever is asked for meanwhile.
  */
 void settle_terms(struct settle *settle, const struct settle_seen *what);

@@ -67,7 +67,7 @@ static void gpus_read(struct json_object *list, struct inventory *inventory)
 	for (size_t i = 0; i < json_object_array_length(list) && n < NODE_GPUS_MAX; i++)
 		n += gpu_read(json_object_array_get_idx(list, i), &gpus[n]);
 	inventory_update(inventory, gpus, n);
-	/* In the order in which they were saved, if they all can be read. */
+	/* The GPUs are in the order in which they were saved, if all are valid. */
 	for (size_t i = 0; n == json_object_array_length(list) && i < n; i++)
 		gpu_links_from_json(json_object_array_get_idx(list, i), n, &inventory->gpus[i].details);
 }

@@ -1,8 +1,7 @@
-/* state.h - what survives a restart of the agent: mode and unit last in force, the GPUs last seen, whether
- * the runtime does CDI. So that a worker can answer before the API server, the driver and the runtime have;
- * and a GPU that is lost meanwhile is a sick GPU, not one that never was. In a directory that a reboot
- * empties.
- */
+/* state.h - what survives a restart of the agent: mode and unit last in force, the GPUs last seen, and
+ * whether the runtime supports CDI. With it a worker can answer before the API server, the driver and the
+ * runtime have answered. A GPU that is lost meanwhile becomes an unhealthy GPU, not one that never existed.
+ * The directory is emptied by a reboot. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,9 +17,9 @@ struct state {
 	struct inventory inventory;
 };
 
-/* state_load() - nothing at all if nothing, or nothing sensible, is there. unit_mib: where the file says
- * none. */
+/* state_load() - leaves the state empty if there is no valid file. unit_mib: the unit if the file has none.
+ */
 void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state);
 
-/* state_save() - writes nothing if the file says so already. */
+/* state_save() - writes nothing if the file has the same content. */
 int state_save(const char *dir, const struct state *state, struct error *err);

@@ -19,7 +19,7 @@
 struct strays {
 	struct strays_deps deps;
 	struct kube_request *request;
-	char *uid; /* who is asked for */
+	char *uid; /* the pod of the request */
 };
 
 int strays_new(const struct strays_deps *deps, struct strays **ret_strays)
@@ -42,7 +42,8 @@ void strays_free(struct strays *strays)
 	free(strays);
 }
 
-/* Our pod, on our node? In doubt it is: we ask again. */
+/* Whether this is the agent's pod, on this node. If that is unclear, it counts as such, and the agent asks
+ * again. */
 static bool is_ours(const struct strays *strays, const struct kube_response *response)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
@@ -73,7 +74,7 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		return;
 	}
 	log_info("pod %s/%s is gone, and the watch never showed it", pod->facts.namespace_, pod->facts.name);
-	/* Its containers may have been started, and nobody has told their end. */
+	/* Its containers may have been started, and no event has told their end. */
 	leftovers_pod_gone(strays->deps.leftovers, &pod->facts);
 	node_pods_remove(&node->pods, strays->uid);
 	served_remove_pod(&node->served, strays->uid);

@@ -103,7 +103,7 @@ static int add_row(struct json_object *rows, const struct inventory *inventory, 
 	return 0;
 }
 
-/* Arena looks for the bandwidths under a name that lacks a letter. */
+/* Arena reads the bandwidths under a name that lacks a letter. */
 static int add_matrices(struct json_object *data, const struct inventory *inventory)
 {
 	static const char *const keys[] = {"linkType", "bandwidth", "bandwith"};
@@ -226,7 +226,8 @@ void topology_update(struct topology *topology)
 	char name[sizeof(CONFIG_MAP_TOPOLOGY_PREFIX) + NAME_MAX_LEN];
 	char *text;
 
-	/* Of a node with a longer name there can be none; and a label's value has 63 characters. */
+	/* A node with a longer name cannot have this ConfigMap; and a label's value has at most 63
+	 * characters. */
 	if (!node_registry_offers(node, IDS_OF_GPUS) || !node->uid[0] || topology->request ||
 		monotonic_ns() < topology->not_before_ns || strlen(node->name) > 63)
 		return;
