@@ -35,7 +35,7 @@ struct allocation {
 	char **ids; /* in the arena */
 	size_t n_ids;
 	int64_t began_ns;
-	struct identification *identification; /* of the one being worked on */
+	struct identification *identification; /* for the call that is being answered */
 };
 
 struct allocator {
@@ -44,7 +44,7 @@ struct allocator {
 	struct list queue;
 };
 
-/* What one answer is built of; its strings live in `allotment` and in the buffers here. */
+/* The parts of one answer; its strings are in `allotment` and in the buffers here. */
 struct answer {
 	V1beta1__AllocateResponse response;
 	V1beta1__ContainerAllocateResponse container;
@@ -98,7 +98,7 @@ static void allocation_count(const struct allocation *a, enum allocate_outcome o
 	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
 }
 
-/* "<gpu>-<unit>": the kubelet may have chosen ids of another GPU. */
+/* The ids are "<gpu>-<unit>": the kubelet may have chosen ids of another GPU than the placement. */
 static void count_disagreeing_ids(const struct allocation *a, const struct allotment *allotment)
 {
 	struct kubelet *kubelet = a->allocator->kubelet;
@@ -152,7 +152,7 @@ static void answer_add_device(struct answer *answer, const struct driver *driver
 	char *host = answer->device_paths[n][0], *inside = answer->device_paths[n][1];
 	bool is_node;
 
-	/* A simulated tree without real nodes has nothing that a DeviceSpec could name. */
+	/* A simulated tree without real nodes has no file that a DeviceSpec could name. */
 	if (n == DEVICES_MAX ||
 		driver_device(driver, name, host, sizeof(answer->device_paths[n][0]), &is_node) < 0 ||
 		!is_node)
@@ -178,9 +178,9 @@ static void answer_add_devices(struct answer *answer, const struct driver *drive
 		answer_add_device(answer, driver, driver->devices[i]);
 }
 
-/* A pod that nobody placed cannot have a GPU, but an error here would fail it for good, and its controller
- * would create the next one, and the next. So it gets a CDI device that does not exist, and PreStartContainer
- * says why: it stays Pending, counted against the node, with its Event. */
+/* A pod without a placement cannot have a GPU. But an error here would fail it for good, and its controller
+ * would create one pod after the other. So it gets a CDI device that does not exist, and PreStartContainer
+ * says why. It stays Pending, counted against the node, with its Event. */
 static void answer_unplaced(struct answer *answer, const struct identified *who, bool cdi)
 {
 	static const char nothing[] = "void";
@@ -207,8 +207,8 @@ static void answer_placed(
 		return;
 	}
 	answer_set_cdi(answer, pod->uid, who->container->name);
-	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. While the
-	 * pod has to wait there must be no file: a kubelet that has just started does not call
+	/* If the file cannot be written now, PreStartContainer writes it, so the pod need not fail for good.
+	 * While the pod must wait, there must be no file: a kubelet that has just started does not call
 	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
 	if (leftovers_leave_room(kubelet->deps.leftovers, who->pod, &err) < 0 ||
 		delivery_make(kubelet->deps.delivery, who->pod, who->container->name, false, &err) < 0)
@@ -241,7 +241,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	const struct pod_facts *pod = &who->pod->facts;
 	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
 	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
-	/* An isolated node has no other way: should the runtime not apply the file, PreStartContainer
+	/* An isolated node has no other way. If the runtime does not apply the file, PreStartContainer
 	 * refuses. */
 	bool cdi = runtime_does_cdi(kubelet->deps.runtime) ||
 		   gpu_mode_is_isolated(kubelet->deps.node->in_force);

@@ -37,8 +37,8 @@ static void on_patched(void *userdata, const struct kube_response *response)
 			over ? "" : "; trying again");
 	if (pod) {
 		pod->assign_busy = false;
-		/* 404, 409: another pod has the name by now; 403: no right to do it, and no use in asking on.
-		 */
+		/* 404, 409: another pod has the name by now; 403: a right is missing, so repeating is
+		 * useless. */
 		if (over)
 			pod->assign_wanted = false;
 	}

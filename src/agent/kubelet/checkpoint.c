@@ -11,7 +11,7 @@
 #include "kube/names.h"
 #include "node/served.h"
 
-/* 9,024 ids with their answers are about 2 MiB. */
+/* 9,024 ids with their answers take about 2 MiB. */
 #define FILE_MAX ((size_t)16 << 20)
 #define ENTRY_IDS_MAX 65536
 
@@ -86,7 +86,7 @@ int checkpoint_parse(
 	data = json_member(root, "Data");
 	entries = json_member(data, "PodDeviceEntries");
 	if (!entries && json_object_is_type(data, json_type_object))
-		return 0; /* null: nothing was ever given */
+		return 0; /* null: no devices were ever given */
 	if (!json_object_is_type(entries, json_type_array))
 		return error_set(err, EINVAL, "there is no list Data.PodDeviceEntries in it");
 	for (size_t i = 0; i < json_object_array_length(entries); i++) {

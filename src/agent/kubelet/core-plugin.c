@@ -26,15 +26,15 @@
 #include "node/spent.h"
 
 #define ARENA_MAX ((size_t)4 << 20)
-#define CONTAINERS_MAX 64 /* of one call; the kubelet asks for one */
+#define CONTAINERS_MAX 64 /* in one call; the kubelet asks for one */
 
 struct core_plugin {
 	struct kubelet *kubelet;
 	struct calls *calls;
 	struct device_list list;
 	bool begun;
-	/* Which ids are in use: the kubelet's own record, read again when it has changed, and what was
-	 * answered since. Only names depend on it, and which free ids stand for a sick GPU. */
+	/* Which ids are in use: the kubelet's own record, read again when it has changed, and later answers.
+	 * Only two things depend on it: names, and which free ids stand for an unhealthy GPU. */
 	struct served served;
 	struct stat seen;	/* the file that it was read from */
 	struct table spent;	/* as in the registry */
@@ -47,7 +47,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* The kubelet writes its checkpoint under another name and renames it. False: what we had stays. */
+/* The kubelet writes its checkpoint under another name and renames it. False: the old content stays. */
 static bool read_record(struct core_plugin *plugin)
 {
 	const char *path = plugin->kubelet->deps.checkpoint;
@@ -84,7 +84,7 @@ static const struct device_list_ops LIST_OPS = {.of = IDS_OF_CORE, .count = coun
 
 static void handle_options(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	/* All false, which is no bytes. */
+	/* All options are false, which is an empty message. */
 	kubelet_call_reply(call, NULL, 0);
 }
 
@@ -102,7 +102,7 @@ static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 		registrar_unwatched(plugin->kubelet->core_registrar);
 }
 
-/* Whose they are the checkpoint will say. */
+/* The checkpoint will say to which pods they belong. */
 static void note_answered(struct core_plugin *plugin, const V1beta1__ContainerAllocateRequest *request)
 {
 	char name[16];
@@ -129,8 +129,8 @@ static void handle_allocate(void *userdata, struct kubelet_call *call, const uin
 		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not an AllocateRequest for a container");
 		return;
 	}
-	/* One answer for each, or the kubelet fails the pod ("no containers return in allocation response",
-	 * manager.go at 1.36.3). */
+	/* There must be one answer for each, or the kubelet fails the pod ("no containers return in
+	 * allocation response", manager.go at 1.36.3). */
 	for (size_t i = 0; i < request->n_container_requests; i++) {
 		note_answered(plugin, request->container_requests[i]);
 		containers[i] = &nothing;
@@ -144,7 +144,7 @@ static void handle_allocate(void *userdata, struct kubelet_call *call, const uin
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* Not asked for in our options; who asks all the same hears that it is all the same to us. */
+/* The options do not ask for these calls; the answer expresses no preference. */
 static void handle_nothing(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	kubelet_call_reply(call, NULL, 0);

@@ -1,8 +1,7 @@
 /* core-plugin.h - the device plugin of aliyun.com/gpu-core.percentage: 100 ids for each GPU of a core_mem
- * node. They count and nothing else: which GPU, and how much of it, is in the placement, and reaches the
- * container with the answer for gpu-mem, without which nobody asks for a percentage. So Allocate is answered
- * for whoever it may be, with nothing. The kubelet asks for the resources of a container in any order.
- */
+ * node. The ids only count. The placement says which GPU, and how much of it; it reaches the container with
+ * the answer for gpu-mem, which every pod with a percentage also asks for. So Allocate needs to know no pod,
+ * and its answer is empty. The kubelet asks for the resources of a container in any order. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +15,7 @@ struct registration;
 int core_plugin_new(struct kubelet *kubelet, struct core_plugin **ret_plugin);
 void core_plugin_free(struct core_plugin *plugin); /* accepts NULL */
 
-/* core_plugin_begin() - calls of the kubelet are answered from now on. */
+/* core_plugin_begin() - from now on, calls of the kubelet are answered. */
 void core_plugin_begin(struct core_plugin *plugin);
 
 /* How it is registered. */
@@ -25,5 +24,5 @@ extern const struct registration core_registration;
 /* core_plugin_watched() - the kubelet has a ListAndWatch open. */
 bool core_plugin_watched(const struct core_plugin *plugin);
 
-/* core_plugin_update() - tell the open ListAndWatch what there is now, if it differs. */
+/* core_plugin_update() - tells the open ListAndWatch the present devices, if they have changed. */
 void core_plugin_update(struct core_plugin *plugin);

@@ -40,8 +40,8 @@ static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
 	return wire_pack(&response.base, ret_len);
 }
 
-/* A node whose mode has none of the resource says so with an empty list: the resource goes to 0. One that
- * cannot hold containers to their limits at the moment keeps what pods hold. */
+/* A node whose mode does not have the resource sends an empty list, and the resource goes to 0. A node that
+ * cannot enforce limits at the moment keeps the devices that pods hold. */
 static uint8_t *device_list_state(const struct device_list *list, size_t *ret_len)
 {
 	struct kubelet *kubelet = list->kubelet;
@@ -71,8 +71,8 @@ static bool all_healthy(const struct kubelet *kubelet)
 	return true;
 }
 
-/* While all GPUs are healthy the list depends on nothing else: no need to make thousands of ids to see that
- * they are the same. */
+/* While all GPUs are healthy, the list depends on nothing else. So thousands of ids need not be made only to
+ * see that they are the same. */
 static bool device_list_may_differ(const struct device_list *list)
 {
 	const struct kubelet *kubelet = list->kubelet;
@@ -82,7 +82,7 @@ static bool device_list_may_differ(const struct device_list *list)
 	       list->ops->count(kubelet) != list->message_count;
 }
 
-/* All streams were told; takes state. */
+/* All streams were told; takes state over. */
 static void device_list_remember(struct device_list *list, uint8_t *state, size_t len)
 {
 	free(list->message);
@@ -93,7 +93,7 @@ static void device_list_remember(struct device_list *list, uint8_t *state, size_
 	list->message_count = list->ops->count(list->kubelet);
 }
 
-/* Some streams had it, some did not: the next update tells them all. */
+/* Some streams were told, some were not: the next update tells all of them. */
 static void device_list_forget(struct device_list *list)
 {
 	free(list->message);
@@ -110,9 +110,8 @@ void device_list_open(struct device_list *list, struct kubelet_call *call)
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many ListAndWatch streams");
 		return;
 	}
-	/* What the worker before us said still holds; what we would say now, before we know the pods, may
-	 * not.
-	 */
+	/* The list of the earlier worker is still valid. This worker's own list may not be, before it knows
+	 * the pods. */
 	if (kubelet_call_resumed(call)) {
 		list->streams[list->n_streams++] = call;
 		return;

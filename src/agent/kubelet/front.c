@@ -32,10 +32,10 @@ struct front_call {
 	struct grpc_call *call;
 	uint32_t id;
 	enum relay_method method;
-	bool told;  /* a stream, and it has had a message */
+	bool told;  /* for a stream: it has had a message */
 	bool taken; /* the present worker has read it */
 	unsigned int deaths;
-	int64_t given_ns; /* to the present worker */
+	int64_t given_ns; /* when it was given to the present worker */
 	size_t len;
 	uint8_t message[];
 };
@@ -246,7 +246,7 @@ void front_detach(struct front *front)
 	list_for_each_safe (item, after, &front->calls) {
 		struct front_call *c = list_entry(item, struct front_call, item);
 
-		/* A ListAndWatch that is open is no work, nor is what nobody has read. */
+		/* An open ListAndWatch is not work, and neither is a call that no worker has read. */
 		if (c->method != RELAY_LIST_AND_WATCH && c->taken && ++c->deaths == DEATHS_MAX)
 			call_fail(front, c, GRPC_UNAVAILABLE,
 				"ration-agent died three times while it worked on this: see its log");

@@ -17,9 +17,9 @@
 #include "kube/object-name.h"
 
 #define ASK_MAX 64 /* at once */
-/* The kubelet waits in Allocate as long as we do, and what is refused there has failed for good: a busy API
- * server is waited for. Three rounds of questions at most, so less than what tells a worker that hangs
- * (HANGS_NS, front.c). */
+/* The kubelet waits in Allocate as long as the agent does, and a pod that is refused there has failed for
+ * good, so the agent waits for a busy API server. There are three rounds of requests at most. This is less
+ * than the time after which a worker counts as hanging (HANGS_NS, front.c). */
 #define ASK_TIMEOUT_MS 8000
 
 struct question {
@@ -97,7 +97,7 @@ static const char *listed_key(const struct listed_pod *pod, char *buf)
 	return buf;
 }
 
-/* A name can be another pod's by now, which has its turn; but not one that the kubelet has admitted. */
+/* Another pod that had its turn can have the name by now, but not one that the kubelet has admitted. */
 static bool had_turn(
 	const struct identification *id, const struct listed_pod *listed, const struct node_pod *pod)
 {
@@ -138,7 +138,7 @@ static void identify_fill(struct identification *id)
 			.runs = pod ? pod->runs : 0,
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
-			/* Asked of the file system only where it matters: matching.h. */
+			/* The file system is asked only if it matters: matching.h. */
 			.has_grant = pod && !served_knows(&id->kubelet->deps.node->served, pod->facts.uid) &&
 				     !request_is_empty(&pod->facts.request) &&
 				     delivery_has_file(id->kubelet->deps.delivery, pod->facts.uid),
@@ -160,7 +160,8 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
 		pod = pod_read(&id->kubelet->deps.node->pods, object);
-		/* Another node's, or nobody's yet: what our kubelet lists is its predecessor. */
+		/* The API server's pod of this name is on another node or not bound yet; the kubelet still
+		 * lists the previous pod of the same name. */
 		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0;
 		if (pod && id->gone[question->pod])
 			node_pods_remove(&id->kubelet->deps.node->pods, pod->facts.uid);
@@ -191,7 +192,7 @@ static int ask_pod(struct identification *id, struct question *question, size_t 
 		question, &question->request);
 }
 
-/* Returns whether at least one question is on its way. */
+/* Returns whether at least one request is on its way. */
 static bool identify_ask(struct identification *id)
 {
 	for (size_t i = 0; i < id->listing->n_pods && id->pending < ASK_MAX; i++) {

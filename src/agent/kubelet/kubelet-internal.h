@@ -1,4 +1,4 @@
-/* kubelet-internal.h - the state that the files of this folder share, and what two of them do with it. */
+/* kubelet-internal.h - the state that the files of this folder share, and functions that two of them use. */
 #pragma once
 
 #include "agent/events.h"
@@ -26,17 +26,17 @@ struct kubelet {
 	struct kubelet_counts counts;
 };
 
-/* unregistered.c: why the kubelet does not have our devices, and what a person can do about it. */
+/* unregistered.c: why the kubelet does not have the agent's devices, and what a user can do about it. */
 
-/* unregistered_look() - again, at least once in a second. The node's problem `unregistered` is empty for the
- * first 10 s, which a kubelet that restarts may take. Tells by an Event and the log when it has lasted for 10
- * s, and then every 5 minutes. */
+/* unregistered_look() - checks again; call it at least once a second. The node's problem `unregistered` is
+ * empty for the first 10 s, which a kubelet that restarts may take. When it has lasted for 10 s, and then
+ * every 5 minutes, an Event and the log report it. */
 void unregistered_look(struct kubelet *kubelet);
 
-/* assign.c: ALIYUN_COM_GPU_MEM_ASSIGNED: "true" on a pod once its first container starts. A hint for older
- * readers: it never delays a start, and is tried again while the API server is away. */
+/* assign.c: writes ALIYUN_COM_GPU_MEM_ASSIGNED: "true" to a pod when its first container starts. This is a
+ * hint for older readers. It never delays a start, and is tried again while the API server is away. */
 
 void assign_pod(struct kubelet *kubelet, struct node_pod *pod);
 
-/* assign_stop() - forget what is on its way. kubelet_retry() repeats what failed. */
+/* assign_stop() - forgets the requests that are on their way. kubelet_retry() repeats those that failed. */
 void assign_stop(struct kubelet *kubelet);

@@ -48,7 +48,7 @@ void kubelet_free(struct kubelet *kubelet)
 	registrar_free(kubelet->registrar);
 	registrar_free(kubelet->core_registrar);
 	registrar_free(kubelet->gpu_registrar);
-	/* The plugins' calls end now, which would tell the registrars. */
+	/* The plugins' calls end now; without this, they would call the registrars. */
 	kubelet->registrar = kubelet->core_registrar = kubelet->gpu_registrar = NULL;
 	plugin_free(kubelet->plugin);
 	plugin_free(kubelet->gpu_plugin);
@@ -70,7 +70,7 @@ void kubelet_offer(struct kubelet *kubelet)
 {
 	struct node_registry *node = kubelet->deps.node;
 
-	/* What the container runtime can do decides how Allocate is answered. */
+	/* What the container runtime supports decides how Allocate is answered. */
 	if (runtime_answered(kubelet->deps.runtime)) {
 		plugin_begin(kubelet->plugin);
 		plugin_begin(kubelet->gpu_plugin);

@@ -1,4 +1,4 @@
-/* kubelet.h - all that the agent has to do with the kubelet: the device plugins, their registration, and the
+/* kubelet.h - the agent's communication with the kubelet: the device plugins, their registration, and the
  * calls. */
 #pragma once
 
@@ -22,12 +22,12 @@ struct podresources;
 struct relay_ends;
 struct runtime;
 
-/* What the folder needs of the other parts. All of it must outlive the struct kubelet. */
+/* What the folder needs from other parts. All of it must outlive the struct kubelet. */
 struct kubelet_deps {
 	struct loop *loop;
 	struct kube_client *client;
 	struct node_registry
-		*node; /* who has which device ids, and the problem `unregistered`, are written here */
+		*node; /* receives which container has which device ids, and the problem `unregistered` */
 	const struct events *events;
 	struct relay_ends *relays; /* to the supervisor, which holds the plugins' sockets; taken */
 	struct podresources *podresources;
@@ -38,17 +38,17 @@ struct kubelet_deps {
 	struct grpc_client *cri;
 	const char *plugin_dir, *checkpoint, *pod_resources_socket; /* of the kubelet */
 	const char *cri_socket;					    /* that cri calls, for messages */
-	/* Allocate was answered, or the kubelet has begun to watch our devices. */
+	/* Allocate was answered, or the kubelet has opened a ListAndWatch. */
 	void (*changed)(void *userdata);
 	void *userdata;
 };
 
 enum allocate_outcome {
 	ALLOCATE_GRANTED,
-	ALLOCATE_NOT_PLACED,	 /* answered, with nothing: PreStartContainer says why */
-	ALLOCATE_UNIDENTIFIED,	 /* no listed pod, or several, would be the one */
+	ALLOCATE_NOT_PLACED,	 /* answered with a device that does not exist: PreStartContainer says why */
+	ALLOCATE_UNIDENTIFIED,	 /* no listed pod, or several, can be meant */
 	ALLOCATE_OVER_TOTAL,	 /* the pod is known, but its GPU has no room for it */
-	ALLOCATE_KUBELET_SILENT, /* PodResources cannot be asked */
+	ALLOCATE_KUBELET_SILENT, /* PodResources does not answer */
 	ALLOCATE_BAD_REQUEST,
 	ALLOCATE_FAILED, /* out of memory */
 	ALLOCATE_OUTCOME_MAX,
@@ -57,7 +57,7 @@ enum allocate_outcome {
 struct kubelet_counts {
 	struct histogram allocate, registration;
 	uint64_t allocate_results[ALLOCATE_OUTCOME_MAX];
-	uint64_t allocate_abandoned; /* by the kubelet, before the answer */
+	uint64_t allocate_abandoned; /* ended by the kubelet before the answer */
 	uint64_t ids_disagreed;
 	uint64_t prestart_accepted, prestart_refused;
 	uint64_t registration_failures;
@@ -75,19 +75,19 @@ static inline void kubelet_socket_path(const char *plugin_dir, char ret_path[PAT
 int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet);
 void kubelet_free(struct kubelet *kubelet); /* accepts NULL */
 
-/* kubelet_offer() - tells the kubelet what there is now, if that differs, and whether it takes it: sets the
- * node's `watched` and its problem `unregistered`. At least once a second. Calls are answered from the first
- * time on that the container runtime has said what it can do, and a resource is registered from the first
- * time on that it is offered. */
+/* kubelet_offer() - tells the kubelet the present devices, if they have changed, and checks whether it takes
+ * them: sets the node's `watched` and its problem `unregistered`. Call it at least once a second. Calls are
+ * answered from the first time on that the container runtime has reported what it supports. A resource is
+ * registered from the first time on that it is offered. */
 void kubelet_offer(struct kubelet *kubelet);
 
-/* kubelet_retry() - each second: pods that are still to be told that their devices are assigned. */
+/* kubelet_retry() - call it each second: repeats the writes to pods that their devices are assigned. */
 void kubelet_retry(struct kubelet *kubelet);
 
-/* kubelet_has_devices() - the kubelet has our devices of every resource that the mode in force has. */
+/* kubelet_has_devices() - the kubelet has the agent's devices of every resource of the mode in force. */
 bool kubelet_has_devices(const struct kubelet *kubelet);
 
-/* kubelet_unregistered_ns() - for how long it has not; 0 while it has. */
+/* kubelet_unregistered_ns() - for how long it has not had them; 0 while it has. */
 int64_t kubelet_unregistered_ns(const struct kubelet *kubelet);
 
 const struct kubelet_counts *kubelet_counts(const struct kubelet *kubelet);

@@ -235,8 +235,8 @@ static void find_spent(struct kubelet *kubelet)
 			kubelet->deps.node->spent.count);
 }
 
-/* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
- * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
+/* A kubelet that has just started knows what is in its checkpoint, which it reads before it makes its socket;
+ * it has forgotten everything else. This comes before Register, because Allocate may follow at once. */
 static void kubelet_started(struct kubelet *kubelet)
 {
 	struct error err = {""};

@@ -1,5 +1,5 @@
-/* plugin.h - the device plugins that give GPUs, gpu-mem and, on topology nodes, whole GPUs: the service
- * that the kubelet dials, messages to decisions and back. */
+/* plugin.h - the device plugins that give GPUs: gpu-mem and, on topology nodes, whole GPUs. It is the service
+ * that the kubelet dials, and converts messages to decisions and back. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,19 @@ struct registration;
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
 #define GPU_PLUGIN_ENDPOINT "ration-gpu.sock"
 
-/* plugin_new() - whole: of whole GPUs. */
+/* plugin_new() - whole: for whole GPUs. */
 int plugin_new(struct kubelet *kubelet, bool whole, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
-/* plugin_begin() - calls of the kubelet are answered from now on. */
+/* plugin_begin() - from now on, calls of the kubelet are answered. */
 void plugin_begin(struct plugin *plugin);
 
-/* How they are registered. registrar_listening() is called when the socket is there, after the calls that
- * waited for us. */
+/* How they are registered. registrar_listening() is called when the socket exists, after the calls that
+ * waited for this worker. */
 extern const struct registration plugin_registration, gpu_registration;
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */
 bool plugin_watched(const struct plugin *plugin);
 
-/* plugin_update() - tell the open ListAndWatch what there is now, if it differs. */
+/* plugin_update() - tells the open ListAndWatch the present devices, if they have changed. */
 void plugin_update(struct plugin *plugin);

@@ -24,15 +24,16 @@ struct listing {
 
 void listing_release(struct listing *listing);
 
-/* listing is NULL on failure, and text says why; otherwise it is the callee's to keep, and to release and
- * free(). */
+/* On failure listing is NULL, and text says why. Otherwise the callee owns it, and must release and free()
+ * it. */
 typedef void (*podresources_fn)(void *userdata, struct listing *listing, const char *text);
 
 int podresources_new(struct loop *loop, const char *socket, struct podresources **ret_resources);
 void podresources_free(struct podresources *resources);
 
-/* podresources_list() - fn is called once, never from within. An answer of ResourceExhausted (the kubelet
- * allows 100 calls a second, 10 at once) is asked again after 10 ms, three times. */
+/* podresources_list() - fn is called once, never from within this function. After an answer of
+ * ResourceExhausted (the kubelet allows 100 calls a second, 10 at once), it asks again after 10 ms, three
+ * times. */
 int podresources_list(struct podresources *resources, podresources_fn fn, void *userdata,
 	struct podresources_call **ret_call);
 void podresources_cancel(struct podresources_call *call); /* accepts NULL */

@@ -16,7 +16,7 @@
 #include "node/ids.h"
 
 #define ARENA_MAX ((size_t)64 << 20)
-#define ANSWER_WITHIN_NS (1500 * NS_PER_MS) /* the kubelet's main loop waits for us */
+#define ANSWER_WITHIN_NS (1500 * NS_PER_MS) /* the kubelet's main loop waits for the answer */
 
 struct preference {
 	struct list item;
@@ -73,7 +73,7 @@ static bool contains(char *const *ids, size_t n, const char *id)
 	return false;
 }
 
-/* How many units of each GPU of the inventory the container was placed on; all 0 where that is not known. */
+/* How many units of each GPU of the inventory the container was placed on; all 0 if that is unknown. */
 struct shares {
 	uint32_t units[NODE_GPUS_MAX];
 };
@@ -87,8 +87,8 @@ static bool shares_take(struct shares *shares, int gpu)
 	return true;
 }
 
-/* must_include verbatim, then as many ids of each GPU as the placement gives of it, then any: never more
- * than asked for. */
+/* Chooses must_include unchanged, then as many ids of each GPU as the placement gives, then any others; never
+ * more than the call asks for. */
 static char **choose_ids(
 	const V1beta1__ContainerPreferredAllocationRequest *request, struct shares shares, size_t *ret_n)
 {

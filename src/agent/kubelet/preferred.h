@@ -1,7 +1,6 @@
 /* preferred.h - GetPreferredAllocation: ids of the GPUs that the placement names, as many of each as it
- * gives of it. Only for the eye: ids are tokens. But an error here would fail the pod (manager.go:695
- * at 1.36.3), so there is none.
- */
+ * gives. This only helps readers, because ids are tokens. But an error here would fail the pod
+ * (manager.go:695 at 1.36.3), so there is none. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,9 +11,9 @@ struct kubelet;
 struct kubelet_call;
 struct preferrer;
 
-/* preferrer_new() - whole: of whole GPUs. */
+/* preferrer_new() - whole: for whole GPUs. */
 int preferrer_new(struct kubelet *kubelet, bool whole, struct preferrer **ret_preferrer);
-void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the calls */
+void preferrer_free(struct preferrer *preferrer); /* accepts NULL; call it after the calls have ended */
 
 void preferrer_handle(
 	struct preferrer *preferrer, struct kubelet_call *call, const uint8_t *message, size_t len);

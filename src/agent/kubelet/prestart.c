@@ -42,8 +42,8 @@ static const struct served_entry *find_entry(struct kubelet *kubelet, char *cons
 	return served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
 }
 
-/* While it waits the pod has no CDI file, see allocate.c. A pod of which a container was started has its
- * units already. */
+/* While the pod waits it has no CDI file, see allocate.c. A pod that has started a container already has its
+ * units. */
 static int check_room(struct kubelet *kubelet, struct node_pod *pod, struct error *err)
 {
 	int r = leftovers_leave_room(kubelet->deps.leftovers, pod, err);
@@ -82,7 +82,8 @@ static int prestart_entry(struct kubelet *kubelet, const struct served_entry *en
 	int r;
 
 	if (!pod) {
-		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
+		/* The API server is away, or slower than the kubelet. The earlier preparation is still valid.
+		 */
 		if (runtime_does_cdi(kubelet->deps.runtime) &&
 			delivery_exists(kubelet->deps.delivery, entry->uid, entry->container)) {
 			served_set_waits(&kubelet->deps.node->served, entry->uid, entry->container, false);
@@ -100,7 +101,7 @@ static int prestart_entry(struct kubelet *kubelet, const struct served_entry *en
 	return 0;
 }
 
-/* The ids do not name one pod: all that have them are prepared. Each gets its own CDI device, and none whose
+/* The ids belong to several pods, so all of these are prepared. Each gets its own CDI device, and none if its
  * file could not be written. */
 static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids, struct error *err)
 {
@@ -120,9 +121,9 @@ static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids,
 	return result;
 }
 
-/* One call of the kubelet, which waits 30 s for it (KubeletPreStartContainerRPCTimeoutInSecs, 1.36.3), and
- * after an error 10 s before it tries again. What ends soon is waited for here: an orphan that holds the
- * pod's units, and the first list of pods of an agent that has just started. */
+/* One call of the kubelet. The kubelet waits 30 s for it (KubeletPreStartContainerRPCTimeoutInSecs, 1.36.3),
+ * and after an error 10 s before it tries again. The agent waits here for things that end soon: an orphan
+ * that holds the pod's units, and the first list of pods after the agent's start. */
 struct prestart {
 	struct list item; /* in kubelet->prestarts */
 	struct kubelet *kubelet;
@@ -154,8 +155,8 @@ static void report_waiting(struct kubelet *kubelet, const struct prestart *p, co
 		pod->wait_reported = true;
 }
 
-/* Images may say which of the driver's files their containers need. Where the runtime does not answer in
- * time, they do without. */
+/* Images may say which of the driver's files their containers need. If the runtime does not answer in time,
+ * this is ignored. */
 static bool waits_for_image(struct kubelet *kubelet, const struct prestart *p)
 {
 	const struct served_entry *entry = served_find_ids(

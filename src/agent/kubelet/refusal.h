@@ -1,4 +1,4 @@
-/* refusal.h - the sentence for a pod that was given to this node without a usable placement. */
+/* refusal.h - the sentence for a pod that was placed on this node without a usable placement. */
 #pragma once
 
 #include <stddef.h>
@@ -10,5 +10,5 @@ struct node_registry;
 /* refusal_sentence() - why the containers of this pod cannot start here, and what to do. */
 void refusal_sentence(const struct node_registry *node, const struct node_pod *pod, char *buf, size_t size);
 
-/* refusal_report() - post it as an Event on the pod, once per pod. Unknown uids are ignored. */
+/* refusal_report() - posts it as an Event on the pod, once per pod. Unknown uids are ignored. */
 void refusal_report(const struct node_registry *node, const struct events *events, const char *uid);

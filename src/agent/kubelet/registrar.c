@@ -22,8 +22,8 @@
 #define TIMEOUT_MS 15000 /* the kubelet dials back for up to 10 s before it answers */
 #define FIRST_RETRY_NS (1 * NS_PER_MS)
 #define LAST_RETRY_NS (1 * NS_PER_S)
-#define UNWATCHED_NS (2 * NS_PER_S) /* for the kubelet to open its ListAndWatch */
-#define DROPPED_NS (10 * NS_PER_MS) /* it has closed it */
+#define UNWATCHED_NS (2 * NS_PER_S) /* how long the kubelet may take to open its ListAndWatch */
+#define DROPPED_NS (10 * NS_PER_MS) /* the kubelet has closed it */
 
 struct registrar {
 	struct kubelet *kubelet;
@@ -32,14 +32,14 @@ struct registrar {
 	struct {
 		int fd;
 		struct loop_io *io;
-		int dir; /* its number for the kubelet's folder, -1: not there yet */
+		int dir; /* the watch number of the kubelet's folder; -1: it does not exist yet */
 	} inotify;
 	struct loop_timer *timer;
 	struct grpc_client *client;
 	struct grpc_client_call *call;
 	bool wanted, registered;
-	bool asking; /* the supervisor, for the socket */
-	bool anew;   /* a new kubelet: it does not know us, whatever is still open */
+	bool asking; /* the supervisor is being asked for the socket */
+	bool anew;   /* there is a new kubelet: it does not know this plugin, whatever is still open */
 	int64_t since_ns, retry_ns, registered_ns;
 	char failure[256]; /* of the last attempt, "" if it succeeded or there was none */
 };
@@ -52,7 +52,8 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
-/* Said by unregistered.c when it lasts: right after its start nobody listens at the kubelet's socket. */
+/* unregistered.c reports this if it lasts: right after a start the kubelet does not listen at its socket yet.
+ */
 static void registrar_failed(struct registrar *r, const char *where, const char *why)
 {
 	snprintf(r->failure, sizeof(r->failure), "%.120s%s%.120s", where, *where ? ": " : "", why);
@@ -114,7 +115,7 @@ static uint8_t *pack_registration(const struct registration *registration, size_
 	return wire_pack(&request.base, ret_len);
 }
 
-/* Serve first: the kubelet dials back before it answers. */
+/* The plugin must serve first, because the kubelet dials back before it answers. */
 static void registrar_try(struct registrar *r)
 {
 	if (!r->wanted || r->call || r->asking)
@@ -144,8 +145,8 @@ void registrar_listening(struct registrar *r, const char *text)
 		registrar_failed(r, "", text);
 		return;
 	}
-	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.
-	 */
+	/* The kubelet's connections belong to the supervisor, so the kubelet has not noticed the change of
+	 * the worker. */
 	if (r->registration->watched(r->kubelet) && !r->anew && !r->call) {
 		if (!r->registered)
 			log_info("the kubelet still watches our devices: nothing to register (%s)",
@@ -164,8 +165,8 @@ static void registrar_begin(struct registrar *r, bool anew)
 	r->since_ns = monotonic_ns();
 	r->retry_ns = FIRST_RETRY_NS;
 	loop_timer_stop(r->timer);
-	/* The connection to the kubelet that was there before must not be taken for one to the new. This also
-	 * ends a Register in flight; its callback asks for a retry. */
+	/* The connection to the earlier kubelet must not be taken for one to the new kubelet. This also ends
+	 * a Register in flight; its callback asks for a retry. */
 	grpc_client_disconnect(r->client);
 	loop_timer_stop(r->timer);
 	r->retry_ns = FIRST_RETRY_NS;
@@ -189,8 +190,8 @@ static void registrar_on_event(struct registrar *r, const struct inotify_event *
 		r->registration->kubelet_started(r->kubelet);
 		registrar_begin(r, true);
 	}
-	/* A starting kubelet removes all sockets; ours may also have been removed by hand: then the kubelet's
-	 * connection lives on, and all it needs is the file. */
+	/* A starting kubelet removes all sockets. A user may also have removed this one: then the kubelet's
+	 * connection lives on, and only the file is missing. */
 	if (event->mask & IN_DELETE && strcmp(event->name, r->registration->endpoint) == 0 && r->registered)
 		registrar_begin(r, false);
 }
@@ -282,7 +283,8 @@ void registrar_want(struct registrar *r)
 
 void registrar_unwatched(struct registrar *r)
 {
-	/* At once, unless it has just dropped us before: then it knows why, and we do not. */
+	/* Registers at once, unless the kubelet has just dropped this plugin before: then only the kubelet
+	 * knows why. */
 	if (r->registered)
 		loop_timer_set(r->timer,
 			monotonic_ns() - r->registered_ns < UNWATCHED_NS ? UNWATCHED_NS : DROPPED_NS);

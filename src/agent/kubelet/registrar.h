@@ -1,6 +1,6 @@
-/* registrar.h - Register at the kubelet, and again within 50 ms of its return: a kubelet that admits pods
+/* registrar.h - Register at the kubelet, and again within 50 ms of its return. A kubelet that admits pods
  * before that kills running ones with init containers, and fails new ones for good (tried at 1.36.3: 5 ms
- * survived, 4 s did not). So inotify on the plugin directory, and nothing asked of anybody before. */
+ * survived, 4 s did not). So inotify watches the plugin directory, and no other request comes before. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +13,8 @@ struct registrar;
 struct registration {
 	const char *resource; /* aliyun.com/... */
 	const char *endpoint; /* its socket's name in the plugin directory */
-	bool decides;	      /* the kubelet is to ask for preferred ids, and before each start */
-	void (*listen)(
-		struct kubelet *kubelet); /* have the socket there; answered by registrar_listening() */
+	bool decides;	      /* the kubelet must ask for preferred ids, and before each start */
+	void (*listen)(struct kubelet *kubelet); /* asks for the socket; answered by registrar_listening() */
 	bool (*watched)(const struct kubelet *kubelet);	  /* the kubelet has a ListAndWatch open */
 	void (*kubelet_started)(struct kubelet *kubelet); /* a new one, and before it is told of us */
 };
