@@ -115,8 +115,8 @@ struct host_sum ledger_gpu_mean(const struct ledger *ledger)
 		ledger->hosts.cpu_milli / ledger->hosts_gpus, ledger->hosts.memory_mib / ledger->hosts_gpus};
 }
 
-/* These holds cannot become reservations while the node changes its mode. kube-scheduler may not ask again soon for a pod that waits for this
- * node, so the ledger ends its hold here. */
+/* These holds cannot become reservations while the node changes its mode. kube-scheduler may not ask again
+ * soon for a pod that waits for this node, so the ledger ends its hold here. */
 static void end_holds(struct ledger *ledger, struct node_ledger *node)
 {
 	list_for_each_safe (item, after, &node->pods) {

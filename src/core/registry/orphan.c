@@ -89,8 +89,8 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
 }
 
-/* A pod as the agent remembers it: one container that has all of the pod's GPUs, and that counts as the number
- * of containers in `held`. */
+/* A pod as the agent remembers it: one container that has all of the pod's GPUs. It counts as the number of
+ * containers in `held`. */
 static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
 {
 	struct request *request = &facts->request;
