@@ -15,7 +15,8 @@ from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kil
 pytestmark = [pytest.mark.storm, pytest.mark.long(250)]
 
 KEPT, PACE_S = 45, 0.7    # so many pods, of which one goes as one comes: the cards are nearly full, and some wait
-WAVES = [("scheduler", nothing), ("agent", nothing), ("scheduler-back", nothing), ("agent-back", nothing), ("both", nothing),
+# In the order of steps(): each of them expects what the one before has left.
+WAVES = [("agent", nothing), ("scheduler", nothing), ("agent-back", nothing), ("scheduler-back", nothing), ("both", nothing),
          ("both-back", kill_process("ration-scheduler")), ("both", kill_agent_worker),
          ("both-back", kill_process("kube-scheduler")), ("both", kill_kubelet)]
 
