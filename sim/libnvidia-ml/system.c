@@ -6,7 +6,8 @@
 
 #define TELLS_VERSION_SINCE 12010
 
-/* Returns the CUDA version of the driver, or 0 if there is none. It is also known before nvmlInit. */
+/* Returns the CUDA version of the driver, or 0 if no driver is installed. It is also known before nvmlInit.
+ */
 static uint32_t cuda_version(void)
 {
 	struct sim_state *state;

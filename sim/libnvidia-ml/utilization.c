@@ -4,7 +4,7 @@
  * more kernels was executing, each period between 1 second and 1/6 second. It says of
  * nvmlDeviceGetProcessUtilization: one sample per process that had some utilisation since lastSeenTimeStamp
  * (0: in all that the driver keeps), with the CPU timestamp in microseconds at which it was recorded, and
- * NVML_ERROR_NOT_FOUND if there is none.
+ * NVML_ERROR_NOT_FOUND if there is no such sample.
  *
  * Kernels of different processes never run at the same time here, so the percentages of the processes add up
  * to at most the GPU's.

@@ -117,8 +117,8 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 	sim_account_add(&work->gpus[line->gpu % SIM_MAX_GPUS].total, engine, at, run);
 }
 
-/* Returns the line whose turn it is. If there is none, *ret_wake is when there could be one, and *ret_gated
- * says that a line waits for another engine. */
+/* Returns the line whose turn it is. If no line has its turn, *ret_wake is when one could have it, and
+ * *ret_gated is true if a line waits for another engine. */
 static struct turn next_turn(struct sim_work *work, const struct sim_processes *processes, unsigned gpu,
 	enum sim_engine engine, int64_t now, int64_t *ret_wake, bool *ret_gated)
 {
@@ -169,8 +169,8 @@ static struct turn choose(struct sim_work *work, const struct sim_processes *pro
 	return turn;
 }
 
-/* Returns when the first gate opens that an engine is working towards. If there is none and no engine is
- * busy, the gates in the file are invalid and are opened. */
+/* Returns when the first gate opens that an engine is working towards. If no engine is working towards a gate
+ * or is busy, the gates in the file are invalid and are opened. */
 static int64_t gates_open(
 	struct sim_work *work, unsigned gpu, const struct turn *turns, int64_t clock, bool idle)
 {

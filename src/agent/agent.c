@@ -225,8 +225,8 @@ static void on_holders(void *userdata, const char *uuid, const struct holder *ho
 	watchdog_judge(((struct agent *)userdata)->watchdog, uuid, holders, n);
 }
 
-/* The cluster's settings in their ConfigMap; data is NULL if there is none. The ConfigMap is part of the
- * chart, so its deletion does not undo `uninstalled`. */
+/* Takes the cluster's settings from their ConfigMap; data is NULL if the ConfigMap does not exist. It is part
+ * of the chart, so its deletion does not undo `uninstalled`. */
 static void on_settings(void *userdata, struct json_object *data)
 {
 	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);

@@ -12,8 +12,8 @@ static bool is_uuid(const char *entry)
 	return strncmp(entry, uuid_prefix, strlen(uuid_prefix)) == 0;
 }
 
-/* Returns the GPU with this UUID, or the only one whose UUID begins like this. -1: there is none, or there
- * are several. */
+/* Returns the index of the GPU with this UUID, or of the only GPU whose UUID begins with this text. Returns
+ * -1 if no GPU or several GPUs match. */
 static int gpu_by_uuid(const struct grant_file *grant, const char *entry)
 {
 	size_t length = strcspn(entry, ",");
