@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LAB = ROOT / "lab" / "lab"
 PRODUCT = pathlib.Path(os.environ.get("RATION_BUILD") or ROOT / "build").absolute()
+WORKLOADS = ["ds/gpushare-device-plugin-ds", "deployment/ack-co-scheduler"]    # of the two charts
 PATIENCE = float(os.environ.get("RATION_PATIENCE") or 1)    # how many times as long to wait, on a machine that is so much slower
 
 
@@ -93,6 +94,11 @@ class Cluster:
     def kubectl(self, *argv, stdin=None):
         """kubectl's standard output."""
         return self.run("kubectl", *argv, stdin=stdin).stdout
+
+    def rolled_out(self, *workloads, namespace="kube-system"):
+        """Waits until a rollout of each of them is complete; without any, of both charts' workloads."""
+        for workload in workloads or WORKLOADS:
+            self.kubectl("-n", namespace or self.namespace, "rollout", "status", workload, f"--timeout={90 * PATIENCE:.0f}s")
 
     def json(self, *argv):
         """`kubectl ... -o json`, parsed."""

@@ -33,16 +33,11 @@ def install_one(cluster):
     for chart in (SCHEDULER, AGENT):
         cluster.run("helm", "uninstall", chart, "-n", "kube-system", "--wait")
     install(cluster, AGENT)
-    rolled_out(cluster)
+    cluster.rolled_out()
 
 
 def rollback(cluster, chart):
     cluster.run("helm", "rollback", chart, "-n", "kube-system")
-
-
-def rolled_out(cluster):
-    for workload in ("ds/gpushare-device-plugin-ds", "deploy/ack-co-scheduler"):
-        cluster.kubectl("-n", "kube-system", "rollout", "status", workload, "--timeout=90s")
 
 
 def for_both(work):
@@ -66,11 +61,11 @@ def version_before(cluster):
     try:
         for chart in (AGENT, SCHEDULER):
             install(cluster, chart, charts=charts, tag=BEFORE)
-        rolled_out(cluster)
+        cluster.rolled_out()
         yield
     finally:
         for_both(lambda chart: install(cluster, chart))
-        rolled_out(cluster)
+        cluster.rolled_out()
 
 
 def steps(cluster):

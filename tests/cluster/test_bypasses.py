@@ -308,7 +308,7 @@ def evicting(lab):
     if "--on-bypass=evict" not in cluster.kubectl("-n", "kube-system", "get", agents, "-o", "yaml"):
         cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
                     "--reuse-values", "--set", "onBypass=evict")
-        cluster.kubectl("-n", "kube-system", "rollout", "status", agents, "--timeout=60s")
+        cluster.rolled_out(agents)
     return cluster
 
 

@@ -54,7 +54,7 @@ def kill_supervisor(cluster):
 
 def replace_agent(cluster):
     cluster.kubectl("-n", "kube-system", "delete", "pod", "-l", AGENT, "--wait=true")
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=60s")
+    cluster.rolled_out("ds/gpushare-device-plugin-ds")
 
 
 def kill_kubelet(cluster):

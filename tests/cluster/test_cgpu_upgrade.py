@@ -28,10 +28,6 @@ def shim_of(cluster, obj):
     return (processes(cluster, obj)["main"] / "root/usr/lib/x86_64-linux-gnu/libcuda.so.1").read_bytes()
 
 
-def rolled_out(cluster):
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=90s")
-
-
 @pytest.mark.long(90)
 def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster):
     cluster.create({"apiVersion": "v1", "kind": "List", "items": [
@@ -54,7 +50,7 @@ def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster):
     cluster.run("helm", "upgrade", "ack-ai-installer", chart, "-n", "kube-system", "--reuse-values", "--set",
                 f"image.tag={NEXT}")
     try:
-        rolled_out(cluster)
+        cluster.rolled_out("ds/gpushare-device-plugin-ds")
         cluster.create(pod("after", containers=[filler("main", 1)]))
         pods = check(["after"])
         assert shim_of(cluster, pods["after"]) == (PRODUCT / "tests/component/next" / SHIMS[0]).read_bytes() != first
@@ -62,7 +58,7 @@ def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster):
         assert version_of(cluster, pods["after"]) == 1 + version_of(cluster, pods["p29"])
     finally:
         cluster.run("helm", "rollback", "ack-ai-installer", "-n", "kube-system")
-        rolled_out(cluster)
+        cluster.rolled_out("ds/gpushare-device-plugin-ds")
     cluster.create(pod("again", containers=[filler("main", 1)]))
     pods = check(["after", "again"])
     assert shim_of(cluster, pods["again"]) == first != shim_of(cluster, pods["after"])

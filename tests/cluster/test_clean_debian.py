@@ -17,7 +17,7 @@ from cleandebian import run
 from cluster import ROOT
 from gpupods import pod
 from rationlab import images
-from releases import NOW, for_both, install, rolled_out, versions
+from releases import NOW, for_both, install, versions
 
 pytestmark = [pytest.mark.alone, pytest.mark.full,
               pytest.mark.skipif(bool(cleandebian.lacking()), reason=cleandebian.lacking() or "")]
@@ -128,7 +128,7 @@ def test_a_cluster_runs_the_images_of_the_containerfile(debian, built, lab, tmp_
         f"ration/{name}:{TAG}", f"docker.io/ration/{name}:{TAG}")) for name in IMAGES])
     try:
         for_both(lambda chart: install(cluster, chart, tag=TAG))
-        rolled_out(cluster)
+        cluster.rolled_out()
         assert versions(cluster) == [{TAG}, {TAG}]
         cluster.create(pod("held", containers=[filler("main", 2)]))
         held, = cluster.wait_running(names=["held"])
@@ -137,7 +137,7 @@ def test_a_cluster_runs_the_images_of_the_containerfile(debian, built, lab, tmp_
         assert inside.read_bytes() == (debian.tree(built[AGENT]) / SHIM / "libcuda.so.1").read_bytes()
     finally:
         for_both(lambda chart: install(cluster, chart))
-        rolled_out(cluster)
+        cluster.rolled_out()
 
 
 # What apt and dpkg keep for themselves, of packages that are gone too.

@@ -47,7 +47,7 @@ def impatient(lab):
     if f"--gang-keep-after={KEEP_S}" not in now:
         cluster.run("helm", "upgrade", "ack-co-scheduler", ROOT / "deploy/charts/ack-co-scheduler", "-n", "kube-system",
                     "--reuse-values", "--set", values)
-        cluster.kubectl("-n", "kube-system", "rollout", "status", "deployment/ack-co-scheduler", "--timeout=90s")
+        cluster.rolled_out("deployment/ack-co-scheduler")
     return cluster
 
 

@@ -93,7 +93,7 @@ def test_a_rolling_update_stays_in_its_level_with_match_label_keys(levels):
     deployment(levels, 2)
     assert where(levels, 2) == {IDC: 2}
     levels.kubectl("set", "env", "deployment/web", "version=2")
-    levels.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    levels.rolled_out("deployment/web", namespace=None)
     assert where(levels, 2) == {IDC: 2}
 
 

@@ -47,8 +47,7 @@ def opened(lab):
         for chart, more in ((AGENT, {"grafanaDashboard": {"enabled": True}}), (SCHEDULER, {"replicas": 1})):
             cluster.run("helm", "upgrade", chart, CHARTS / chart, "-n", "kube-system", "--reset-then-reuse-values",
                         "--values", "-", stdin=json.dumps({**OPENED, **more}))
-        for workload in ("daemonset/gpushare-device-plugin-ds", "deployment/ack-co-scheduler"):
-            cluster.kubectl("-n", "kube-system", "rollout", "status", workload, "--timeout=60s")
+        cluster.rolled_out()
     return cluster
 
 

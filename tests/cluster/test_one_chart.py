@@ -2,7 +2,7 @@
 import pytest
 
 from cluster import ROOT
-from releases import AGENT, SCHEDULER, rolled_out
+from releases import AGENT, SCHEDULER
 
 NODE = "cn-zhangjiakou.192.168.66.139"
 JOB = ROOT / "examples/job-share.yaml"
@@ -27,7 +27,7 @@ def owner(cluster):
 
 def runs_the_documents_job(cluster):
     """Which names no scheduler."""
-    rolled_out(cluster)
+    cluster.rolled_out()
     cluster.apply(JOB)
     p = cluster.wait_running("app=tensorflow-mnist-share")[0]
     assert p["spec"]["schedulerName"] == SCHEDULER

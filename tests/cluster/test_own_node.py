@@ -80,7 +80,7 @@ def evicting(lab):
     if cluster.run("kubectl", "get", "validatingadmissionpolicy", "ration-agent-own-evictions", check=False).returncode:
         cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
                     "--reuse-values", "--set", "onBypass=evict")
-        cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/gpushare-device-plugin-ds", "--timeout=60s")
+        cluster.rolled_out("daemonset/gpushare-device-plugin-ds")
     return Agent(cluster)
 
 

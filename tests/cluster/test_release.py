@@ -15,7 +15,7 @@ import pytest
 from cgpupods import LAYOUT
 from cluster import PRODUCT, ROOT
 from helmcharts import AGENT, IMAGES, SCHEDULER
-from releases import NOW, for_both, install, rolled_out
+from releases import NOW, for_both, install
 
 sys.path.insert(0, str(ROOT / "lab"))
 from rationlab import binaries, lab as labs, paths    # noqa: E402
@@ -121,7 +121,7 @@ def test_a_cluster_starts_a_release_from_the_registry_that_it_was_pushed_to(lab,
         push(release, address, enter, cluster.environment)
         try:
             for_both(lambda chart: install(cluster, chart, f"image.repository={address}/gpu/{IMAGES[chart]}"))
-            rolled_out(cluster)
+            cluster.rolled_out()
             running = {status["image"]: status["imageID"]
                        for selector in ("name=gpushare-device-plugin-ds", f"app={SCHEDULER}")
                        for pod in cluster.pods(selector, "kube-system") if "deletionTimestamp" not in pod["metadata"]
@@ -131,4 +131,4 @@ def test_a_cluster_starts_a_release_from_the_registry_that_it_was_pushed_to(lab,
                                for name in IMAGES.values()}
         finally:
             for_both(lambda chart: install(cluster, chart))
-            rolled_out(cluster)
+            cluster.rolled_out()

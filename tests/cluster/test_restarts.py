@@ -14,7 +14,7 @@ def restart_kubelets(cluster):
 
 def restart_agents(cluster):
     cluster.kubectl("-n", "kube-system", "delete", "pod", "-l", "name=gpushare-device-plugin-ds", "--wait=true")
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=60s")
+    cluster.rolled_out("ds/gpushare-device-plugin-ds")
 
 
 def kill_agents(cluster):
@@ -28,7 +28,7 @@ def kill_agents(cluster):
 
 def restart_scheduler(cluster):
     cluster.kubectl("-n", "kube-system", "delete", "pod", "-l", "app=ack-co-scheduler", "--wait=true")
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "deployment/ack-co-scheduler", "--timeout=90s")
+    cluster.rolled_out("deployment/ack-co-scheduler")
 
 
 def kill_ration_scheduler(cluster):
@@ -61,7 +61,7 @@ def wipe_plugin_folders(cluster):
     assert not any(s["ready"] for p in cluster.pods(AGENTS, namespace="kube-system")
                    for s in p["status"]["containerStatuses"])
     restart_kubelets(cluster)
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=60s")
+    cluster.rolled_out("ds/gpushare-device-plugin-ds")
     cluster.wait_for(lambda: not any(problem_of(cluster, node) for node in cluster.nodes()), 30, "no problem is left")
 
 

@@ -193,7 +193,7 @@ def storm(lab, seed):
     # Nothing is kept for a gang that waits long: then all that fits has to run.
     cluster.run("helm", "upgrade", "ack-co-scheduler", ROOT / "deploy/charts/ack-co-scheduler", "-n", "kube-system",
                 "--reuse-values", "--set", f"gangTimeoutSeconds={TIMEOUT_S},gangKeepAfterSeconds=86400")
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "deployment/ack-co-scheduler", "--timeout=90s")
+    cluster.rolled_out("deployment/ack-co-scheduler")
     for policy in POLICIES:
         cluster.apply(manifest(policy))
     made = Features(cluster, seed)

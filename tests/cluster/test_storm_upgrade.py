@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cluster import wait_for
-from releases import rolled_out, steps, version_before, versions
+from releases import steps, version_before, versions
 from storm import GPU_MEM, is_over, replayed
 from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
 
@@ -42,7 +42,7 @@ def upgrade(storm, work, fault):
     """Pods come and go for as long as helm and the rollout take; returns {container: pod} of all that were seen."""
     seen, kill_at = storm.running(), time.monotonic() + storm.rng.uniform(2, 8)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        done = pool.submit(lambda: (work(), rolled_out(storm.cluster)))
+        done = pool.submit(lambda: (work(), storm.cluster.rolled_out()))
         while not done.done() or kill_at:
             come_and_go(storm, seen)
             if kill_at and time.monotonic() > kill_at:

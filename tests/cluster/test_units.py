@@ -4,7 +4,7 @@ import pytest
 
 from cluster import ROOT, wait_for
 from gpupods import GPU_MEM, annotation, check_what_it_sees, container, fingerprint, pod
-from releases import AGENT, SCHEDULER, rolled_out
+from releases import AGENT, SCHEDULER
 
 SHARE, CGPU = "units-a.192.168.27.1", "units-b.192.168.27.2"
 NODES = [f"{SHARE}=1x16160MiB,share", f"{CGPU}=1x16160MiB,cgpu"]
@@ -43,7 +43,7 @@ def uninstall(cluster, chart):
 
 def check_example_of_the_document(cluster):
     """The StatefulSet unchanged: 16 units of 128 MiB are 2 GiB."""
-    rolled_out(cluster)
+    cluster.rolled_out()
     for name in (SHARE, CGPU):
         wait_for(lambda: counts_in(cluster, name, "128", UNITS_128), 60, f"{name} counts in 128 MiB")
     cluster.apply(ROOT / "examples/statefulset-128mib.yaml")

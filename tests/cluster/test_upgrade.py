@@ -9,7 +9,7 @@ import pytest
 from cgpupods import check_isolation, node_root
 from cluster import wait_for
 from gpupods import annotation, card_of, container, fingerprint, pod, units_of, used_per_card
-from releases import AGENT, for_both, install, install_both, rolled_out, steps, version_before, versions
+from releases import AGENT, for_both, install, install_both, steps, version_before, versions
 from storm import book_of, processes_of
 
 pytestmark = [pytest.mark.storm, pytest.mark.long(150)]
@@ -121,7 +121,7 @@ def test_both_charts_are_removed_and_installed_again_under_running_pods(lab):
         undisturbed(cluster, before)
     finally:
         install_both(cluster)
-    rolled_out(cluster)
+    cluster.rolled_out()
     wait_for(lambda: all(allocatable(cluster, node)["aliyun.com/gpu-mem"] == "60" for node in roots), 60,
              "the nodes have their units again")
     undisturbed(cluster, before)
@@ -171,7 +171,7 @@ def test_each_chart_alone_and_both_from_the_version_before_and_back(upgraded):
     accounts = Accounts(cluster, before.values())
     for step, (work, tags) in steps(cluster).items():
         work()
-        rolled_out(cluster)
+        cluster.rolled_out()
         assert versions(cluster) == [{tag} for tag in tags], step
         undisturbed(cluster, before)
         serves(cluster, step)

@@ -9,7 +9,7 @@ import pytest
 import helmcharts
 from cluster import EXAMPLES, lab_command
 from gpupods import container, pod
-from releases import for_both, install, rolled_out
+from releases import for_both, install
 
 NODE = "cn-beijing.192.168.8.44"
 LAYOUT = [f"{NODE}=1x16384MiB,share"]
@@ -31,12 +31,12 @@ def cluster(lab, request):
     cluster = lab(LAYOUT)
     for_both(lambda chart: install(cluster, chart, "webhook.enabled=true"))
     try:
-        rolled_out(cluster)
+        cluster.rolled_out()
         wait_trusted(cluster)
         yield cluster
     finally:
         for_both(lambda chart: install(cluster, chart))
-        rolled_out(cluster)
+        cluster.rolled_out()
 
 
 def bundles(cluster):
@@ -67,7 +67,7 @@ def no_replica(cluster):
         yield
     finally:
         cluster.kubectl("-n", "kube-system", "scale", "deployment", "ack-co-scheduler", "--replicas=2")
-        rolled_out(cluster)
+        cluster.rolled_out()
 
 
 def created(cluster, name, **more):
