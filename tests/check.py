@@ -37,6 +37,7 @@ BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
 PARTS = 20          # of the long tests; another one each day
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
+WHY_LINES = 4       # of what a test said that failed or is flaky, in the report
 
 # Unit tests that `./check` without a ring runs in `sanitize` only. The others play more histories without sanitizers (RATION_HISTORIES).
 SANITIZED_UNITS = re.compile(r"(?!test-ledger-property|test-preemption)(test|fuzz)-")
@@ -72,6 +73,7 @@ class Count:
     def __init__(self, suite=""):
         self.suite, self.passed, self.seconds = suite, 0, 0.0
         self.failed, self.flaky = [], []    # names
+        self.why = {}    # name -> what its first failure said, in lines
         self.skipped = collections.Counter()    # by their reasons
 
     def add_junit(self, path):
@@ -88,6 +90,8 @@ class Count:
             if "failure" in kinds or "error" in kinds:
                 if name not in self.failed:    # a test that fails, and then its fixture, are two cases
                     self.failed.append(name)
+                    bad = kinds["failure"] if "failure" in kinds else kinds["error"]
+                    self.why[name] = bad.get("message", "").splitlines()[:WHY_LINES]
             elif "skipped" not in kinds:
                 self.passed += 1
             elif may_be_skipped(reason := reason_of(kinds["skipped"])):
@@ -362,10 +366,11 @@ def report(counts, args, seconds):
     for count in counts:
         for reason, number in count.skipped.items():
             print(f"skipped ({count.suite}): {number} x {reason}")
-        for name in count.flaky:
-            print(f"flaky ({count.suite}; failed beside others, passed alone): {name}")
-        for name in count.failed:
-            print(f"FAILED ({count.suite}): {name}")
+        for kind, names in (("flaky ({}; failed beside others, passed alone)", count.flaky), ("FAILED ({})", count.failed)):
+            for name in names:
+                print(f"{kind.format(count.suite)}: {name}")
+                for line in count.why.get(name, []):
+                    print(f"    {line[:300]}")
     if flaky > FLAKY_MAX:
         print(f"FAILED: {flaky} tests are flaky, and more than {FLAKY_MAX} are no accident")
         failed += 1

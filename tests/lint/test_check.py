@@ -136,6 +136,8 @@ def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, t
         "test_that_fails_once", "test_whose_fixture_fails_once"]
     assert sorted(line.split("::")[-1] for line in out if line.startswith("FAILED (component): ")) == [
         "test_of_a_race_that_fails_once", "test_of_a_storm_that_fails_once", "test_that_fails", "test_that_is_skipped was skipped: on purpose"]
+    (said,) = [out[at + 1] for at, line in enumerate(out) if line.startswith("FAILED") and line.endswith("test_that_fails")]
+    assert said == "    AssertionError: assert not 'on purpose'"
     assert {path.name for path in (tmp_path / "build").glob("*.xml")} == {"junit-x.xml", "junit-x-again.xml"}
 
 
