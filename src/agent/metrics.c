@@ -78,17 +78,17 @@ static void add_gpus(struct metrics *page, const struct agent *agent, enum gpu_v
 
 static void add_all_gpus(struct metrics *page, const struct agent *agent)
 {
-	metrics_family(page, "ration_gpu_memory_bytes", "gauge", "Memory of the card.");
+	metrics_family(page, "ration_gpu_memory_bytes", "gauge", "Memory of the GPU.");
 	add_gpus(page, agent, GPU_BYTES);
-	metrics_family(page, "ration_gpu_units", "gauge", "Units of the card that can be given.");
+	metrics_family(page, "ration_gpu_units", "gauge", "Units that pods can have of the GPU.");
 	add_gpus(page, agent, GPU_UNITS);
 	metrics_family(page, "ration_gpu_granted_units", "gauge",
-		"Units of the card that placements of this node's pods hold.");
+		"Units of the GPU that this node's pods have by their placements.");
 	add_gpus(page, agent, GPU_HELD);
-	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the card is healthy.");
+	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the GPU is healthy.");
 	add_gpus(page, agent, GPU_HEALTHY);
 	metrics_family(page, "ration_gpu_used_bytes", "gauge",
-		"Memory that processes have of a card of an isolated node, as the driver counts it.");
+		"Memory that processes have of a GPU of an isolated node, as the driver counts it.");
 	add_gpus(page, agent, GPU_USED);
 }
 
@@ -111,8 +111,8 @@ static void add_containers(struct metrics *page, const struct agent *agent)
 {
 	uint64_t shown = 0, hidden = 0;
 
-	metrics_family(page, "ration_container_granted_units", "gauge",
-		"Units that a container was given by Allocate.");
+	metrics_family(
+		page, "ration_container_granted_units", "gauge", "Units that Allocate gave the container.");
 	list_for_each (item, &agent->node.served.entries) {
 		const struct served_entry *entry = list_entry(item, struct served_entry, item);
 		const struct node_pod *pod = node_pods_by_uid(&agent->node.pods, entry->uid);
@@ -128,7 +128,7 @@ static void add_containers(struct metrics *page, const struct agent *agent)
 			hidden++;
 	}
 	metrics_one(page, "ration_containers_not_shown", "gauge",
-		"Containers that the family before leaves out, because it has 1,024 of them.", hidden);
+		"Containers without a ration_container_granted_units, which shows at most 1,024.", hidden);
 }
 
 /* ---- the kubelet ---- */
@@ -145,9 +145,9 @@ static void add_mode(struct metrics *page, const struct agent *agent)
 	metrics_family(page, "ration_mode", "gauge", "1 for the GPU mode in force.");
 	metrics_each(page, "mode", texts, values, GPU_MODE_MAX);
 	metrics_one(page, "ration_mode_open", "gauge",
-		"0 while a change of mode waits for the end of pods and no new ones may come.",
+		"0 while the node takes no new GPU pods, because a change of mode waits for its pods to end.",
 		agent->node.open);
-	metrics_one(page, "ration_unit_bytes", "gauge", "In what gpu-mem counts.",
+	metrics_one(page, "ration_unit_bytes", "gauge", "The unit of aliyun.com/gpu-mem on this node.",
 		(uint64_t)agent->node.inventory.unit_mib << 20);
 }
 
@@ -157,7 +157,7 @@ static void add_calls(struct metrics *page, const struct kubelet_counts *counted
 	uint64_t prestarts[] = {counted->prestart_accepted, counted->prestart_refused};
 
 	metrics_family(page, "ration_allocate_duration_seconds", "histogram",
-		"Time to answer Allocate, the questions to kubelet and API server included.");
+		"Time to answer Allocate, with the requests to the kubelet and the API server that this needs.");
 	metrics_histogram(page, &counted->allocate);
 	metrics_family(page, "ration_allocate_results_total", "counter", "Answers of Allocate.");
 	metrics_each(page, "result", allocate_results, counted->allocate_results, ALLOCATE_OUTCOME_MAX);
@@ -165,7 +165,7 @@ static void add_calls(struct metrics *page, const struct kubelet_counts *counted
 		"Calls of Allocate that the kubelet cancelled before the answer.",
 		counted->allocate_abandoned);
 	metrics_one(page, "ration_ids_disagreed_total", "counter",
-		"Device ids in granted Allocate calls that stand for another card than the pod's placement. Harmless: the placement decides.",
+		"Device ids in granted Allocate calls that stand for another GPU than the pod's placement. Harmless: the placement decides.",
 		counted->ids_disagreed);
 	metrics_family(page, "ration_prestart_results_total", "counter",
 		"Answers of PreStartContainer; each refusal is a container that could not start.");
@@ -177,16 +177,16 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 	const struct kubelet_counts *counted = kubelet_counts(agent->kubelet);
 
 	metrics_family(page, "ration_registration_duration_seconds", "histogram",
-		"From the kubelet's return (or our start) to its answer to Register.");
+		"Time from the start of the kubelet or of the agent until the kubelet has answered Register.");
 	metrics_histogram(page, &counted->registration);
 	metrics_family(page, "ration_registration_last_duration_seconds", "gauge",
-		"The last one of them; 0 before the first.");
+		"The last value of ration_registration_duration_seconds; 0 before the first.");
 	metrics_seconds(page, NULL, 0, counted->last_registration_ns);
 	metrics_one(page, "ration_registration_failures_total", "counter",
-		"Register calls that failed; some at each start of a kubelet are usual.",
+		"Register calls that failed; a few at each start of the kubelet are usual.",
 		counted->registration_failures);
 	metrics_one(page, "ration_worker_respawns_total", "counter",
-		"Times that the supervisor had to start the worker again; all other counters began anew then.",
+		"Times that the supervisor started the worker again; all other counters then began at 0.",
 		agent->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
 		kubelet_has_devices(agent->kubelet));
@@ -194,7 +194,7 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		"Functions of the node's driver that this version does not know and does not limit.",
 		delivery_unknown_functions(agent->delivery));
 	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
-		"For how long the kubelet has not had devices that the mode in force offers; 0 while it has.");
+		"How long the kubelet has lacked the devices of the mode in force; 0 while it has them.");
 	metrics_seconds(page, NULL, 0, kubelet_unregistered_ns(agent->kubelet));
 }
 

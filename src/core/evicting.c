@@ -383,8 +383,8 @@ static void wait_for_room(
 		attempt_end(
 			core, attempt, ATTEMPT_STUCK, "given up: pods that were evicted do not end", now_ns);
 	} else if (!occupied && now_ns - attempt->plan.gone_ns > UNUSED_MAX_NS) {
-		attempt_end(core, attempt, ATTEMPT_UNUSED,
-			"given up: the pod was not bound to the freed card", now_ns);
+		attempt_end(core, attempt, ATTEMPT_UNUSED, "given up: the pod was not bound to the freed GPU",
+			now_ns);
 	}
 }
 

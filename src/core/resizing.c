@@ -193,7 +193,7 @@ static int make_yes(struct core *core, const struct pod_facts *pod, void *shown,
 	int r;
 
 	if (!pod->has_placement)
-		return error_set(err, ENOENT, "the pod has no card of ration's");
+		return error_set(err, ENOENT, "the pod has no GPU of ration's");
 	if (placement_copy(&pod->placement, &target) < 0)
 		return -EAGAIN;
 	r = ops->parse(ops->userdata, pod, &target, err);

@@ -155,7 +155,7 @@ static int read_documents(yaml_parser_t *parser, struct fault_list *list, struct
 	if (!root)
 		return 0;
 	if (root->type != YAML_SEQUENCE_NODE)
-		return error_set(err, EINVAL, "it is no list");
+		return error_set(err, EINVAL, "it is not a list");
 	r = add_entries(&document, root, list, err);
 	return r < 0 ? r : check_end(parser, err);
 }

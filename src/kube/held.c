@@ -40,12 +40,12 @@ static int read_gpus(struct json_object *gpus, struct held_pod *pod, struct erro
 	int r;
 
 	if (!json_object_is_type(gpus, json_type_object) || json_object_object_length(gpus) == 0)
-		return error_set(err, EINVAL, "pod %s: cards name no card", pod->uid);
+		return error_set(err, EINVAL, "pod %s: cards names no GPU", pod->uid);
 	json_object_object_foreach (gpus, uuid, gpu) {
 		if (!gpu_name_is_valid(uuid) || !json_object_is_type(gpu, json_type_object) ||
 			read_amount(gpu, "units", &units) < 0 || read_amount(gpu, "core", &core) < 0)
 			return error_set(
-				err, EINVAL, "pod %s: a card without a name or a number of units", pod->uid);
+				err, EINVAL, "pod %s: a GPU without a name or a number of units", pod->uid);
 		r = held_pod_add_gpu(pod, uuid, units, core);
 		if (r < 0)
 			return error_set(err, -r, "pod %s: %s", pod->uid, strerror(-r));
@@ -65,7 +65,7 @@ static int read_pod(struct json_object *object, struct held *held, struct error 
 	if (!uid || !namespace_ || !name)
 		return error_set(err, EINVAL, "a pod without uid, namespace or name");
 	if (containers && json_whole(containers, 1, INT32_MAX, &instances) < 0)
-		return error_set(err, EINVAL, "pod %s: containers is no number of them", uid);
+		return error_set(err, EINVAL, "pod %s: containers is not a number", uid);
 	r = held_add_pod(held, uid, namespace_, name, &pod);
 	if (r < 0)
 		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
@@ -80,7 +80,7 @@ static int read_ended(struct json_object *list, struct held *held, struct error 
 	if (!list)
 		return 0;
 	if (!json_object_is_type(list, json_type_array))
-		return error_set(err, EINVAL, "ended is no list");
+		return error_set(err, EINVAL, "ended is not a list");
 	held->names_ended = true;
 	for (size_t i = 0; i < json_object_array_length(list) && r == 0; i++) {
 		const char *uid = json_string(json_object_array_get_idx(list, i));
@@ -105,7 +105,7 @@ static int read_held(struct json_object *root, struct held *held, struct error *
 		return error_set(err, EINVAL, "at is no time");
 	snprintf(held->at, sizeof(held->at), "%s", at);
 	if (!json_object_is_type(pods, json_type_array))
-		return error_set(err, EINVAL, "pods is no list");
+		return error_set(err, EINVAL, "pods is not a list");
 	for (size_t i = 0; i < json_object_array_length(pods) && r == 0; i++)
 		r = read_pod(json_object_array_get_idx(pods, i), held, err);
 	return r < 0 ? r : read_ended(json_member(root, "ended"), held, err);

@@ -24,7 +24,7 @@ static void add_age(struct metrics *metrics, const struct kube_watch_metric *wat
 	int64_t now = monotonic_ns();
 
 	metrics_family(metrics, "ration_watch_last_event_age_seconds", "gauge",
-		"Time since the last event or complete LIST; a bookmark comes about every minute. Missing before the first.");
+		"Time since the last event or complete LIST; a bookmark arrives nearly every minute. Missing before the first.");
 	for (size_t i = 0; i < n; i++) {
 		struct metric_label label = {"resource", watches[i].resource};
 		int64_t last = kube_watch_counts(watches[i].watch)->last_message_ns;
@@ -50,12 +50,13 @@ void kube_watch_metrics(struct metrics *metrics, const struct kube_watch_metric 
 		open[i] = kube_watch_connected(watches[i].watch);
 	}
 	metrics_family(metrics, "ration_watch_lists_total", "counter",
-		"LISTs begun: the first, and one after each expired version or failed LIST.");
+		"LISTs that were begun: the first, and one after each expired resource version or failed LIST.");
 	metrics_each(metrics, "resource", names, lists, n);
 	metrics_family(metrics, "ration_watch_connections_total", "counter",
 		"WATCH requests that the API server accepted; each lives 4 to 6 minutes.");
 	metrics_each(metrics, "resource", names, connections, n);
-	metrics_family(metrics, "ration_watch_events_total", "counter", "Events received, bookmarks too.");
+	metrics_family(metrics, "ration_watch_events_total", "counter",
+		"Events that were received, with bookmarks.");
 	metrics_each(metrics, "resource", names, events, n);
 	metrics_family(metrics, "ration_watch_connected", "gauge", "1 while a WATCH is open.");
 	metrics_each(metrics, "resource", names, open, n);

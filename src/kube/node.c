@@ -134,22 +134,23 @@ static int gpu_from_json(
 	int64_t index, mib;
 
 	if (json_whole(json_member(object, "index"), 0, GPU_INDEX_MAX, &index) < 0)
-		return error_set(err, EINVAL, "card at position %zu: index is no whole number from 0 to %d",
+		return error_set(err, EINVAL, "GPU at position %zu: index is not a whole number from 0 to %d",
 			position, GPU_INDEX_MAX);
 	if (!uuid || !gpu_name_is_valid(uuid))
-		return error_set(err, EINVAL, "card %d: no valid uuid", (int)index);
+		return error_set(err, EINVAL, "GPU %d: no valid uuid", (int)index);
 	if (json_whole(json_member(object, "mib"), 1, GPU_MIB_MAX, &mib) < 0)
-		return error_set(err, EINVAL, "card %d: mib is no whole number from 1 to 4 TiB", (int)index);
+		return error_set(
+			err, EINVAL, "GPU %d: mib is not a whole number from 1 to 4 TiB", (int)index);
 	if (!json_object_is_type(healthy, json_type_boolean))
-		return error_set(err, EINVAL, "card %d: healthy is neither true nor false", (int)index);
+		return error_set(err, EINVAL, "GPU %d: healthy is neither true nor false", (int)index);
 	if (json_member(object, "model") && (!model || strlen(model) >= sizeof(details->model)))
-		return error_set(err, EINVAL, "card %d: model is no text under %zu bytes", (int)index,
+		return error_set(err, EINVAL, "GPU %d: model is not a text under %zu bytes", (int)index,
 			sizeof(details->model));
 	*ret_gpu = (struct listed_gpu){0};
 	archive_to_read(&archive, &json_archive, object);
 	archive_gpu_facts(&archive, &ret_gpu->facts);
 	if (archive.failed)
-		return error_set(err, EINVAL, "card %d: %s", (int)index, archive.error.text);
+		return error_set(err, EINVAL, "GPU %d: %s", (int)index, archive.error.text);
 	snprintf(details->model, sizeof(details->model), "%s", model ? model : "");
 	/* The reason is only for users: a mistake in it must not cost the node its GPUs. */
 	if (!ret_gpu->facts.healthy && reason)
@@ -217,10 +218,10 @@ static int gpus_from_json(struct json_object *list, struct listed_gpu *gpus, siz
 	int r = 0;
 
 	if (!json_object_is_type(list, json_type_array))
-		return error_set(err, EINVAL, "the inventory is no list");
+		return error_set(err, EINVAL, "the inventory is not a list");
 	n = json_object_array_length(list);
 	if (n > NODE_GPUS_MAX)
-		return error_set(err, EINVAL, "%zu cards are more than %d", n, NODE_GPUS_MAX);
+		return error_set(err, EINVAL, "%zu GPUs are more than %d", n, NODE_GPUS_MAX);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		r = gpu_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
 		if (r == 0)
@@ -302,7 +303,7 @@ static int annotation(
 	struct json_object *value = json_member(annotations, key);
 
 	if (value && !json_string(value))
-		return error_set(err, EINVAL, "annotation %s is no text", key);
+		return error_set(err, EINVAL, "annotation %s is not a text", key);
 	*ret_text = json_string(value);
 	return 0;
 }
@@ -321,8 +322,8 @@ static int read_mode_and_unit(struct json_object *annotations, struct node_facts
 		return error_set(err, EINVAL, "annotation %s: \"%s\" is no mode", ANNOTATION_NODE_MODE, mode);
 	if (unit && (parse_u32(unit, UNIT_MIB_MAX, &facts->unit_mib) < 0 || facts->unit_mib == 0)) {
 		facts->unit_mib = UNIT_MIB_DEFAULT;
-		return error_set(
-			err, EINVAL, "annotation %s: \"%s\" is no number of MiB", ANNOTATION_NODE_UNIT, unit);
+		return error_set(err, EINVAL, "annotation %s: \"%s\" is not a number of MiB",
+			ANNOTATION_NODE_UNIT, unit);
 	}
 	return 0;
 }

@@ -97,16 +97,15 @@ static int read_share(
 	int64_t units, core = 0;
 
 	if (!uuid || !gpu_name_is_valid(uuid))
-		return error_set(err, EINVAL, "container %s: a card without a valid uuid", container);
+		return error_set(err, EINVAL, "container %s: a GPU without a valid uuid", container);
 	if (json_whole(json_member(gpu, "units"), 1, UNITS_MAX, &units) < 0)
 		return error_set(err, EINVAL, "container %s: units are no whole number above 0", container);
 	if (core_value && json_whole(core_value, 0, CORE_PER_GPU, &core) < 0)
 		return error_set(
-			err, EINVAL, "container %s: core is no whole number from 0 to 100", container);
+			err, EINVAL, "container %s: core is not a whole number from 0 to 100", container);
 	for (size_t i = 0; so_far && i < so_far->n_gpus; i++)
 		if (strcmp(so_far->gpus[i].uuid, uuid) == 0)
-			return error_set(
-				err, EINVAL, "container %s: card %s is there twice", container, uuid);
+			return error_set(err, EINVAL, "container %s: GPU %s is there twice", container, uuid);
 	if (placement_add(placement, container, uuid, (uint32_t)units, (uint32_t)core) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
@@ -121,11 +120,11 @@ static int read_shares(
 	if (!*container || strlen(container) > CONTAINER_NAME_MAX)
 		return error_set(err, EINVAL, "a container name is empty or too long");
 	if (!json_object_is_type(gpus, json_type_array))
-		return error_set(err, EINVAL, "container %s: no list of cards", container);
+		return error_set(err, EINVAL, "container %s: no list of GPUs", container);
 	n = json_object_array_length(gpus);
 	if (n == 0 || n > NODE_GPUS_MAX)
 		return error_set(
-			err, EINVAL, "container %s: %zu cards, not 1 to %d", container, n, NODE_GPUS_MAX);
+			err, EINVAL, "container %s: %zu GPUs, not 1 to %d", container, n, NODE_GPUS_MAX);
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = read_share(json_object_array_get_idx(gpus, i), container, placement, err);
 	return r;
@@ -136,12 +135,12 @@ static int read_visible(struct json_object *visible, struct placement *placement
 	size_t n = json_object_is_type(visible, json_type_array) ? json_object_array_length(visible) : 0;
 
 	if (visible && (!n || n > NODE_GPUS_MAX))
-		return error_set(err, EINVAL, "visible is no list of 1 to %d cards", NODE_GPUS_MAX);
+		return error_set(err, EINVAL, "visible is not a list of 1 to %d GPUs", NODE_GPUS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const char *uuid = json_string(json_object_array_get_idx(visible, i));
 
 		if (!uuid || !gpu_name_is_valid(uuid))
-			return error_set(err, EINVAL, "visible names a card without a valid uuid");
+			return error_set(err, EINVAL, "visible names a GPU without a valid uuid");
 		if (placement_add_visible(placement, uuid) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 	}
@@ -156,13 +155,13 @@ static int read_placement(struct json_object *root, struct placement *placement,
 	int r = 0;
 
 	if (json_whole(json_member(root, "unit"), 1, UINT32_MAX, &unit) < 0)
-		return error_set(err, EINVAL, "unit is no whole number of MiB");
+		return error_set(err, EINVAL, "unit is not a whole number of MiB");
 	if (!json_object_is_type(containers, json_type_object))
-		return error_set(err, EINVAL, "containers is no object");
+		return error_set(err, EINVAL, "containers is not an object");
 	if (json_object_object_length(containers) > REQUEST_CONTAINERS_MAX)
 		return error_set(err, EINVAL, "more than %d containers", REQUEST_CONTAINERS_MAX);
 	if (count && json_whole(count, 1, INT32_MAX, &resizes) < 0)
-		return error_set(err, EINVAL, "resizes is no whole number from 1 on");
+		return error_set(err, EINVAL, "resizes is not a whole number from 1 on");
 	placement->unit_mib = (uint32_t)unit;
 	placement->resizes = (uint32_t)resizes;
 	json_object_object_foreach (containers, name, gpus) {

@@ -273,7 +273,7 @@ static int read_containers(struct json_object *spec, const char *key, bool init,
 	if (!containers)
 		return 0;
 	if (!json_object_is_type(containers, json_type_array))
-		return error_set(err, EINVAL, "spec.%s is no list", key);
+		return error_set(err, EINVAL, "spec.%s is not a list", key);
 	for (size_t i = 0; i < json_object_array_length(containers); i++) {
 		int r = read_container(
 			json_object_array_get_idx(containers, i), init, i, bound, request, err);
@@ -313,7 +313,7 @@ static int read_gpus(struct json_object *pod, struct request *request, struct er
 	if (!label || request_is_empty(request))
 		return 0;
 	if (!json_string(label))
-		return error_set(err, EINVAL, "label %s is no text", LABEL_GPU_COUNT);
+		return error_set(err, EINVAL, "label %s is not a text", LABEL_GPU_COUNT);
 	return request_parse_gpus(request, json_string(label), err);
 }
 
@@ -367,7 +367,7 @@ static int read_placement(struct json_object *pod, struct pod_facts *facts, stru
 	if (json_string(annotation))
 		r = parse_placement(json_string(annotation), facts, err);
 	else
-		r = error_set(err, EINVAL, "it is no text");
+		r = error_set(err, EINVAL, "it is not a text");
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0)
@@ -391,7 +391,7 @@ static int read_unit(struct json_object *pod, struct pod_facts *facts, struct er
 		return 0;
 	}
 	facts->request.unit_mib = UNIT_MIB_NONE;
-	return error_set(err, EINVAL, "annotation %s: \"%.40s\" is no number of MiB", ANNOTATION_UNIT,
+	return error_set(err, EINVAL, "annotation %s: \"%.40s\" is not a number of MiB", ANNOTATION_UNIT,
 		text ? text : "");
 }
 

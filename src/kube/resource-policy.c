@@ -49,14 +49,15 @@ static int read_pairs(
 	if (!object)
 		return 0;
 	if (!json_object_is_type(object, json_type_object))
-		return error_set(err, EINVAL, "units[%zu].%s is no object of strings", at, what);
+		return error_set(err, EINVAL, "units[%zu].%s is not an object of strings", at, what);
 	json_object_object_foreach (object, key, value) {
 		const char *text = json_string(value);
 		int r;
 
 		if (!text || strpbrk(text, "\n") || strpbrk(key, "=\n"))
 			return error_set(err, EINVAL,
-				"units[%zu].%s: the value of %.100s is no text of one line", at, what, key);
+				"units[%zu].%s: the value of %.100s is not a text of one line", at, what,
+				key);
 		r = label_pairs_add(pairs, key, text);
 		if (r == -E2BIG)
 			return error_set(err, EINVAL, "units[%zu].%s has more than %d entries", at, what,
@@ -82,8 +83,9 @@ static int read_max_resources(
 		return 0;
 	if (!json_object_is_type(object, json_type_object) ||
 		json_object_object_length(object) > POLICY_RESOURCES_MAX)
-		return error_set(err, EINVAL, "units[%zu].maxResources is no object of at most %d quantities",
-			at, POLICY_RESOURCES_MAX);
+		return error_set(err, EINVAL,
+			"units[%zu].maxResources is not an object of at most %d quantities", at,
+			POLICY_RESOURCES_MAX);
 	json_object_object_foreach (object, resource, value) {
 		const char *text = quantity_text(value);
 		int64_t milli;
@@ -129,7 +131,7 @@ static int read_unit(struct json_object *object, size_t at, struct policy_unit *
 			kind ? kind : "missing");
 	unit->has_max = max != NULL;
 	if (max && json_whole(max, 0, INT32_MAX, &number) < 0)
-		return error_set(err, EINVAL, "units[%zu].max is no number from 0 to 2147483647", at);
+		return error_set(err, EINVAL, "units[%zu].max is not a number from 0 to 2147483647", at);
 	unit->max = max ? (uint32_t)number : 0;
 	r = read_pairs(json_member(object, "nodeSelector"), "nodeSelector", at, &unit->node_selector, err);
 	if (r == 0)
@@ -151,7 +153,7 @@ static int read_units(struct json_object *spec, struct resource_policy *policy, 
 	int r = 0;
 
 	if (n == 0 || n > POLICY_UNITS_MAX)
-		return error_set(err, EINVAL, "units is no list of 1 to %d units", POLICY_UNITS_MAX);
+		return error_set(err, EINVAL, "units is not a list of 1 to %d units", POLICY_UNITS_MAX);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		policy->n_units = i + 1;
 		r = read_unit(json_object_array_get_idx(units, i), i, &policy->units[i], err);
@@ -166,7 +168,7 @@ static int read_keys(struct json_object *spec, struct resource_policy *policy, s
 
 	if ((keys && !json_object_is_type(keys, json_type_array)) || n > POLICY_KEYS_MAX)
 		return error_set(
-			err, EINVAL, "matchLabelKeys is no list of at most %d labels", POLICY_KEYS_MAX);
+			err, EINVAL, "matchLabelKeys is not a list of at most %d labels", POLICY_KEYS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const char *key = json_string(json_object_array_get_idx(keys, i));
 

@@ -335,11 +335,11 @@ static int container_check_gpus(const struct container_request *container, uint3
 int request_set_gpus(struct request *request, uint32_t gpus, struct error *err)
 {
 	if (gpus < 1 || gpus > REQUEST_GPUS_MAX)
-		return error_set(err, EINVAL, "%u cards are not 1 to %d", gpus, REQUEST_GPUS_MAX);
+		return error_set(err, EINVAL, "%u GPUs are not 1 to %d", gpus, REQUEST_GPUS_MAX);
 	if (request->whole)
 		return error_set(err, EINVAL,
 			"label " GPU_COUNT " is %u: is not possible together with " GPU
-			", which counts cards itself",
+			", which counts GPUs itself",
 			gpus);
 	for (size_t i = 0; i < request->n_containers && gpus > 1; i++) {
 		int r = container_check_gpus(&request->containers[i], gpus, err);

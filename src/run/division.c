@@ -96,7 +96,7 @@ static int policy_of(const struct division *division, const struct division_wish
 			continue;
 		if (policy >= 0 && policy != gpu->policy)
 			return error_set(err, EBUSY,
-				"card %s is divided by policy %d (%s), as by run %d: use this policy, or wait until all runs on the card have ended",
+				"GPU %s is divided by policy %d (%s), as by run %d: use this policy, or wait until all runs on the GPU have ended",
 				labels[i], gpu->policy, share_policy_name((enum share_policy)gpu->policy),
 				(int)gpu->run);
 		policy = gpu->policy;
@@ -118,7 +118,7 @@ static int check_percentages(const struct division *division, const struct divis
 		const struct division_gpu *gpu = &division->gpus[i];
 
 		if (gpu->percent + wish->percent > 100)
-			return error_set(err, ENOSPC, "card %s has %u%% of its computing power left: %.*s",
+			return error_set(err, ENOSPC, "GPU %s has %u%% of its computing power left: %.*s",
 				labels[i], gpu->percent < 100 ? 100 - gpu->percent : 0, NAMED_MAX,
 				strbuf_cstr(&gpu->named));
 	}
@@ -179,7 +179,7 @@ int division_admit(struct registry *registry, const struct division_wish *wish, 
 	}
 	r = registry_each(registry, add_run, division);
 	r = r == 0 ? admit(division, wish, grant, labels, ret_power, err)
-		   : error_set(err, -r, "too many runs on one card: %s", strerror(-r));
+		   : error_set(err, -r, "too many runs on one GPU: %s", strerror(-r));
 	division_release(division);
 	free(division);
 	return r;

@@ -29,12 +29,12 @@ static int place_open(const char *path, bool make, int *ret_fd, struct error *er
 	if (fd < 0 && (errno == ENOENT || errno == EACCES))
 		return -errno;
 	if (fd < 0)
-		return error_set(
-			err, errno, "%s is no folder for the grants of runs: %s", path, strerror(errno));
+		return error_set(err, errno, "%s cannot be the folder for the grants of runs: %s", path,
+			strerror(errno));
 	if (fstat(fd, &st) < 0 || ((st.st_mode & 0022) && !(st.st_mode & S_ISVTX))) {
 		close(fd);
 		return error_set(err, EPERM,
-			"%s: anybody may remove what others have in it: remove this folder, or chmod +t",
+			"%s: any user can remove the files of other users in it: remove this folder, or chmod +t",
 			path);
 	}
 	*ret_fd = fd;

@@ -69,7 +69,7 @@ static int amount_parse(const char *text, uint64_t physical_mib, uint64_t *ret_m
 	if (mib == 0)
 		return error_set(err, ERANGE, "%s: that is less than 1 MiB", text);
 	if (mib > physical_mib)
-		return error_set(err, ERANGE, "%s: the card has %" PRIu64 " MiB", text, physical_mib);
+		return error_set(err, ERANGE, "%s: the GPU has %" PRIu64 " MiB", text, physical_mib);
 	*ret_mib = mib;
 	return 0;
 }
@@ -110,7 +110,7 @@ static int admission_check(
 
 		if (gpu->limit_bytes > left)
 			return error_set(err, ENOSPC,
-				"card %s has %" PRIu64 " of its %" PRIu64
+				"GPU %s has %" PRIu64 " of its %" PRIu64
 				" MiB left: %u other run%s the rest (`ration ps` lists them)",
 				labels[i], left / MIB, gpu->physical_bytes / MIB, sums.runs[i],
 				sums.runs[i] == 1 ? " has" : "s have");
@@ -140,15 +140,15 @@ static int gpu_grant(struct run *run, const char *name, struct error *err)
 	int r;
 
 	if (!gpu)
-		return error_set(err, ENODEV, "there is no card %s: nvidia-smi -L lists them", name);
+		return error_set(err, ENODEV, "there is no GPU %s: nvidia-smi -L lists them", name);
 	if (gpu->mig_enabled || gpu->memory_mib == 0)
-		return error_set(err, ENOTSUP, "card %s cannot be shared: %s", name,
+		return error_set(err, ENOTSUP, "GPU %s cannot be shared: %s", name,
 			gpu->mig_enabled ? "MIG is enabled on it" : "its memory is the machine's");
 	for (unsigned i = 0; i < n; i++)
 		if (strcmp(run->grant.gpus[i].uuid, gpu->uuid) == 0)
-			return error_set(err, EINVAL, "card %s is named twice", name);
+			return error_set(err, EINVAL, "GPU %s is named twice", name);
 	if (n == GRANT_FILE_GPUS_MAX)
-		return error_set(err, E2BIG, "more than %d cards", GRANT_FILE_GPUS_MAX);
+		return error_set(err, E2BIG, "more than %d GPUs", GRANT_FILE_GPUS_MAX);
 	r = amount_parse(run->options.mem, gpu->memory_mib, &mib, err);
 	if (r < 0)
 		return r;
@@ -240,7 +240,7 @@ static void tell(const struct run *run)
 	for (unsigned i = 0; run->options.verbose && i < run->grant.gpu_count; i++) {
 		const struct nvml_gpu *gpu = gpu_find(&run->driver.gpus, run->grant.gpus[i].uuid);
 
-		fprintf(stderr, "ration run: card %s, %s: %" PRIu64 " of %" PRIu64 " MiB\n", run->labels[i],
+		fprintf(stderr, "ration run: GPU %s, %s: %" PRIu64 " of %" PRIu64 " MiB\n", run->labels[i],
 			gpu ? gpu->name : "?", run->grant.gpus[i].limit_bytes / MIB,
 			run->grant.gpus[i].physical_bytes / MIB);
 	}

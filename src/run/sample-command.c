@@ -76,22 +76,22 @@ static void add_all(struct page *page)
 {
 	struct metrics *metrics = &page->metrics;
 
-	metrics_family(metrics, "ration_gpu_memory_bytes", "gauge", "Memory of the card.");
+	metrics_family(metrics, "ration_gpu_memory_bytes", "gauge", "Memory of the GPU.");
 	add(page, GPU_MEMORY);
 	metrics_family(metrics, "ration_container_limit_bytes", "gauge",
-		"Memory of the card that an isolated container may use now.");
+		"Memory of the GPU that an isolated container may use now.");
 	add(page, LIMIT);
 	metrics_family(metrics, "ration_container_used_bytes", "gauge",
-		"Memory of the card that an isolated container's processes have, as the driver counts it.");
+		"Memory of the GPU that an isolated container's processes have, as the driver counts it.");
 	add(page, USED);
 	metrics_family(metrics, "ration_container_core_share_ratio", "gauge",
-		"Part of the card's time that a container has, where computing power is controlled.");
+		"Part of the GPU's time that a container has, where computing power is controlled.");
 	add(page, SHARE);
 	metrics_family(metrics, "ration_container_core_rate_ratio", "gauge",
-		"That part as the container itself counts, corrected by what the driver says was used.");
+		"Share that the container's processes enforce: the share, corrected by the use that the driver reports.");
 	add(page, RATE);
 	metrics_family(metrics, "ration_container_core_started_seconds_total", "counter",
-		"Time of the card that a container's kernels take, by its own estimate.");
+		"Time of the GPU that a container's kernels take, by its own estimate.");
 	add(page, STARTED);
 	metrics_family(metrics, "ration_container_core_waited_seconds_total", "counter",
 		"Time for which a container's threads were held back, by its own count.");

@@ -113,7 +113,7 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 	const char *why = why_not(response);
 
 	if (!why && leadership_read_pods(caller->scheduler, response) < 0)
-		why = "the answer is no list";
+		why = "the answer is not a list";
 	core_node_listed(core, caller->bind, why, monotonic_ns());
 }
 

@@ -62,7 +62,7 @@ static void log_errors(const struct pod_facts *pod, const struct filter_answer *
 	if (answer->requeue_error < 0)
 		requeue_log_refused(pod->namespace_, pod->name, answer->requeue_error);
 	if (answer->hold_error < 0)
-		log_warning("pod %s/%s: no card held on node %s: %s, ignoring", pod->namespace_, pod->name,
+		log_warning("pod %s/%s: no GPU held on node %s: %s, ignoring", pod->namespace_, pod->name,
 			answer->nodes[0]->facts.name, strerror(-answer->hold_error));
 }
 

@@ -246,7 +246,7 @@ static void on_read(void *userdata, const struct kube_response *response)
 		lease_failed(lease, "read", response->text);
 	else if (json_parse(response->body, response->body_len, &object, NULL) < 0 ||
 		 !json_object_is_type(object, json_type_object))
-		lease_failed(lease, "read", "the answer is no object");
+		lease_failed(lease, "read", "the answer is not an object");
 	else
 		lease_decide(lease, object);
 }
@@ -307,6 +307,6 @@ void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page
 	if (!renewed_ns)
 		return;
 	metrics_family(page, "ration_ledger_lease_age_seconds", "gauge",
-		"Since the owner's last renewal that this replica has made or seen.");
+		"Time since the last renewal of the ledger's Lease that this replica has made or seen.");
 	metrics_seconds(page, NULL, 0, monotonic_ns() - renewed_ns);
 }

@@ -123,12 +123,13 @@ static void add_preemption(struct metrics *page, const struct scheduler_metrics 
 	metrics_family(page, "ration_preempt_results_total", "counter", "Answers of preempt.");
 	metrics_each(page, "result", preempt_results, counted->preempt_results, PREEMPT_RESULT_MAX);
 	metrics_family(page, "ration_eviction_searches_total", "counter",
-		"Searches for pods to evict where a node's sum suffices and no card does.");
+		"Searches for pods to evict where a node has enough free memory in sum and no single GPU has.");
 	metrics_each(page, "result", search_results, counted->eviction_searches, SEARCH_RESULT_MAX);
-	metrics_family(page, "ration_evictions_total", "counter", "Answers to our own evictions.");
+	metrics_family(page, "ration_evictions_total", "counter",
+		"The API server's answers to evictions by ration-scheduler.");
 	metrics_each(page, "result", eviction_results, counted->evictions, EVICTION_RESULT_MAX);
 	metrics_family(page, "ration_eviction_attempts_total", "counter",
-		"Pods for which others were to be evicted by us, by how it ended.");
+		"Attempts of ration-scheduler to evict other pods for a pod, by outcome.");
 	metrics_each(page, "result", attempt_results, counted->eviction_attempts, ATTEMPT_RESULT_MAX);
 }
 
@@ -174,22 +175,23 @@ static void add_cluster(struct metrics *page, const struct ledger *ledger)
 	metrics_family(page, "ration_nodes", "gauge", "Nodes whose agent reports GPUs, by mode in force.");
 	metrics_each(page, "mode", modes, sums.nodes, GPU_MODE_MAX);
 	metrics_one(page, "ration_nodes_not_serving", "gauge",
-		"Those that share GPUs and get no new pod, since their agent goes or does not live.",
+		"Nodes that share GPUs and get no new pods, because their agent ends, cannot reach the kubelet or does not renew its Lease.",
 		sums.not_serving);
 	metrics_one(page, "ration_gpus", "gauge", "GPUs of these nodes.", sums.gpus);
 	metrics_one(page, "ration_gpus_unhealthy", "gauge", "GPUs reported as unhealthy.", sums.unhealthy);
 	metrics_one(page, "ration_gpus_overcommitted", "gauge",
-		"GPUs with more granted than they have (a card shrank, an annotation was forged).",
+		"GPUs of which pods have more than there is (the GPU became smaller, or an annotation was forged).",
 		sums.over);
 	metrics_one(page, "ration_memory_total_bytes", "gauge",
-		"GPU memory that can be given, in whole units.", sums.total_mib << 20);
-	metrics_one(
-		page, "ration_memory_used_bytes", "gauge", "GPU memory given or held.", sums.used_mib << 20);
+		"GPU memory that pods can have, in whole units.", sums.total_mib << 20);
+	metrics_one(page, "ration_memory_used_bytes", "gauge",
+		"GPU memory that pods have, or that is held for them.", sums.used_mib << 20);
 	metrics_one(page, "ration_memory_unplaced_bytes", "gauge",
-		"Asked for by pods that are bound to a node without a valid placement.",
+		"GPU memory of pods that are bound to a node without a valid placement.",
 		sums.unplaced_mib << 20);
 	metrics_one(page, "ration_ledger_repairs_total", "counter",
-		"Sums that would have gone below zero and were counted anew; not 0 is a bug.", sums.recounts);
+		"Sums of the ledger that would have become negative and were recomputed; any is a bug of ration.",
+		sums.recounts);
 }
 
 static void add_history(struct metrics *page, const struct scheduler *scheduler)
@@ -198,7 +200,7 @@ static void add_history(struct metrics *page, const struct scheduler *scheduler)
 	uint64_t bytes[] = {recorder_bytes(scheduler->recorder), event_log_bytes(scheduler->event_log)};
 
 	metrics_family(page, "ration_history_bytes", "gauge",
-		"Memory of what /why and /history tell: decisions (at most 10,000, and 8 MiB), and events of the last two states on (6 MiB, and the states).");
+		"Memory of the records for /why and /history: decisions (at most 10,000 and 8 MiB), and changes (6 MiB of events, and two states).");
 	metrics_each(page, "ring", rings, bytes, ARRAY_SIZE(rings));
 }
 
@@ -216,26 +218,26 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		nominations += pod->nomination != NULL;
 	}
 	metrics_family(page, "ration_pods", "gauge",
-		"Pods that ask for a GPU, by state in the ledger; tentative have a card kept since filter, held are deleted and may still run.");
+		"Pods that ask for a GPU, by state in the ledger; tentative: filter has held a GPU for the pod; held: the pod is deleted and may still run.");
 	metrics_each(page, "state", states, pods, OCCUPANCY_MAX);
 	metrics_one(page, "ration_nominations", "gauge",
-		"Pods for which cards are kept while others leave them.", nominations);
+		"Pods for which GPUs are kept until the evicted pods have left them.", nominations);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
-		"Pods that filter rejected and that are woken when something is freed.",
+		"Pods that filter rejected and that are requeued when a GPU may have room for them.",
 		requeue_list_count(&scheduler->core.requeues, REQUEUE_ROOM));
 	metrics_family(page, "ration_resizes_total", "counter",
-		"Answers to requests for another size of a pod that runs.");
+		"Answers to requests of `ration set` for another size of a running pod.");
 	metrics_each(page, "result", resize_results, scheduler->metrics.resizes, 2);
 	metrics_one(page, "ration_pod_wakeups_total", "counter",
-		"Touches of a waiting pod, so that kube-scheduler tries it again.",
+		"Patches of a waiting pod that make kube-scheduler try it again.",
 		scheduler->metrics.requeues);
 	metrics_one(page, "ration_binds_in_progress", "gauge", "Calls of bind that are not answered yet.",
 		scheduler->core.binds.n_open);
 	metrics_one(page, "ration_takeovers_total", "counter",
-		"Times that leadership may have come here: for 5 s nodes are listed before a card is chosen.",
+		"Times that this replica may have become the leader; for 5 s it then lists a node's pods before it chooses a GPU there.",
 		scheduler->core.leadership.period);
 	metrics_one(page, "ration_reservations_in_doubt", "gauge",
-		"Cards kept for a Binding whose outcome is not known.",
+		"Reservations of GPUs for a Binding whose outcome is not known.",
 		binds_doubtful(&scheduler->core.binds));
 }
 
@@ -245,7 +247,8 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 
 	metrics_init(&page);
 	metrics_build_info(&page);
-	metrics_one(&page, "ration_ready", "gauge", "1 when the cluster is read and filter answers.",
+	metrics_one(&page, "ration_ready", "gauge",
+		"1 when ration-scheduler has read the cluster and answers filter.",
 		core_is_ready(&scheduler->core));
 	ledger_lease_metrics(scheduler->lease, &page);
 	add_verbs(&page, &scheduler->metrics);

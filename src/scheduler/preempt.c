@@ -151,7 +151,7 @@ static char *decide(struct scheduler *scheduler, struct json_object *root, const
 		log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_,
 			pod->name, answer.plan.n_victims, answer.plan.node->facts.name);
 	if (answer.nominate_error < 0)
-		log_warning("pod %s/%s: no card is kept for it on node %s: %s, ignoring", pod->namespace_,
+		log_warning("pod %s/%s: no GPU is kept for it on node %s: %s, ignoring", pod->namespace_,
 			pod->name, answer.plan.node->facts.name, strerror(-answer.nominate_error));
 	text = answer_text(asked, &answer);
 	if (text)

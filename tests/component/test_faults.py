@@ -105,7 +105,7 @@ def test_cards_are_named_by_index_or_uuid_in_either_list(node):
 
 @pytest.mark.parametrize("name, text, why", [
     (STATUS, "- {deviceId: 0, deviceType: gpu, healthy: nope}", "entry 1: healthy is neither true nor false"),
-    (STATUS, "deviceId: 0", "it is no list"),
+    (STATUS, "deviceId: 0", "it is not a list"),
     (STATUS, "- {", "no valid YAML"),
     (STATUS, faulty(0, 0), "entry 2 is about the same GPU"),
     (STATUS, "#" * 70000, "longer than 65536 bytes"),

@@ -138,7 +138,7 @@ def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):
     policy(api, [{"resource": "ecs", "max": -1}])
     scheduler = start()
     wait_for(lambda: condition(api).get("status") == "False")
-    assert condition(api)["message"] == "units[0].max is no number from 0 to 2147483647"
+    assert condition(api)["message"] == "units[0].max is not a number from 0 to 2147483647"
     assert names(ask(scheduler, web(api, "p"))) == NODES
     api.patch("resourcepolicies", "team", {"spec": {"units": [POOL_B]}}, "default")
     wait_for(lambda: condition(api).get("status") == "True")

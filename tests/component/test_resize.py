@@ -108,7 +108,7 @@ def test_on_two_cards_each_has_an_equal_part(api, start):
     scheduler = start()
     run_pod(api, scheduler, "p", 4, labels={"aliyun.com/gpu-count": "2"})
     assert resize(api, "p", {"main": 5}) == (
-        False, "container main: 5 units cannot be divided by 2, the number of its cards")
+        False, "container main: 5 units cannot be divided by 2, the number of its GPUs")
     assert resize(api, "p", {"main": 6}) == (
         True, "container main: 3 units of GPU 0 (3232 MiB), 3 units of GPU 1 (3072 MiB)")
     # The second card has 8 units.

@@ -215,7 +215,7 @@ def test_runs_share_a_card_until_it_is_full(machine):
     refused = machine.run("true", mem="60%")
     assert refused.returncode == 125
     # 16160 x 60 / 100 = 9696, of which the rest is 6464
-    assert refused.stderr == ("ration run: card 0 has 6464 of its 16160 MiB left: 1 other run has the rest (`ration ps` "
+    assert refused.stderr == ("ration run: GPU 0 has 6464 of its 16160 MiB left: 1 other run has the rest (`ration ps` "
                               "lists them)\n")
     assert machine.run("true", mem="40%").returncode == 0
     assert machine.run("true", mem="60%", args=["--gpu", "1"]).returncode == 0
@@ -338,9 +338,9 @@ def test_a_place_that_others_control_is_refused(machine, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    for name, text in (("link", "is no folder for the grants of runs: Not a directory"),
-                       ("file", "is no folder for the grants of runs: Not a directory"),
-                       ("open", ": anybody may remove what others have in it: remove this folder, or chmod +t")):
+    for name, text in (("link", "cannot be the folder for the grants of runs: Not a directory"),
+                       ("file", "cannot be the folder for the grants of runs: Not a directory"),
+                       ("open", ": any user can remove the files of other users in it: remove this folder, or chmod +t")):
         for command in (machine.command("true"), [RATION, "ps"]):
             done = subprocess.run(command, env=machine.env | {"RATION_RUNS": str(tmp_path / name)}, text=True,
                                   capture_output=True)
@@ -392,13 +392,13 @@ def test_ration_run_alone_says_what_it_is_for(args):
     (["--mem", ""], ": an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
     (["--mem", "0MiB"], "0MiB: that is less than 1 MiB"),
     (["--mem", "0%"], "0%: that is less than 1 MiB"),
-    (["--mem", "16161MiB"], "16161MiB: the card has 16160 MiB"),
-    (["--mem", "101%"], "101%: the card has 16160 MiB"),
-    (["--mem", "99999999999999999999999GiB"], "99999999999999999999999GiB: the card has 16160 MiB"),
-    (["--mem", "1GiB", "--gpu", "2"], "there is no card 2: nvidia-smi -L lists them"),
-    (["--mem", "1GiB", "--gpu", "GPU-none"], "there is no card GPU-none: nvidia-smi -L lists them"),
-    (["--mem", "1GiB", "--gpu", ""], "there is no card : nvidia-smi -L lists them"),
-    (["--mem", "1GiB", "--gpu", "0,0"], "card 0 is named twice"),
+    (["--mem", "16161MiB"], "16161MiB: the GPU has 16160 MiB"),
+    (["--mem", "101%"], "101%: the GPU has 16160 MiB"),
+    (["--mem", "99999999999999999999999GiB"], "99999999999999999999999GiB: the GPU has 16160 MiB"),
+    (["--mem", "1GiB", "--gpu", "2"], "there is no GPU 2: nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", "GPU-none"], "there is no GPU GPU-none: nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", ""], "there is no GPU : nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", "0,0"], "GPU 0 is named twice"),
 ])
 def test_what_is_wrong_is_said_in_a_sentence(machine, args, text):
     done = subprocess.run([RATION, "run", "--driver", machine.lib, *args, "true"], env=machine.env, text=True,
@@ -436,7 +436,7 @@ def test_a_run_is_not_divided_further(machine):
 def test_the_layer_is_said(machine):
     for layer, name in (("mount", "mount namespace"), ("preload", "preload")):
         lines = machine.run("true", args=["-v", "--layer", layer]).stderr.splitlines()
-        assert lines == ["ration run: card 0, Tesla V100-SXM2-16GB: 2154 of 16160 MiB", f"ration run: layer: {name}"]
+        assert lines == ["ration run: GPU 0, Tesla V100-SXM2-16GB: 2154 of 16160 MiB", f"ration run: layer: {name}"]
     assert machine.run("true").stderr == ""
 
 

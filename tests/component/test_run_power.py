@@ -63,7 +63,7 @@ def test_percentages_come_to_a_card_at_most_and_who_has_them_is_said(machine, st
     a, b = start_run("--core", "30"), start_run("--core", "50")
     refused = machine.run("true", args=["--core", "21"], mem="1MiB")
     assert refused.returncode == 125
-    assert refused.stderr.startswith("ration run: card 0 has 20% of its computing power left: ")
+    assert refused.stderr.startswith("ration run: GPU 0 has 20% of its computing power left: ")
     for run, percent in ((a, 30), (b, 50)):
         assert f"run {run.process.pid} (sh -c echo ready; exec sleep 1000) has {percent}%" in refused.stderr
     assert machine.run("true", args=["--core", "20"], mem="1MiB").returncode == 0

@@ -393,7 +393,7 @@ def test_why_says_where_a_bound_pod_is_and_why_there(api, start, person):
     person.world(scheduler)
     text = person.why("second")
     assert "Pod default/second is bound to node n, GPU 0 (GPU-n-0); the node has not given it its devices yet." in text
-    assert ("Chosen: GPU 0 (11 of 15 units free before), of 3 cards with room: binpack prefers the card with the least "
+    assert ("Chosen: GPU 0 (11 of 15 units free before), of 3 cards with room: binpack prefers the GPU with the least "
             "free, then the lowest index.") in text
     assert "GPU 0: 8 of 15 units free; held by default/first 4, default/second 3" in text
     assert "bound to n (after " in text

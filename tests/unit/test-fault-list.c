@@ -77,9 +77,9 @@ static void an_empty_device_status_names_no_gpu(void **state)
 static void a_malformed_device_status_is_refused_as_a_whole(void **state)
 {
 	assert_status_refused(FAULTY("0") "- {", "no valid YAML");
-	assert_status_refused("deviceId: 0\ndeviceType: gpu\nhealthy: false\n", "no list");
-	assert_status_refused("0", "no list");
-	assert_status_refused("null", "no list");
+	assert_status_refused("deviceId: 0\ndeviceType: gpu\nhealthy: false\n", "not a list");
+	assert_status_refused("0", "not a list");
+	assert_status_refused("null", "not a list");
 	assert_status_refused("- 0\n", "entry 1 is no mapping");
 	assert_status_refused(FAULTY("0") "- {deviceType: gpu, healthy: false}", "entry 2: deviceId \"\" is");
 	assert_status_refused(FAULTY("-1"), "deviceId \"-1\" is neither");

@@ -301,7 +301,7 @@ static void impossible_inventories_are_refused_with_a_sentence(void **state)
 	}
 	assert_inventory_refused("[" GPU("0", "G") "," GPU("0", "H") "]", "index 0 is there twice");
 	assert_inventory_refused("[" GPU("0", "G") "," GPU("1", "G") "]", "uuid G is there twice");
-	assert_inventory_refused("{}", "no list");
+	assert_inventory_refused("{}", "not a list");
 	assert_inventory_refused("[", "no valid JSON");
 }
 
@@ -342,7 +342,7 @@ static void sixty_four_gpus_are_the_limit(void **state)
 
 	assert_int_equal(inventory_from_json(fits, gpus, details, &n, NULL), 0);
 	assert_int_equal(n, 64);
-	assert_inventory_refused(over, "65 cards");
+	assert_inventory_refused(over, "65 GPUs");
 	assert_inventory_refused(huge, "bytes are more than any inventory has");
 }
 

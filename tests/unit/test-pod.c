@@ -379,8 +379,8 @@ static void wrong_types_at_any_level_are_survived(void **state)
 
 static void a_list_of_containers_that_is_none_is_refused_not_ignored(void **state)
 {
-	assert_refused(POD("{\"containers\":{\"name\":\"m\"}}"), "spec.containers is no list");
-	assert_refused(POD("{\"initContainers\":\"m\"}"), "spec.initContainers is no list");
+	assert_refused(POD("{\"containers\":{\"name\":\"m\"}}"), "spec.containers is not a list");
+	assert_refused(POD("{\"initContainers\":\"m\"}"), "spec.initContainers is not a list");
 }
 
 static void a_gpu_container_without_a_name_is_refused(void **state)

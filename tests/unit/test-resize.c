@@ -257,7 +257,7 @@ static void sizes_that_cannot_be_are_refused_with_a_sentence(void **state)
 	assert_int_equal(placement_resize(&pod.placement, &pod.request, "main", 0, &err), -EINVAL);
 	assert_int_equal(placement_resize(&pod.placement, &pod.request, "main", 5, &err), -EINVAL);
 	assert_string_equal(
-		err.text, "container main: 5 units cannot be divided by 2, the number of its cards");
+		err.text, "container main: 5 units cannot be divided by 2, the number of its GPUs");
 	assert_int_equal(placement_resize(&pod.placement, &pod.request, "main", 6, &err), 0);
 	assert_int_equal(pod.placement.containers[0].gpus[1].units, 3);
 	assert_int_equal(request_resize(&pod.request, &pod.placement), 0);

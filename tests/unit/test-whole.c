@@ -276,7 +276,7 @@ static void whole_gpus_and_shares_in_one_pod_are_refused(void **state)
 		"container \"a\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too");
 	assert_int_equal(request_parse_gpus(&whole, "3", &err), -EINVAL);
 	assert_string_equal(err.text,
-		"label aliyun.com/gpu-count is 3: is not possible together with aliyun.com/gpu, which counts cards itself");
+		"label aliyun.com/gpu-count is 3: is not possible together with aliyun.com/gpu, which counts GPUs itself");
 }
 
 /* ---- jobs ---- */

@@ -244,7 +244,7 @@ void gpu_health_follow(struct gpu_health *health)
 {
 	if (is_away(health) || !gpu_health_is_outdated(health))
 		return;
-	log_info("the NVIDIA driver's files have changed: looking at the cards anew");
+	log_info("the NVIDIA driver's files have changed: reading the GPUs again");
 	health_ask(health, true);
 }
 

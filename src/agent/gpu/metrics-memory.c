@@ -35,13 +35,13 @@ void looks_metrics(struct looks *looks, const struct inventory *inventory, struc
 	struct watched_set *set = looks_set(looks);
 
 	metrics_family(page, "ration_container_limit_bytes", "gauge",
-		"Memory of the card that an isolated container may use now.");
+		"Memory of the GPU that an isolated container may use now.");
 	metrics_each_gpu(page, set, inventory, MEMORY_LIMIT, add_value);
 	metrics_family(page, "ration_container_used_bytes", "gauge",
-		"Memory of the card that an isolated container's processes have, as the driver counts it.");
+		"Memory of the GPU that an isolated container's processes have, as the driver counts it.");
 	metrics_each_gpu(page, set, inventory, MEMORY_USED, add_value);
 	metrics_family(page, "ration_container_overhead_bytes", "gauge",
-		"Of that, what no call of its programs shows: contexts, modules, local memory.");
+		"Part of ration_container_used_bytes that the driver takes for contexts, modules and local memory.");
 	metrics_each_gpu(page, set, inventory, MEMORY_OVERHEAD, add_value);
 	metrics_family(page, "ration_container_refused_total", "counter",
 		"Allocations that the limit of an isolated container refused, by its own count.");

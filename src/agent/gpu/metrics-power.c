@@ -52,22 +52,22 @@ void power_metrics(const struct power *power, struct watched_set *set, const str
 	metrics_family(page, "ration_policy", "gauge", "1 for the policy of computing power in force.");
 	metrics_each(page, "policy", texts, values, SHARE_POLICY_MAX);
 	metrics_family(page, "ration_container_core_share_ratio", "gauge",
-		"Part of the card's time that a container has, where computing power is controlled.");
+		"Part of the GPU's time that a container has, where computing power is controlled.");
 	metrics_each_gpu(page, set, inventory, POWER_SHARE, add_value);
 	metrics_family(page, "ration_container_core_rate_ratio", "gauge",
-		"That part as the container itself counts, corrected by what the driver says was used.");
+		"Share that the container's processes enforce: the share, corrected by the use that the driver reports.");
 	metrics_each_gpu(page, set, inventory, POWER_RATE, add_value);
 	metrics_family(page, "ration_container_core_used_seconds_total", "counter",
-		"Time of the card that a container used, by the driver's samples since the agent's start.");
+		"Time of the GPU that a container used, by the driver's samples since the agent's start.");
 	metrics_each_gpu(page, set, inventory, POWER_USED, add_value);
 	metrics_family(page, "ration_container_core_unpaid_seconds_total", "counter",
-		"Time of the card that a container used past its share and started nothing: a long kernel.");
+		"Time of the GPU that a container used past its share while it started nothing: one long kernel ran.");
 	metrics_each_gpu(page, set, inventory, POWER_UNPAID, add_value);
 	metrics_family(page, "ration_container_core_started_seconds_total", "counter",
-		"Time of the card that a container's kernels take, by its own estimate.");
+		"Time of the GPU that a container's kernels take, by its own estimate.");
 	metrics_each_gpu(page, set, inventory, POWER_STARTED, add_value);
 	metrics_family(page, "ration_container_core_copied_seconds_total", "counter",
-		"The same of copies to and from the card.");
+		"Time of the GPU that a container's copies to and from it take, by its own estimate.");
 	metrics_each_gpu(page, set, inventory, POWER_COPIED, add_value);
 	metrics_family(page, "ration_container_core_waited_seconds_total", "counter",
 		"Time for which a container's threads were held back, by its own count.");

@@ -109,7 +109,7 @@ static void offence_text(
 			pod ? "pod" : "the pod with uid", pod ? pod->facts.name : offence->uid);
 	snprintf(buf, size,
 		"process %d (%s) %s uses %" PRIu64
-		" MiB of %s, and has no grant for it: nothing holds it to a limit, and who has one may find the card full",
+		" MiB of %s, and has no grant for it: no limit applies to it, and containers with a grant may find the GPU full",
 		(int)offence->pid, name, whose, offence->bytes / MIB, gpu);
 }
 
@@ -315,10 +315,10 @@ void watchdog_judge(
 void watchdog_metrics(const struct watchdog *watchdog, struct metrics *page)
 {
 	metrics_family(page, "ration_bypass_total", "counter",
-		"Processes on a card without a grant, and containers over their limit, that the driver has shown.");
+		"Processes that used a GPU without a grant, and containers over their limit, by what the driver reports.");
 	metrics_each(page, "reason", bypass_texts, watchdog->found, BYPASS_MAX);
 	metrics_family(page, "ration_bypass_evictions_total", "counter",
-		"Answers to evictions of pods that bypassed their limit.");
+		"The API server's answers to evictions of pods that bypassed their limit.");
 	metrics_each(page, "result", evicted_texts, watchdog->evicted, EVICTED_MAX);
 }
 

@@ -14,8 +14,8 @@ const char *placement_order_text(bool whole, enum gpu_policy policy)
 	if (whole)
 		return "those whose best ring has the fastest slowest link, then those with the most bandwidth between all pairs, then those that leave the others connected best";
 	return policy == GPU_POLICY_SPREAD
-		       ? "spread prefers the card with the fewest pods of the same owner, then the most free, then the lowest index"
-		       : "binpack prefers the card with the least free, then the lowest index";
+		       ? "spread prefers the GPU with the fewest pods of the same owner, then the most free, then the lowest index"
+		       : "binpack prefers the GPU with the least free, then the lowest index";
 }
 
 /* Is a the better GPU? It is if it has fewer of the owner's pods (all 0 for binpack), then by free units

@@ -34,14 +34,14 @@ int placement_resize(struct placement *placement, const struct request *request,
 
 	if (request->whole)
 		return error_set(
-			err, EINVAL, "container \"%.253s\" has whole cards, which have no other size", name);
+			err, EINVAL, "container \"%.253s\" has whole GPUs, which have no other size", name);
 	if (!container || !request_find(request, name))
 		return error_set(err, EINVAL, "container \"%.253s\" asks for no aliyun.com/gpu-mem", name);
 	if (units == 0 || units >= UNITS_MAX)
 		return error_set(err, EINVAL, "container %s: units must be a whole number from 1 on", name);
 	if (units % container->n_gpus)
 		return error_set(err, EINVAL,
-			"container %s: %u units cannot be divided by %zu, the number of its cards", name,
+			"container %s: %u units cannot be divided by %zu, the number of its GPUs", name,
 			units, container->n_gpus);
 	for (size_t i = 0; i < container->n_gpus; i++)
 		container->gpus[i].units = units / (uint32_t)container->n_gpus;
@@ -204,7 +204,7 @@ static int check(const struct ledger *ledger, const struct ledger_pod *pod, cons
 	const struct node_ledger *node;
 
 	if (!pod || pod->occupancy != OCCUPANCY_BOUND || !pod->has_placement)
-		return error_set(err, ENOENT, "the pod has no card of ration's");
+		return error_set(err, ENOENT, "the pod has no GPU of ration's");
 	if (pod->resize)
 		return error_set(err, EBUSY, "another size is on its way for this pod");
 	if (target->resizes != pod->placement.resizes + 1 || !same_shape(target, &pod->placement))
@@ -248,7 +248,7 @@ int ledger_resize(struct ledger *ledger, const char *uid, const struct placement
 	r = resize ? prepare(pod, target, &larger, &request, resize) : -ENOMEM;
 	if (r < 0)
 		return error_set(
-			err, -r, "%s", r == -ENOMEM ? "out of memory" : "more units than any card has");
+			err, -r, "%s", r == -ENOMEM ? "out of memory" : "more units than any GPU has");
 	node = table_get(&ledger->nodes, pod->node);
 	nominations_lay(node, &pod->facts);
 	r = check_room(node, pod, &request, err);
