@@ -23,6 +23,6 @@ struct sim_process *sim_account_slot(
 /* sim_accounts() - the number of rows to read, bounded. */
 size_t sim_accounts(const struct sim_work *work);
 
-/* sim_work_look() - lets the GPU catch up. If the lock cannot be had within 200 ms, the numbers are those of
- * the last time. */
+/* sim_work_look() - lets the GPU catch up. If the lock cannot be taken within 200 ms, the numbers stay those
+ * of the last call. */
 void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned gpu);

@@ -225,8 +225,8 @@ void gpu_catch_up(struct sim_work *work, const struct sim_processes *processes, 
 	_Atomic int64_t *clock = &work->gpus[gpu].clock;
 	size_t steps = LOOKS_MAX / (line_count(work) + 64);
 
-	/* This is the first time, or the machine was rebooted, or another program wrote the clock. It is not
-	 * the case that this process was stopped since it read the time. */
+	/* The clock is invalid: it was never set, the machine was rebooted, or another program wrote it. The
+	 * second monotonic_ns() excludes that this process was stopped after it had computed `now`. */
 	if (atomic_load(clock) < now - LOOK_BACK_MAX_NS ||
 		(atomic_load(clock) > now + NS_PER_S && atomic_load(clock) > monotonic_ns() + NS_PER_S))
 		atomic_store(clock, now);

@@ -21,8 +21,8 @@ void sim_lock_prepare(struct sim_lock *lock);
 
 /* sim_lock() - true if the previous holder died while holding it. */
 bool sim_lock(struct sim_lock *lock);
-/* sim_lock_for() - false: it could not be had within this many ms. A holder can be stopped (SIGSTOP, a frozen
- * cgroup). */
+/* sim_lock_for() - false: it could not be taken within this many ms, because a holder can be stopped
+ * (SIGSTOP, a frozen cgroup). */
 bool sim_lock_for(struct sim_lock *lock, unsigned ms);
 void sim_unlock(struct sim_lock *lock);
 

@@ -79,8 +79,8 @@ bool sim_line_passed(const struct sim_line *line, uint64_t position)
 	return atomic_load_explicit(&line->done, memory_order_acquire) >= position;
 }
 
-/* Even alone on its engine the line could not have finished all its work since the GPU's clock. The clock is
- * read first, so `done` can only be newer. */
+/* Whether the line must still have work: since the time of the GPU's clock even a line that is alone on its
+ * engine could not have finished it. The clock is read first, so `done` can only be newer. */
 static bool cannot_be_dry(const struct sim_work *work, const struct sim_line *line)
 {
 	int64_t clock = atomic_load_explicit(

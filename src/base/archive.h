@@ -64,8 +64,7 @@ int archive_fail(struct archive *archive, int errnum, const char *format, ...)
 
 void archive_bool(struct archive *archive, const char *key, bool *value);
 void archive_int64(struct archive *archive, const char *key, int64_t *value, int64_t min, int64_t max);
-/* For every value up to INT64_MAX. A larger value, as in a table of generations, is written as -1 and read as
- * UINT64_MAX. */
+/* archive_uint64() - a value up to INT64_MAX. A larger value is written as -1 and read as UINT64_MAX. */
 void archive_uint64(struct archive *archive, const char *key, uint64_t *value);
 void archive_uint32(struct archive *archive, const char *key, uint32_t *value, uint32_t max);
 void archive_int(struct archive *archive, const char *key, int *value, int min, int max);

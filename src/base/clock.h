@@ -15,13 +15,13 @@ static inline int64_t clock_read_ns(clockid_t clock)
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* For deadlines and durations. */
+/* monotonic_ns() - for deadlines and durations. */
 static inline int64_t monotonic_ns(void)
 {
 	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* For what people and other machines read. */
+/* realtime_ns() - for times that people and other machines read. */
 static inline int64_t realtime_ns(void)
 {
 	return clock_read_ns(CLOCK_REALTIME);

@@ -1,3 +1,4 @@
+/* metrics-process.c - the process metrics of Prometheus client libraries, read from /proc. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

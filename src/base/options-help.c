@@ -1,4 +1,4 @@
-/* options-help.c - a table as the text of --help. */
+/* options-help.c - prints a table as the text of --help. */
 #include <stdio.h>
 #include <string.h>
 

@@ -95,8 +95,8 @@ struct option_variable {
 	const char *name, *help;
 };
 
-/* A program with commands parses its own options only: each command has a table, and the program looks for
- * the command before it calls options_parse(), which refuses each word that is left. */
+/* A command of a program, for help. The command has a table of its own. The program runs the command before
+ * it would call options_parse(), which refuses every word that is not an option. */
 struct option_command {
 	const char *name, *help;
 };
@@ -137,7 +137,7 @@ struct option_table {
 /* options_parse() - puts the defaults, and then what argv says, into `options`. A member that neither names
  * is left as it is; what is given twice counts the last time. The texts are argv's and the table's. Returns
  * -1 to go on, or the status to end with: --help or --version was printed, or a usage error was told on
- * standard error. Not for several threads (getopt). */
+ * standard error. Not thread-safe (getopt). */
 int options_parse(const struct option_table *table, int argc, char **argv, void *options);
 
 /* options_refuse() - a usage error that the table cannot express: one line with the problem, one with the

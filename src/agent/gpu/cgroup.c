@@ -29,7 +29,7 @@ static bool is_uuid(const char *text, char separator)
 	return true;
 }
 
-/* "pod<uid>" at text, which is len bytes long, and nothing after it. */
+/* Reads "pod<uid>", which must be all len bytes of text. */
 static bool parse_uid(const char *text, size_t len, char separator, char *ret_uid)
 {
 	if (len < 3 || memcmp(text, "pod", 3) != 0)
@@ -76,7 +76,7 @@ static bool is_container(const char *name, size_t len, char *ret_id)
 	return true;
 }
 
-/* One path, which ends at `end`. */
+/* Reads the path from `at` up to `end`. */
 static bool parse_path(const char *at, const char *end, struct cgroup_place *ret_place)
 {
 	bool found = false;

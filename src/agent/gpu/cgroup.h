@@ -1,4 +1,4 @@
-/* cgroup.h - to which container a process belongs, by the names of its cgroups. Pure.
+/* cgroup.h - finds the container that a process belongs to, by the names of the process's cgroups. Pure.
  *
  * The kubelet names the cgroup of a pod pod<uid> (cgroupfs driver) or
  * kubepods-burstable-pod<uid with _>.slice (systemd driver); the runtime names that of a container below it
@@ -12,10 +12,11 @@
 
 struct cgroup_place {
 	char uid[CGROUP_UID_SIZE];
-	char id[CGROUP_ID_SIZE]; /* of the container; "": in the pod, but in none of its containers */
+	char id[CGROUP_ID_SIZE]; /* the container's; "": the process is in the pod, outside of its containers
+				  */
 };
 
-/* cgroup_parse() - text is /proc/PID/cgroup, of cgroup v1, v2 or both. The outermost name of a pod counts: a
- * container that may make cgroups below its own can call them as it likes. -ENOENT: in no pod; -EBADMSG: its
- * hierarchies say different things. */
+/* cgroup_parse() - text is /proc/PID/cgroup, of cgroup v1, v2 or both. The outermost name of a pod counts,
+ * because a container that can create cgroups below its own chooses their names. -ENOENT: the process is in
+ * no pod; -EBADMSG: its cgroup hierarchies name different pods or containers. */
 int cgroup_parse(const char *text, struct cgroup_place *ret_place);

@@ -6,10 +6,11 @@
 #include "agent/gpu/processes.h"
 #include "base/clock.h"
 
-/* A runtime names a container within milliseconds; a process that has ended is gone from the driver's list as
- * soon. Who waits for a look waits a quarter of that (session_await_look()). */
+/* A runtime names a container within milliseconds, and the driver drops an ended process from its list as
+ * fast. A program that waits for a sample waits for a quarter of this time (session_await_look()). */
 #define OPEN_NS (1 * NS_PER_S)
-/* Each look as long after the one before as a quarter of what went before: some forty in a second. */
+/* The next sample comes after a quarter of the time for which something has been open: about forty samples in
+ * OPEN_NS. */
 #define PART 4
 
 static bool is_open(const struct holder *holder)

@@ -1,6 +1,5 @@
-/* clarity.h - whether a look at a GPU could tell whose memory everything on it is. It cannot where a process
- * has just ended or begun, or the runtime has not named its container yet. Pure but for the clock that it is
- * given. */
+/* clarity.h - whether a sample of a GPU found the owner of all of its memory. A sample leaves something open
+ * if a process has just ended or started, or if the runtime has not named its container yet. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +8,19 @@
 
 struct holder;
 
-/* Of one GPU. Zero: nothing is open. */
+/* The state of one GPU. All zero: nothing is open. */
 struct clarity {
-	int64_t since_ns; /* of the first of the looks in a row that left something open; 0: the last was
-			     clear */
-	int64_t again_ns; /* no other look before that, only because something is open; 0: none is wanted */
+	int64_t since_ns; /* time of the first of the consecutive samples that left something open; 0: the
+			     last sample left nothing open */
+	int64_t again_ns; /* when to sample again because something is open; 0: no need */
 };
 
-/* clarity_note() - after a look with these holders. The longer something stays open, the later another look
- * is worth its time. What is open for a second stays so: from then on the look counts as if it were clear, or
- * a runtime that does not answer would keep memory from containers for good. */
+/* clarity_note() - takes in a sample that found these holders. The longer something stays open, the later the
+ * next sample is due. What has been open for a second no longer counts as open: otherwise a runtime that does
+ * not answer would withhold memory from containers for ever. */
 void clarity_note(struct clarity *clarity, const struct holder *holders, size_t n, int64_t now_ns);
 
-/* clarity_is_open() - whether what the look has left open may be memory of a container of this pod. Not that
- * of another pod's container that has no name yet. */
+/* clarity_is_open() - whether memory that the sample left open may belong to a container of this pod. A
+ * process of another pod, whose container has no name yet, does not count. */
 bool clarity_is_open(const struct clarity *clarity, const struct holder *holders, size_t n, const char *uid,
 	int64_t now_ns);

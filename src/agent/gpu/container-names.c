@@ -28,14 +28,14 @@
 struct container_name {
 	char id[CGROUP_ID_SIZE];
 	char *uid, *name; /* NULL: not known */
-	bool absent;	  /* the runtime has said so */
-	int64_t ask_ns;	  /* not before */
+	bool absent;	  /* the runtime has answered that it has no such container */
+	int64_t ask_ns;	  /* do not ask before this time */
 };
 
 struct container_names {
 	struct grpc_client *cri;
 	struct grpc_client_call *call;
-	char asked[CGROUP_ID_SIZE]; /* whom the call is about */
+	char asked[CGROUP_ID_SIZE]; /* the id that the call is about */
 	struct table by_id;
 	bool complained;
 	void (*changed)(void *userdata);
@@ -168,7 +168,7 @@ static struct container_name *names_add(struct container_names *names, const cha
 
 void container_names_begin(struct container_names *names)
 {
-	/* Twice as many as can be asked for in a round: most are of containers that are long gone. */
+	/* A round asks for at most half as many names, so most of these belong to containers that ended. */
 	if (names->by_id.count >= NAMES_MAX / 2)
 		names_clear(names);
 }

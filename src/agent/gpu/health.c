@@ -25,15 +25,15 @@ struct gpu_health {
 	bool lent, missed; /* another thread has the library; a poll was due meanwhile */
 	int64_t look_at_ns;
 	unsigned int generation; /* of the driver's files, when the library was opened; 0: it never was */
-	char complaint[512];	 /* what was said last about a driver that is not there */
+	char complaint[512];	 /* the last log line about a missing driver, so that it is not repeated */
 
-	/* the errand's while it is under way, or who the library is lent to */
+	/* These belong to the thread while the errand runs, or to the borrower of the library. */
 	struct nvml *nvml;
 	struct nvml_watch *watch;
 	struct nvml_inventory found;
 	struct nvml_links links;
 	struct question {
-		bool opens; /* the library, anew; else how the GPUs are */
+		bool opens; /* true: open the library again; false: poll the health of the GPUs */
 		char path[PATH_MAX];
 		unsigned int generation;
 		int result;
@@ -85,7 +85,7 @@ static void health_work(void *userdata)
 /* ---- what it found --------------------------------------------------------------------------------------
  */
 
-/* Says what is not shared, and why, once. */
+/* Logs why a GPU is left out, or works for one process only. */
 static bool gpu_is_ours(const struct nvml_gpu *gpu)
 {
 	if (!gpu_name_is_valid(gpu->uuid)) {
@@ -215,7 +215,7 @@ static void health_done(void *userdata)
 /* ---- questions ------------------------------------------------------------------------------------------
  */
 
-/* With no thread to be had it is tried again at the next poll. */
+/* If no thread can be started, the next poll tries again. */
 static void health_ask(struct gpu_health *health, bool opens)
 {
 	const struct driver *driver = health->ops.driver;
@@ -236,7 +236,7 @@ static bool is_away(const struct gpu_health *health)
 
 bool gpu_health_is_outdated(const struct gpu_health *health)
 {
-	/* A library that could not be opened was tried, too. */
+	/* The generation is also set when opening the library failed. */
 	return health->generation && health->ops.driver->generation != health->generation;
 }
 
@@ -309,7 +309,7 @@ int gpu_health_new(struct loop *loop, const struct gpu_health_ops *ops, struct g
 
 void gpu_health_free(struct gpu_health *health)
 {
-	/* A driver that does not answer keeps its library, and all that it was asked with. */
+	/* If the driver does not answer, the thread still uses the library and this memory. */
 	if (!health || !errand_free(health->errand))
 		return;
 	if (!health->lent)

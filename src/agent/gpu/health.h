@@ -1,4 +1,4 @@
-/* health.h - the GPUs as the driver shows them, now and from now on. */
+/* health.h - reads the GPUs and their health from the driver, and follows changes of both. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +9,8 @@ struct inventory;
 struct loop;
 struct nvml;
 
-/* What is brought up to date, in the loop; both must outlive the gpu_health. done: after each question to the
- * driver, which may be asked other things again; changed: the inventory is another one. */
+/* driver and inventory are updated in the loop and must outlive the gpu_health. done: called after each
+ * question to the driver; then the library can be borrowed again. changed: the inventory has changed. */
 struct gpu_health_ops {
 	struct driver *driver;
 	struct inventory *inventory;
@@ -21,17 +21,17 @@ struct gpu_health_ops {
 int gpu_health_new(struct loop *loop, const struct gpu_health_ops *ops, struct gpu_health **ret_health);
 void gpu_health_free(struct gpu_health *health); /* accepts NULL */
 
-/* gpu_health_poll() - about once a second: has the driver asked how the GPUs are, or opens its library when
- * there is none yet (looked for every 5 s). In a thread, since a call of the driver's can take seconds. */
+/* gpu_health_poll() - call it about once a second. It asks the driver for the health of the GPUs, or tries
+ * every 5 s to open its library. A thread does both, since a call of the driver can take seconds. */
 void gpu_health_poll(struct gpu_health *health);
 
-/* gpu_health_lend() - the open library, for another thread until gpu_health_return(); NULL if there is none,
- * or it is being asked how the GPUs are. Meanwhile gpu_health_poll() does nothing, but is made up for. What
- * is lent when gpu_health_free() is called stays open. */
+/* gpu_health_lend() - lends the open library to another thread until gpu_health_return(). NULL: no library is
+ * open, or gpu_health_poll() uses it. A gpu_health_poll() that comes meanwhile runs at the return. A library
+ * that is lent when gpu_health_free() is called stays open. */
 struct nvml *gpu_health_lend(struct gpu_health *health);
 void gpu_health_return(struct gpu_health *health);
 
-/* gpu_health_follow() - if the driver's files are not those any more whose library is open: has the new one
- * opened. Until that is done, and where it cannot be now, gpu_health_is_outdated(). */
+/* gpu_health_follow() - if the driver's files were replaced after the library was opened, opens the new
+ * library. gpu_health_is_outdated() is true until that is done. */
 void gpu_health_follow(struct gpu_health *health);
 bool gpu_health_is_outdated(const struct gpu_health *health);

@@ -12,7 +12,7 @@ struct looker {
 	looker_fn fn;
 	void *userdata;
 
-	/* the thread's while the errand is under way */
+	/* These belong to the thread while the errand runs. */
 	struct nvml *nvml;
 	char uuid[96];
 	struct looker_answer answer;
@@ -79,7 +79,7 @@ bool looker_free(struct looker *looker)
 {
 	if (!looker)
 		return true;
-	/* The thread goes on with what it has, until the process ends. */
+	/* The thread still uses this memory, so it stays allocated until the process ends. */
 	if (!errand_free(looker->errand))
 		return false;
 	free(looker);

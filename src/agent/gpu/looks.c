@@ -19,11 +19,12 @@
 #include "node/registry.h"
 #include "nvml/nvml.h"
 
-/* After a look the loop has so many times as long for everything else, whatever programs do to make looks
- * long. */
+/* After a sample the next one waits for this many times the sample's duration, so that the loop has time for
+ * everything else even if programs make samples slow. */
 #define REST_TIMES 4
-#define USE_NS (900 * NS_PER_MS) /* the driver's own samples are of about a second */
-#define EMPTY_NS (4 * NS_PER_S)	 /* a GPU of which nobody has a grant: for the watchdog */
+#define USE_NS (900 * NS_PER_MS) /* the driver's own utilization samples are about a second long */
+#define EMPTY_NS                                                                                             \
+	(4 * NS_PER_S) /* period for a GPU on which no container has a grant: only the watchdog needs it */
 
 struct look_gpu {
 	char uuid[GPU_UUID_SIZE];
@@ -32,7 +33,7 @@ struct look_gpu {
 	struct unseen unseen;
 	int64_t looked_ns;
 	uint64_t used_bytes; /* by all processes, at the last look that was answered */
-	int64_t use_ns;	     /* when it was last asked who used it */
+	int64_t use_ns;	     /* when the driver was last asked which processes used it */
 	uint64_t since_us;   /* struct looker_question */
 };
 
@@ -45,11 +46,11 @@ struct looks {
 	struct look_gpu gpus[NODE_GPUS_MAX];
 	size_t n_gpus, next;
 	struct loop_timer *rest;
-	int64_t rest_until_ns, spent_ns; /* spent: by the look under way */
+	int64_t rest_until_ns, spent_ns; /* spent_ns: time of this thread in the current sample */
 	struct look_gpu *at;		 /* the GPU that the driver is asked about */
-	uint64_t asked_at;		 /* processes_now() then */
+	uint64_t asked_at;		 /* processes_now() when the driver was asked */
 	struct holder *holders;
-	struct overhead_process *of_one; /* of one container; room for all holders */
+	struct overhead_process *of_one; /* one container's processes; has room for all holders */
 };
 
 /* ---- before and after -----------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ static void forget_slots(struct watched_part *gpu)
 	gpu->look.n_before = 0;
 }
 
-/* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
- * is overhead. */
+/* Returns NULL if the usage file has no slots or cannot be read: then nothing counts as charged, and all
+ * memory that the driver counts is overhead. */
 static struct usage_peek_slot *read_slots(
 	const struct watched_part *gpu, const struct usage_peek *peek, size_t *ret_n)
 {
@@ -104,7 +105,7 @@ static size_t processes_of(const struct looks *looks, const struct watched *watc
 	return found;
 }
 
-/* Those that hold most, for people. */
+/* Notes the processes that hold most, for messages. */
 static void note_top(
 	const struct looks *looks, const struct watched *watched, struct watched_part *gpu, size_t n)
 {
@@ -155,14 +156,15 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 	gpu->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, gpu, n);
 	if (!open) {
-		/* In this order: what the dead leave to others counts before their charge may go, and that
-		 * goes before a refusal that has waited for this sample looks for room again. */
+		/* The order matters. First the overhead, so that memory which dead processes leave to others
+		 * counts before their charge is dropped; then the charge, before a refused allocation that
+		 * waits for this sample is tried again. */
 		grant_file_raise_overhead(watched->grant, gpu->index, gpu->overhead_bytes);
 		known = processes_note_dead(looks->processes, gpu, after, n_after, looks->of_one, n_own) &&
 			!found.moved && !found.doubtful;
 	}
-	/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it
-	 * may be its own context. Nor does such a look make room. */
+	/* A sample that left the owner of some memory open (clarity.h) neither ends a program's wait nor
+	 * frees room: that memory may be the waiting program's own context. */
 	grant_file_publish_overhead(
 		watched->grant, gpu->index, gpu->overhead_bytes, gpu->look.wanted, open || found.guessed);
 	if (known)
@@ -184,8 +186,8 @@ static void find_container(struct looks *looks, struct holder *holder)
 	if (r == 0)
 		holder->watched = watched_find(looks->set, place->uid, holder->container);
 	else if (r == -EAGAIN)
-		/* Mostly a pod has one, and the first context is to be counted before the runtime has
-		 * answered. */
+		/* Most pods have one container with a grant. Its first context must count before the runtime
+		 * has answered. */
 		holder->watched = watched_only(looks->set, place->uid);
 	holder->certain = r != -EAGAIN;
 }
@@ -284,7 +286,7 @@ static uint32_t percent_of(const struct looker_answer *answer, pid_t pid)
 	return 0;
 }
 
-/* Who uses a GPU has memory of it. */
+/* Every process that uses a GPU has memory of it, so the holders are all that can have used it. */
 static void note_use(struct looks *looks, const struct looker_answer *answer, size_t n)
 {
 	const char *uuid = looks->at->uuid;
@@ -391,7 +393,8 @@ static void meet_gpus(struct looks *looks)
 
 void looks_tick(struct looks *looks)
 {
-	/* Granted GPUs each time: memory grows by itself, too (local memory, printf). */
+	/* A GPU with grants is sampled each time, because memory also grows without a call (local memory,
+	 * printf). */
 	bool isolated = gpu_mode_is_isolated(looks->deps.node->in_force);
 	int64_t now = monotonic_ns();
 
@@ -446,7 +449,7 @@ void looks_free(struct looks *looks)
 {
 	if (!looks)
 		return;
-	/* A driver that does not answer keeps its library: what the loop lent is not given back. */
+	/* If the driver does not answer, the thread keeps the library, which is then not returned. */
 	if (looker_free(looks->looker))
 		gpu_health_return(looks->deps.health);
 	loop_timer_remove(looks->rest);

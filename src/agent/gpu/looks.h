@@ -1,5 +1,6 @@
-/* looks.h - who holds memory of which GPU: asked of the driver when a container with a grant wants it, and
- * each second. What is found goes into the grants as overhead (overhead.h), and to the watchdog. */
+/* looks.h - samples which process holds how much memory of each GPU: each second, and when a container with a
+ * grant asks for it. A sample goes into the grants as overhead (overhead.h), and to the watchdog. In this
+ * folder a look is such a sample. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,12 +24,12 @@ struct process;
 struct holder {
 	const struct process *process; /* NULL: it has ended, or cannot be read */
 	uint64_t bytes;
-	struct watched *watched; /* the container under whose grant it runs; NULL: none */
-	const char *container;	 /* its name, NULL if it is not known */
-	bool certain;		 /* false: the runtime has not told yet which container that is */
+	struct watched *watched; /* its container, if this has a grant; else NULL */
+	const char *container;	 /* the container's name, NULL if it is not known */
+	bool certain;		 /* false: the runtime has not yet said which container that is */
 };
 
-/* What the looks need of the other parts. All of it must outlive them. */
+/* What the looks use of other parts, which must outlive them. */
 struct looks_deps {
 	struct loop *loop;
 	const char *proc;
@@ -36,10 +37,10 @@ struct looks_deps {
 	const struct node_registry *node;
 	const struct events *events;
 	struct gpu_health *health; /* lends the driver's library */
-	/* Whether the driver is to be asked who used this GPU, and its answer (power.h). */
+	/* Whether to ask the driver which processes used this GPU, and the driver's answer (power.h). */
 	bool (*wants_use)(void *userdata, const char *uuid);
 	void (*used)(void *userdata, const char *uuid, const struct correction_gpu *said);
-	/* The driver has just named all who have memory of this GPU. */
+	/* The driver has just listed all processes that have memory of this GPU. */
 	void (*seen)(void *userdata, const char *uuid, const struct holder *holders, size_t n_holders);
 	void *userdata;
 };
@@ -47,26 +48,26 @@ struct looks_deps {
 int looks_new(const struct looks_deps *deps, struct looks **ret_looks);
 void looks_free(struct looks *looks); /* accepts NULL. Before gpu_health_free() */
 
-/* looks_tick() - each second. */
+/* looks_tick() - call it each second. */
 void looks_tick(struct looks *looks);
 
-/* looks_resume() - the driver, which was asked other things, can be asked again. */
+/* looks_resume() - the driver's library can be borrowed again (gpu_health_lend()). */
 void looks_resume(struct looks *looks);
 
-/* looks_add(), looks_remove() - a container's grant is there, or goes: before it is unmapped and closed. */
+/* looks_add(), looks_remove() - a container's grant was made, or will be unmapped and closed next. */
 int looks_add(struct looks *looks, const struct watched_grant *grant);
 void looks_remove(struct looks *looks, const char *uid, const char *container);
 
-/* looks_set() - for those who read. */
+/* looks_set() - the containers with a grant, for the other parts of this folder. */
 struct watched_set *looks_set(struct looks *looks);
 
-/* looks_used_bytes() - what processes have of the GPU, by the driver's count; false: not known (yet). */
+/* looks_used_bytes() - memory that all processes have of the GPU, by the driver's count; false: no sample
+ * yet. */
 bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes);
 
 /* looks_process_name() - PROCESS_NAME_SIZE bytes. */
 void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);
 
-/* looks_metrics() - onto the agent's page: what isolated containers have of the GPUs, may have and were
- * refused.
- */
+/* looks_metrics() - adds to the agent's /metrics, for each isolated container: the memory that it uses, its
+ * limit, and how often the limit refused an allocation. */
 void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page);

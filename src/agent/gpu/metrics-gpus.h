@@ -1,4 +1,4 @@
-/* metrics-gpus.h - a line of the agent's page for each GPU of each container that has a grant. */
+/* metrics-gpus.h - adds a sample to /metrics for each GPU of each container that has a grant. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,7 @@ struct metrics;
 struct watched_part;
 struct watched_set;
 
-/* metrics_each_gpu() - calls add with the labels of each GPU, and with what the caller wants added. */
+/* metrics_each_gpu() - calls add() for each such GPU, with its labels and the caller's `what`. */
 void metrics_each_gpu(struct metrics *page, struct watched_set *set, const struct inventory *inventory,
 	int what,
 	void (*add)(struct metrics *page, const struct metric_label *labels, size_t n,

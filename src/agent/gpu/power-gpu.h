@@ -1,5 +1,5 @@
-/* power-gpu.h - one container's part of one GPU's computing power: what it may ask for, what it was given,
- * what was seen of it. */
+/* power-gpu.h - the computing power of one container on one GPU: its request, its share, and its measured
+ * use. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,23 +13,23 @@
 #define POWER_LOOKS 3
 
 struct power_gpu {
-	/* As its pod says, kept when the pod is gone from the API server and the container is not. */
+	/* From the pod's spec. Kept when the pod is gone from the API server but the container still runs. */
 	uint32_t percent, weight;
 	bool known;   /* the pod was seen */
-	bool counted; /* it may run now: it has not ended, nor waits for the pod's init containers */
+	bool counted; /* it may run now: it has not ended and does not wait for init containers */
 
-	/* What is in the grant. */
+	/* The values in the grant. */
 	uint64_t share, rate, policy;
 	struct correction correction;
 
 	struct activity activity;
-	unsigned looks; /* at its activity, up to POWER_LOOKS: before, nobody knows whether it has work */
+	unsigned looks; /* samples of its activity, up to POWER_LOOKS; with fewer, `busy` is not known */
 	bool busy;
 
-	/* What the driver said last, and what came of all of it. */
-	unsigned used_percent; /* by the driver's count, its processes together */
-	uint64_t who;	       /* its processes there, as correction_processes() wants them */
-	uint64_t used_ns;      /* of all samples */
+	/* The driver's last sample, and sums over all samples. */
+	unsigned used_percent; /* of all its processes, by the driver's count */
+	uint64_t who;	       /* identifies the set of its processes (correction_who()) */
+	uint64_t used_ns;      /* sum over all samples */
 	struct endless endless;
-	uint64_t unpaid_ns; /* used past the share while nothing was started, of all samples */
+	uint64_t unpaid_ns; /* sum of the use past the share while nothing was started */
 };

@@ -15,12 +15,12 @@
 
 #define CONTAINERS_MAX 1000 /* as ration-scheduler --max-pods-per-gpu */
 
-/* What one place says. */
+/* The value from one place: the annotation or the ConfigMap. */
 struct said {
 	bool is;
 	enum share_policy policy;
 	bool told;
-	char refused[64]; /* the value that was told */
+	char refused[64]; /* the invalid value that was reported last */
 };
 
 struct policy {

@@ -17,13 +17,14 @@
 #include "node/power-facts.h"
 #include "node/registry.h"
 
-/* How often it is looked who has work, under the one policy that asks for it; with more containers than this
- * so many times as long, up to the longest, so that looking costs no more. */
+/* The period in which SHARE_SOFT, the only policy that needs it, samples which containers have work. With
+ * more than ROUND_CONTAINERS containers the period grows in proportion, up to ROUND_LONGEST_NS, so that the
+ * cost stays the same. */
 #define ROUND_NS (20 * NS_PER_MS)
 #define ROUND_LONGEST_NS (75 * NS_PER_MS)
 #define ROUND_CONTAINERS 42
 
-/* All that hold one GPU, in the order of their grants. */
+/* The containers with a grant for one GPU, in the order of their grants. */
 struct division {
 	struct watched_part *gpus[SHARE_HOLDERS_MAX];
 	struct share_holder holders[SHARE_HOLDERS_MAX];
@@ -36,7 +37,7 @@ struct power {
 	struct policy *policy;
 	struct loop_timer *round;
 	bool round_runs;
-	struct division all, counted; /* of one GPU at a time */
+	struct division all, counted; /* scratch for divide(), for one GPU at a time */
 };
 
 /* ---- what a container may ask for -----------------------------------------------------------------------
@@ -68,8 +69,9 @@ static void gpu_know(struct watched_part *gpu, const struct node_pod *pod, const
 							     &pod->facts.request, gpu->of->container);
 }
 
-/* Of a pod that is gone from the API server: what was known of it, as long as its container's grant is there.
- * If the agent itself is newer, its share says what its percentage was, where nothing else gives shares. */
+/* For a container whose pod is gone from the API server: what was known of the pod stays. If the agent never
+ * saw the pod, the percentage follows from the share, under the policies in which nothing else gives shares.
+ */
 static void gpu_guess(const struct power *power, struct watched_part *gpu)
 {
 	enum share_policy policy = policy_in_force(power->policy);
@@ -103,7 +105,7 @@ static void know_holders(struct power *power)
 /* ---- what it gets ---------------------------------------------------------------------------------------
  */
 
-/* The grant is written and never read here: a page that is read brings its neighbours into our memory. */
+/* Writes the grant and does not read it, since reading a page also maps its neighbours into this process. */
 static void gpu_grant(struct watched_part *gpu, uint32_t share, enum share_policy policy)
 {
 	struct power_gpu *power = &gpu->power;
@@ -140,7 +142,8 @@ static void division_grant(const struct power *power, struct division *division,
 			gpu_grant(division->gpus[i], division->shares[i], policy);
 }
 
-/* Right after a start of the agent, or of a container, nobody knows who has work: what was granted holds. */
+/* Right after the start of the agent or of a container it is not known which containers have work. Until then
+ * the shares in the grants stay. */
 static bool is_too_early(const struct power *power)
 {
 	if (policy_in_force(power->policy) != SHARE_SOFT || power->counted.n < 2)
@@ -151,7 +154,8 @@ static bool is_too_early(const struct power *power)
 	return false;
 }
 
-/* Who may not run now takes nothing from those that may, and has what it will have beside them. */
+/* A container that may not run now takes nothing from those that may. It gets the share that it will have
+ * when it runs beside them. */
 static void divide(struct power *power, const char *uuid)
 {
 	power->all.n = power->counted.n = 0;
@@ -172,7 +176,7 @@ static void divide(struct power *power, const char *uuid)
 /* ---- who has work ---------------------------------------------------------------------------------------
  */
 
-/* True if that is not as it was. */
+/* Returns true if the container's `busy` has changed or is known for the first time. */
 static bool gpu_look(struct watched_part *gpu, int64_t now)
 {
 	bool first = gpu->power.looks + 1 == POWER_LOOKS, busy;
@@ -180,7 +184,7 @@ static bool gpu_look(struct watched_part *gpu, int64_t now)
 
 	gpu->power.looks += gpu->power.looks < POWER_LOOKS;
 	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &seen) < 0)
-		return first; /* cut off: what it had stays */
+		return first; /* the usage file is truncated: `busy` stays as it was */
 	busy = activity_see(&gpu->power.activity, now, seen.started_ns + seen.copied_ns, seen.asked);
 	if (busy == gpu->power.busy)
 		return first;
@@ -188,7 +192,7 @@ static bool gpu_look(struct watched_part *gpu, int64_t now)
 	return true;
 }
 
-/* Returns how many were looked at. */
+/* Returns the number of containers that were sampled. */
 static size_t look_who_has_work(struct power *power, const char *uuid)
 {
 	const struct list *gpus = watched_on(power->deps.set, uuid);
@@ -231,7 +235,7 @@ void power_changed(struct power *power)
 {
 	const struct inventory *inventory = power ? &power->deps.node->inventory : NULL;
 
-	/* Before the pods are known, what the grants say holds. */
+	/* Until the pods are known, the shares in the grants hold. */
 	if (!power || !power->deps.node->settled)
 		return;
 	know_holders(power);
@@ -260,7 +264,7 @@ static void complain_about_endless(const struct power *power, const struct watch
 	if (!pod)
 		return;
 	snprintf(text, sizeof(text),
-		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: one kernel, which nobody can interrupt, so the others there have less until it ends. If it is not meant to take so long, delete the pod; if it is, divide it into shorter ones or give the pod the whole GPU",
+		"container %.100s has used %s past its share of %u percent for %d s and started nothing: it runs one kernel, which cannot be interrupted, so the other containers there have less until it ends. If the kernel should not take this long, delete the pod; otherwise divide it into shorter kernels or give the pod the whole GPU",
 		gpu->of->container, gpu->uuid, (unsigned int)(gpu->power.share * 100 / SHARE_WHOLE),
 		(int)(ENDLESS_NS / NS_PER_S));
 	event_on_pod(power->deps.events, &pod->facts, "GPUKernelPastShare", text);

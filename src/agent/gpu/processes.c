@@ -17,15 +17,15 @@
 #include "base/table.h"
 #include "grant/outside.h"
 
-#define KEEP_NS (30 * NS_PER_S) /* whoever may can move a process to another cgroup */
+#define KEEP_NS (30 * NS_PER_S) /* then read again, since a process can be moved to another cgroup */
 /* A path in /proc/PID/cgroup is PATH_MAX at most, in at most 16 hierarchies. */
 #define TEXT_MAX ((size_t)64 << 10)
 
 struct processes {
 	char *proc;
 	struct table by_pid;
-	uint64_t time_namespace; /* ours: in which start times are shown to us */
-	int ended_fd;		 /* an epoll of all pidfds: who has ended */
+	uint64_t time_namespace; /* the agent's, in which the kernel shows start times */
+	int ended_fd;		 /* epoll of all pidfds: reports processes that have ended */
 	char *text;		 /* TEXT_MAX bytes */
 };
 
@@ -179,7 +179,7 @@ void processes_begin(struct processes *processes)
 			process_forget(processes, process);
 }
 
-/* -1: the kernel has none, or there are too many. */
+/* Returns -1 if the kernel has no pidfds, or if too many are open. */
 static int watch_end(const struct processes *processes, pid_t pid)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)pid};
@@ -192,8 +192,8 @@ static int watch_end(const struct processes *processes, pid_t pid)
 	return pidfd;
 }
 
-/* The pidfd is opened first: if what is read after it is of the process that lives then, it is of no other.
- */
+/* Opens the pidfd before it reads /proc: as long as the pidfd reports no end, what was read is that
+ * process's. */
 static struct process *process_meet(struct processes *processes, pid_t pid)
 {
 	struct process *process = processes->by_pid.count < PROCESSES_MAX ? calloc(1, sizeof(*process))
@@ -223,6 +223,6 @@ const struct process *processes_get(struct processes *processes, pid_t pid, uint
 
 	if (!process)
 		process = process_meet(processes, pid);
-	/* In the same tick it may be either; the next look tells. */
+	/* A process that started in the same tick may be the old or the new one; the next sample tells. */
 	return process && process->owner.start_ticks <= at ? process : NULL;
 }

@@ -71,7 +71,8 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 	event_on_pod(refused->events, pod, "GPUMemoryRefused", strbuf_cstr(&text));
 }
 
-/* A container can write any number there: a count that goes down begins anew. */
+/* The container itself writes the count and can write any number. If the count went down, counting starts
+ * again from there. */
 static bool has_news(struct watched_part *gpu)
 {
 	if (gpu->refused.refused < gpu->refused_told)

@@ -1,5 +1,6 @@
-/* refused.h - allocations that a container's limit refused: an Event on its pod says what it asked for, what
- * it has and what uses it. One in a minute for each container, ten for all of the node. */
+/* refused.h - posts an Event on a pod when the limit of one of its containers has refused an allocation. The
+ * Event says how much was asked for, how much the limit is and which processes use it. At most one in a
+ * minute for each container, and ten for the node. */
 #pragma once
 
 struct events;
@@ -7,10 +8,10 @@ struct looks;
 struct node_registry;
 struct refused;
 
-/* refused_new() - all that it is given must outlive it. */
+/* refused_new() - its arguments must outlive it. */
 int refused_new(const struct node_registry *node, const struct events *events, struct looks *looks,
 	struct refused **ret_refused);
 void refused_free(struct refused *refused); /* accepts NULL */
 
-/* refused_tick() - each second. */
+/* refused_tick() - call it each second. */
 void refused_tick(struct refused *refused);

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "node/registry.h"
 
-/* Longer than a GPU needs for a reset, or the library to be opened anew. */
+/* Longer than the reset of a GPU takes, or opening the library again. */
 #define TICKS_MAX 10
 
 void unseen_answered(struct unseen *unseen, const char *uuid, int result)
@@ -28,12 +28,12 @@ void unseen_tick(struct unseen *unseen, const struct node_registry *node, const 
 	char text[500];
 
 	unseen->ticks += unseen->ticks < TICKS_MAX;
-	/* A GPU that is gone, or lost, is told of as such (health.h). */
+	/* health.h reports a GPU that is gone or lost. */
 	if (!gpu || unseen->ticks < TICKS_MAX || unseen->told || unseen->result == -ENODEV)
 		return;
 	unseen->told = true;
 	snprintf(text, sizeof(text),
-		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. What contexts take there is not counted, and who goes past a limit is not found, until it does",
+		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. Until it does, the memory of contexts there is not counted, and a container past its limit is not found",
 		TICKS_MAX, gpu->facts.index, uuid,
 		unseen->result < 0 ? strerror(-unseen->result) : "it does not answer");
 	event_on_node(events, "GPUMemoryUnseen", text);

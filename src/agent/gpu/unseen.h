@@ -1,6 +1,5 @@
-/* unseen.h - GPUs of which the driver does not say who holds memory: it fails, or does not answer at all.
- * What contexts take there is counted against no limit meanwhile, and no bypass is found, so people are told.
- */
+/* unseen.h - posts an Event when the driver fails to say which processes hold memory of a GPU. Until it does,
+ * the memory of contexts there is not counted, and a container past its limit is not found. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,16 +7,17 @@
 struct events;
 struct node_registry;
 
-/* Of one GPU. Zero at first. */
+/* The state of one GPU; all zero at first. */
 struct unseen {
-	unsigned ticks; /* since the last good answer: time in which we did not run ourselves is none */
+	unsigned ticks; /* ticks since the last good answer; time in which the agent did not run does not
+			   count */
 	int result;	/* of the last answer */
-	bool told;
+	bool told;	/* the Event was posted */
 };
 
-/* unseen_answered() - result: 0, or why not. */
+/* unseen_answered() - the driver has answered with this result: 0, or a negative errno. */
 void unseen_answered(struct unseen *unseen, const char *uuid, int result);
 
-/* unseen_tick() - each second in which it is to be asked at least once in four. */
+/* unseen_tick() - call it each second while the GPU is sampled at least once in 4 s. */
 void unseen_tick(struct unseen *unseen, const struct node_registry *node, const struct events *events,
 	const char *uuid);

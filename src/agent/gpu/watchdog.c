@@ -20,11 +20,11 @@
 #include "kube/eviction.h"
 #include "node/registry.h"
 
-#define CONFIRM_NS (4 * NS_PER_S) /* longer than a process needs to end, or a grant to be written */
-#define AGAIN_NS (600 * NS_PER_S) /* until one that goes on is reported again */
+#define CONFIRM_NS (4 * NS_PER_S) /* longer than the end of a process or the writing of a grant takes */
+#define AGAIN_NS (600 * NS_PER_S) /* a bypass that goes on is reported again after this time */
 #define EVICT_AGAIN_NS (30 * NS_PER_S)
 #define OFFENCES_MAX 256
-#define OFFENCES_OF_POD_MAX 8 /* so that nobody's processes leave no room for those of others */
+#define OFFENCES_OF_POD_MAX 8 /* so that one pod cannot fill OFFENCES_MAX */
 #define MIB (UINT64_C(1) << 20)
 
 enum bypass { BYPASS_NO_GRANT, BYPASS_OVER_LIMIT, BYPASS_MAX };
@@ -37,14 +37,14 @@ enum evicted { EVICTED_ACCEPTED, EVICTED_REFUSED, EVICTED_FAILED, EVICTED_MAX };
 static const char *const evicted_texts[EVICTED_MAX] = {
 	[EVICTED_ACCEPTED] = "accepted", [EVICTED_REFUSED] = "refused", [EVICTED_FAILED] = "failed"};
 
-/* Something that goes on. Without a grant: a process; over its limit: a container. */
+/* A bypass that goes on: a process without a grant, or a container over its limit. */
 struct offence {
 	struct list item;
 	enum bypass kind;
 	char gpu[GPU_UUID_SIZE];
 	pid_t pid;
 	uint64_t start_ticks;
-	char uid[CGROUP_UID_SIZE]; /* of its pod; "": in none */
+	char uid[CGROUP_UID_SIZE]; /* its pod's; "": it is in no pod */
 	char *container;	   /* NULL: not known */
 	uint64_t bytes, limit_bytes;
 	int64_t since_ns, seen_ns, told_ns, evict_ns;
@@ -247,7 +247,7 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 	offence_evict(watchdog, offence, seen->seen_ns);
 }
 
-/* The GPU without a limit is what it was given. */
+/* Whether the container was given the GPU without a limit. */
 static bool may_have_all(const struct watchdog *watchdog, const char *uid, const char *container)
 {
 	const struct node_pod *pod = node_pods_by_uid(&watchdog->deps.node->pods, uid);
@@ -297,7 +297,7 @@ void watchdog_judge(
 	const struct node_registry *node = watchdog->deps.node;
 	int64_t now = monotonic_ns();
 
-	/* Before the pods are known, nothing can be said of them. */
+	/* Until the pods are known, a process cannot be told from one without a grant. */
 	if (!gpu_mode_is_isolated(node->in_force) || !node->pods_listed)
 		return;
 	for (size_t i = 0; i < n_holders; i++)

@@ -1,5 +1,7 @@
-/* watchdog.h - programs that use a GPU past the shim: more memory than their grant, or a GPU of an isolated
- * node without any grant. Seen by the driver's own count, reported, and evicted where that is wanted. */
+/* watchdog.h - finds programs that bypass the shim: those that use more memory than their grant allows, or a
+ * GPU of an isolated node without a grant. It compares with the driver's count, posts Events, and evicts the
+ * pods if
+ * --on-bypass=evict. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,21 +18,21 @@ struct watchdog;
 
 enum on_bypass { BYPASS_REPORT, BYPASS_EVICT };
 
-/* What is not yet a bypass: a pool may have taken its step of 32 MiB before that is settled (charging.md),
- * and the driver's count of a large limit is off by what fragments its blocks of 2 MiB. */
+/* The tolerance below which nothing counts as a bypass: a pool may have taken its step of 32 MiB before that
+ * is charged (charging.md), and the driver counts more for large limits, whose 2 MiB blocks fragment. */
 #define WATCHDOG_TOLERANCE_BYTES (UINT64_C(32) << 20)
 #define WATCHDOG_TOLERANCE_PERCENT 2
 
-/* watchdog_is_over() - more than the limit and the tolerance. */
+/* watchdog_is_over() - whether the use exceeds the limit and the tolerance together. */
 static inline bool watchdog_is_over(uint64_t used_bytes, uint64_t limit_bytes)
 {
 	return used_bytes >
 	       limit_bytes + limit_bytes / 100 * WATCHDOG_TOLERANCE_PERCENT + WATCHDOG_TOLERANCE_BYTES;
 }
 
-/* watchdog_allowed() - what a container may have: its limit; and after that was lowered what it has from
- * before, as long as it keeps it. before: the last answer, 0 for none; largest: the largest limit that it
- * ever had. */
+/* watchdog_allowed() - the memory that a container may have: its limit or, after the limit was lowered, the
+ * memory that it still keeps from before. before: the last return value, 0 at first; largest_bytes: the
+ * largest limit that the container ever had. */
 static inline uint64_t watchdog_allowed(
 	uint64_t before, uint64_t used_bytes, uint64_t limit_bytes, uint64_t largest_bytes)
 {
@@ -41,23 +43,24 @@ static inline uint64_t watchdog_allowed(
 	return kept > limit_bytes ? kept : limit_bytes;
 }
 
-/* What the watchdog needs of the other parts. All of it must outlive the watchdog. */
+/* What the watchdog uses of other parts, which must outlive it. */
 struct watchdog_deps {
 	const struct node_registry *node;
 	const struct events *events;
 	struct looks *looks;
 	struct kube_client *client;
 	enum on_bypass on_bypass;
-	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none */
+	bool allow_disable; /* containers with CGPU_DISABLE=true have no limit */
 };
 
 int watchdog_new(const struct watchdog_deps *deps, struct watchdog **ret_watchdog);
 void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
 
-/* watchdog_judge() - the driver has just named all who have memory of this GPU. What was so 4 s ago too is
- * reported: with a look each second at granted GPUs, and every 4 s at others, that is within 10 s. */
+/* watchdog_judge() - takes in the holders of memory of this GPU that the driver has just listed. A bypass
+ * that has lasted for 4 s is reported. GPUs with grants are sampled each second and others every 4 s, so that
+ * a bypass is reported within 10 s. */
 void watchdog_judge(
 	struct watchdog *watchdog, const char *uuid, const struct holder *holders, size_t n_holders);
 
-/* watchdog_metrics() - onto the agent's page. */
+/* watchdog_metrics() - adds to the agent's /metrics. */
 void watchdog_metrics(const struct watchdog *watchdog, struct metrics *page);

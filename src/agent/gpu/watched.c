@@ -22,7 +22,7 @@
 #define ROUND_NS (20 * NS_PER_MS)
 #define KEY_SIZE 520
 
-/* A GPU, and all that have a grant for it. */
+/* A GPU and the containers with a grant for it. */
 struct watched_gpu {
 	char uuid[GPU_UUID_SIZE];
 	struct list gpus;
@@ -33,7 +33,7 @@ struct watched_set {
 	struct table by_key; /* "<pod uid>/<container>" */
 	struct watched_gpu gpus[NODE_GPUS_MAX];
 	struct list none; /* empty */
-	int fd;		  /* inotify; -1: none to be had */
+	int fd;		  /* inotify; -1: it could not be opened */
 	struct loop_io *io;
 	struct loop_timer *timer;
 	watched_fn wanted;
@@ -41,7 +41,7 @@ struct watched_set {
 	bool complained;
 };
 
-/* Both are parts of a path already (grants_folder_path()). */
+/* Neither part contains a slash: both are already names of a path (grants_folder_path()). */
 static const char *watched_key(const char *uid, const char *container, char *buf)
 {
 	snprintf(buf, KEY_SIZE, "%.255s/%.255s", uid, container);
@@ -73,7 +73,7 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 /* ---- when it asks ---------------------------------------------------------------------------------------
  */
 
-/* The path leads to the very file, whatever lies under its name by now. */
+/* The path in /proc/self/fd leads to this very file, even if its name now leads to another one. */
 static int watched_arm(struct watched_set *set, struct watched *watched)
 {
 	char path[40];
@@ -122,7 +122,8 @@ static void on_inotify(void *userdata, int fd, uint32_t events)
 	}
 }
 
-/* Somebody may have asked when the last look had begun and the next could not be heard yet. */
+/* Whether the container asked again after the last sample had begun, while its inotify watch was not armed.
+ */
 static bool watched_missed(const struct watched *watched)
 {
 	struct usage_peek peek;
@@ -159,7 +160,7 @@ void watched_listen(struct watched_set *set)
 	on_rearm(set);
 }
 
-/* Without memory for it the next sample begins anew. */
+/* If memory is short, the next sample starts without this knowledge. */
 void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n)
 {
 	struct overhead_process *known = n ? realloc(gpu->look.known, n * sizeof(*known)) : NULL;
@@ -281,7 +282,8 @@ static struct watched_gpu *find_gpu(struct watched_set *set, const char *uuid)
 	return NULL;
 }
 
-/* A node has no more GPUs than this; those of grants that outlived their GPU go with their pods. */
+/* A node has at most NODE_GPUS_MAX GPUs. An entry of a GPU that is gone becomes free when its containers end.
+ */
 static struct watched_gpu *add_gpu(struct watched_set *set, const char *uuid)
 {
 	struct watched_gpu *gpu = find_gpu(set, uuid);
@@ -309,7 +311,7 @@ struct watched_part *watched_part(struct watched *watched, const char *uuid)
 	return NULL;
 }
 
-/* What was refused before us is no news. */
+/* Allocations that were refused before this agent started are not reported. */
 static void watched_begin(struct watched_set *set, struct watched *watched)
 {
 	struct usage_peek peek;
@@ -356,7 +358,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 		watched_free(set, watched);
 		return -ENOMEM;
 	}
-	atomic_store(&grant->grant->live[0].pause, 0); /* of an agent that was killed */
+	atomic_store(&grant->grant->live[0].pause, 0); /* ends a pause that a killed agent began */
 	watched->n_gpus = n < GRANT_FILE_GPUS_MAX ? n : GRANT_FILE_GPUS_MAX;
 	watched_begin(set, watched);
 	on_rearm(set);

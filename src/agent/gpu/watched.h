@@ -1,5 +1,5 @@
-/* watched.h - the containers of this node that have a grant, and what was last seen of each: what it holds,
- * what it was refused. And when one of them asks to be looked at. */
+/* watched.h - the containers of this node that have a grant, with the last sample of each: its memory, and
+ * its refused allocations. It also hears when one of them asks for a sample. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 struct loop;
 struct watched_set;
 
-#define WATCHED_TOP 4 /* processes that are named to people */
+#define WATCHED_TOP 4 /* processes that messages name */
 
 struct watched_process {
 	pid_t pid;
@@ -27,27 +27,27 @@ struct watched;
 
 /* One GPU of a container's grant. */
 struct watched_part {
-	struct list item; /* of watched_on() */
+	struct list item; /* in watched_on() */
 	struct watched *of;
 	unsigned index;					       /* in the grant */
 	char uuid[sizeof(((struct grant_file_gpu *)0)->uuid)]; /* a copy: the grant's page stays untouched */
-	bool looked;					       /* once at least */
+	bool looked;					       /* sampled at least once */
 	uint64_t used_bytes, overhead_bytes;
-	uint64_t allowed_bytes; /* its limit, or what it still has from before that was lowered */
+	uint64_t allowed_bytes; /* watchdog_allowed() */
 	size_t n_processes;
-	struct watched_process top[WATCHED_TOP]; /* those that hold most */
-	struct usage_peek_gpu refused;		 /* at the last look */
-	uint64_t refused_told;			 /* of that, what an Event was about */
+	struct watched_process top[WATCHED_TOP]; /* the processes that hold most */
+	struct usage_peek_gpu refused;		 /* refused allocations, at the last sample */
+	uint64_t refused_told;			 /* how many of these an Event has reported */
 	struct power_gpu power;
 
-	/* What the container's counters and processes were at the last look. */
+	/* The container's counters and processes at the last sample. */
 	struct {
-		uint32_t wanted;		/* when the last look began */
-		struct usage_peek_slot *before; /* as they were then; only during a look */
+		uint32_t wanted; /* number of the container's last request when the sample began */
+		struct usage_peek_slot *before; /* the slots when the sample began; NULL between samples */
 		size_t n_before;
-		struct overhead_process *known; /* its processes at the last look; watched_remember() */
+		struct overhead_process *known; /* its processes; watched_remember() */
 		size_t n_known;
-		int64_t search_again_ns; /* outside_note_dead() */
+		int64_t search_again_ns; /* for outside_note_dead() */
 	} look;
 };
 
@@ -59,13 +59,13 @@ struct watched {
 	struct watched_part *gpus;
 	unsigned n_gpus;
 	const struct watched_part *pauses_for; /* the container pauses for a sample of this GPU; or NULL */
-	int64_t paused_ns;		       /* when it last began to */
-	bool kept;			       /* as usage_file_keep() was told last */
+	int64_t paused_ns;		       /* when its last pause began */
+	bool kept;			       /* last argument of usage_file_keep() */
 	int64_t told_ns;		       /* when the last Event about refusals was posted; 0: none */
 
-	int wd;		  /* of inotify; -1: not armed */
-	int64_t rearm_ns; /* not before */
-	int64_t paid_ns;  /* looks that it asked for are paid until then */
+	int wd;		  /* inotify watch; -1: not armed */
+	int64_t rearm_ns; /* do not arm it before this time */
+	int64_t paid_ns;  /* limits the rate of the samples that the container asks for */
 };
 
 struct watched_grant {
@@ -74,42 +74,41 @@ struct watched_grant {
 	int usage_fd;
 };
 
-/* wanted: the container asks for a look at this GPU, now. */
+/* wanted: a container asks for a sample of this GPU. */
 typedef void (*watched_fn)(void *userdata, const char *uuid);
 
 int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct watched_set **ret_set);
 void watched_set_free(struct watched_set *set); /* accepts NULL */
 
-/* watched_add() - once for each container. */
+/* watched_add() - call it once for each container. */
 int watched_add(struct watched_set *set, const struct watched_grant *grant);
 void watched_remove(struct watched_set *set, const char *uid, const char *container);
 
-/* watched_list() - struct watched.item. */
+/* watched_list() - the list of all containers, by struct watched.item. */
 struct list *watched_list(struct watched_set *set);
 
-/* watched_find() - NULL if it has no grant. watched_only() - that of the pod, if there is just one. */
+/* watched_find() - NULL if the container has no grant. watched_only() - the pod's only container with a
+ * grant; NULL if it has none or several. */
 struct watched *watched_find(struct watched_set *set, const char *uid, const char *container);
 struct watched *watched_only(struct watched_set *set, const char *uid);
 
-/* watched_on() - the part of each grant that has this GPU: struct watched_part.item. */
+/* watched_on() - the containers with a grant for this GPU, by struct watched_part.item. */
 const struct list *watched_on(struct watched_set *set, const char *uuid);
 
-/* watched_part() - NULL if the grant has not this GPU. */
+/* watched_part() - the container's part for this GPU; NULL if its grant does not have this GPU. */
 struct watched_part *watched_part(struct watched *watched, const char *uuid);
 
-/* watched_remember() - the processes of the container that have memory of the GPU, with what is known of
- * each.
- */
+/* watched_remember() - keeps the container's processes on this GPU for the next sample. */
 void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n);
 
-/* watched_pause() - after a sample of the GPU: where it could not conclude enough, the container pauses, so
- * that the next one may find no call under way; it is due then. That one ends the pause. */
+/* watched_pause() - called after a sample of the GPU. If calls in progress made the sample inexact, the
+ * container pauses its calls until the next sample, which then is due at once. Returns whether it is due. */
 bool watched_pause(struct watched_part *gpu, const struct overhead *found);
 
-/* watched_keep() - whether containers with this GPU are to see that somebody looks (usage_file_keep()); each
- * does from watched_add() on. */
+/* watched_keep() - tells the containers with this GPU whether the agent samples it (usage_file_keep()). After
+ * watched_add() a container is told that it does. */
 void watched_keep(struct watched_set *set, const char *uuid, bool kept);
 
-/* watched_listen() - after a look, and each second: who has asked is heard again, but for who asks too often.
- */
+/* watched_listen() - call it after a sample, and each second: it arms the inotify watch of each container
+ * again, except of those that ask too often. */
 void watched_listen(struct watched_set *set);
