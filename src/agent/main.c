@@ -1,3 +1,4 @@
+/* main.c - starts ration-agent: the command line, then the uninstall hook or the supervisor. */
 #include <signal.h>
 
 #include "agent/node/leave.h"

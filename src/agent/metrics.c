@@ -1,3 +1,4 @@
+/* metrics.c - the agent's page /metrics. */
 #include "agent/pages.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* probes.c - the agent's pages /healthz and /readyz. */
 #include "agent/pages.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* reconcile.c - what the agent does after a change and each second, in one order. */
 #include "agent/agent.h"
 
 #include <stdlib.h>

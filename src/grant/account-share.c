@@ -1,3 +1,5 @@
+/* account-share.c - counts the memory that this process exports and imports, and records its shared regions.
+ */
 #include <errno.h>
 
 #include "grant/account-internal.h"

@@ -1,3 +1,4 @@
+/* account-turn.c - turns: one process of a container at a time makes a call whose memory use is measured. */
 #include <errno.h>
 
 #include "grant/account-internal.h"

@@ -1,3 +1,4 @@
+/* reserve-run.c - runs all steps of a change of the shared counters (reserve.h) in this process. */
 #include <errno.h>
 #include <sched.h>
 

@@ -1,3 +1,4 @@
+/* policy-pod.c - reads from a pod what ResourcePolicies need: labels, requests, node, and deletion cost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* request.c - one HTTP request to the API server, from its start to its answer. */
 #include "kube/client-internal.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* watch-follow.c - the WATCH of a collection: takes its events until it ends. */
 #include "kube/watch-internal.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* watch-internal.h - one collection that is followed. Shared by watch.c (life, objects, requests, trouble),
- * watch-list.c and watch-follow.c. */
+/* watch-internal.h - the state of a watch of one collection, and the functions that watch.c, watch-list.c and
+ * watch-follow.c call of each other. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* watch-list.c - the LIST of a collection, page by page, from which a watch starts. */
 #include "kube/watch-internal.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* grpc-call.c - the calls of a gRPC server: their messages and their end. */
 #include "net/grpc-server-internal.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* matching-totals.c - whether a container that the kubelet asks for still fits on its GPUs beside the other
+ * pods. */
 #include "model/units.h"
 #include "node/matching-internal.h"
 #include "node/room.h"

@@ -1,3 +1,4 @@
+/* links.c - reads how the GPUs are connected: NVLink and PCIe. */
 #include "nvml/nvml.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* processes.c - reads which processes hold memory of a GPU. */
 #include "nvml/nvml.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* utilization.c - reads how busy a GPU was, and which processes used it. */
 #include "nvml/nvml.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* main.c - starts ration-scheduler: its HTTP servers, its timers, its signals, and its end. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* policies-status.c - the status of a ResourcePolicy, and when it is written. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>

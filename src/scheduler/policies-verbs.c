@@ -1,3 +1,4 @@
+/* policies-verbs.c - the extender verbs for pods without a GPU that a ResourcePolicy selects. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* policies-watch.c - follows ResourcePolicies, and the pods and nodes that these select. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* policies-write.c - writes labels, annotations, tolerations and deletion costs of a ResourcePolicy to pods.
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>

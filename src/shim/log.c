@@ -1,3 +1,4 @@
+/* log.c - writes a line of the shim to the place that RATION_LOG names. */
 #include "shim/shim.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* resolve.c - finds the driver's functions behind the shim, and gives names to spare entries. */
 #include "shim/shim.h"
 
 #include <dlfcn.h>

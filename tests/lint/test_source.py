@@ -30,6 +30,11 @@ MAY_USE = {
 # The longest that were left after a look; new ones need a reason too.
 LONG_FUNCTIONS_ALLOWED = 80
 LONG_FILES_ALLOWED = 600
+# Files that do not say yet what they are for. None may be added.
+NO_PURPOSE_ALLOWED = {
+    "src/agent/container/clear.c", "src/agent/container/isolation.c", "src/agent/container/resized.c", "src/cli/cordon-command.c",
+    "src/cli/inspect-command.c", "src/cli/inspect-topology.c", "src/core/gang/gang-attempt.c",
+}
 
 
 def test_c_code_is_formatted():
@@ -46,6 +51,13 @@ def test_includes_follow_the_direction_of_dependency():
             if target not in MAY_USE[part]:
                 wrong.append(f"{path.relative_to(ROOT)} includes {target}/")
     assert not wrong, wrong
+
+
+def test_every_source_file_says_what_it_is_for():
+    """Each header begins with a comment, and so does each other file without a header of its own name."""
+    without = {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.[ch]")
+               if not p.read_text().startswith("/* ") and (p.suffix == ".h" or not p.with_suffix(".h").exists())}
+    assert without <= NO_PURPOSE_ALLOWED, f"begin with a comment that says what the file is for: {sorted(without - NO_PURPOSE_ALLOWED)}"
 
 
 def test_what_decides_is_pure():

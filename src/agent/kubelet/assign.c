@@ -1,3 +1,4 @@
+/* assign.c - marks a pod as assigned, by a PATCH, after the kubelet has been given its devices. */
 #include "agent/kubelet/kubelet-internal.h"
 
 #include <stdio.h>

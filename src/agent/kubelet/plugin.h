@@ -1,5 +1,5 @@
-/* plugin.h - the device plugins that give GPUs: gpu-mem and, on topology nodes, whole GPUs. It is the service
- * that the kubelet dials, and converts messages to decisions and back. */
+/* plugin.h - the device plugins of aliyun.com/gpu-mem and, on topology nodes, of aliyun.com/gpu. They answer
+ * the calls of the kubelet, and convert its messages to decisions of src/node and back. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,15 +11,15 @@ struct registration;
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
 #define GPU_PLUGIN_ENDPOINT "ration-gpu.sock"
 
-/* plugin_new() - whole: for whole GPUs. */
+/* plugin_new() - whole: the plugin of aliyun.com/gpu. */
 int plugin_new(struct kubelet *kubelet, bool whole, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
-/* plugin_begin() - from now on, calls of the kubelet are answered. */
+/* plugin_begin() - starts to answer calls of the kubelet. */
 void plugin_begin(struct plugin *plugin);
 
-/* How they are registered. registrar_listening() is called when the socket exists, after the calls that
- * waited for this worker. */
+/* How the plugins register. registrar_listening() is called when the socket exists and the calls that waited
+ * for this worker are answered. */
 extern const struct registration plugin_registration, gpu_registration;
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */

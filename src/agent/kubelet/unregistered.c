@@ -1,3 +1,4 @@
+/* unregistered.c - posts the Event GPUNotRegistered while the kubelet lacks devices that the node offers. */
 #include "agent/kubelet/kubelet-internal.h"
 
 #include <stdio.h>

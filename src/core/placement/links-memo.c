@@ -1,3 +1,4 @@
+/* links-memo.c - remembers the scores of sets of GPUs by their links, so that each is computed once. */
 #include <stdlib.h>
 #include <string.h>
 

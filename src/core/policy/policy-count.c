@@ -1,3 +1,4 @@
+/* policy-count.c - puts pods into the groups of a ResourcePolicy, and counts them by unit. */
 #include "core/policy/policy-book-internal.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* policy-nodes.c - the nodes, with the labels by which ResourcePolicies select them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* ledger-check.c - compares the ledger's running sums with sums that are computed again. */
 #include "core/registry/ledger.h"
 #include "core/registry/node-ledger.h"
 

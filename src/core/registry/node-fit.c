@@ -1,3 +1,4 @@
+/* node-fit.c - whether a node or a GPU has room for a pod, and the reason if it has not. */
 #include "core/placement/links.h"
 #include "core/registry/node-ledger.h"
 
