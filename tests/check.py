@@ -1,14 +1,21 @@
-"""./check after the installation: build, run the rings, count.
+"""Installs what the build needs (Debian 12, as root), builds, runs test suites, and counts passed and failed tests.
 
-Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
-own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
-with ASAN and UBSAN), cluster (a real Kubernetes), vm (in a virtual machine with systemd and cgroup v2; only by its name
-and in `full`), gpu (on this machine's card; without one it is skipped). Without a ring, most unit tests and the functional
-component tests run in `sanitize` only, and one part in twenty of the long tests is run, another one each day. `full` runs
-everything, and the long forms. It starts with the suites that judge no times, and runs the tests that take an hour beside
-them. `./check RING --full` and `./check hours` are its parts, one by one.
+Suites:
+  lint       formatting, layering, names
+  unit       tests of functions, with cmocka
+  component  real programs against small fake peers
+  driver     NVIDIA's own libraries, from Debian's non-free and PyPI; skipped if these cannot be reached
+  sanitize   unit and component, built with ASAN and UBSAN
+  cluster    a real Kubernetes
+  vm         a virtual machine with systemd and cgroup v2; runs only by its name and in `full`
+  gpu        the GPU of this machine; skipped on a machine without one
 
-./check fuzz, ./check mutants, ./check coverage: each has --help.
+Without a suite, all but vm run. Most unit tests and the functional component tests then run in `sanitize` only, and one
+twentieth of the long tests runs, another one each day. `full` runs everything in its long form, which takes hours. It
+starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
+`./check hours` run its parts one by one.
+
+Other tools: ./check fuzz, ./check mutants, ./check coverage. Each has --help.
 """
 import argparse
 import collections
@@ -385,18 +392,18 @@ def main():
     parser = argparse.ArgumentParser(prog="./check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS, "hours"],
-                        help="one ring, all of them (default), full: all with the long forms, or hours: the tests that take an hour")
-    parser.add_argument("--full", action="store_true", help="a ring as full runs it: for machines and evenings too small for all of it")
-    parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME; of the unit tests, all in the program that holds one")
+                        help="the suite to run; all: see above (default); full: everything, in the long forms; hours: the tests that take an hour")
+    parser.add_argument("--full", action="store_true", help="run the suite as `full` does")
+    parser.add_argument("-k", metavar="NAME", help="run only tests whose name contains NAME; of the unit tests, all tests of a program that has such a test")
     parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
                         help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
     if args.full and args.ring == "all":
-        parser.error("--full goes with a ring; all of them: ./check full")
+        parser.error("--full needs a suite; to run all suites so: ./check full")
     if args.ring == "hours" and args.k:
-        parser.error("hours runs all tests that take an hour, or none; one of them: ./check component -k NAME --full")
+        parser.error("hours runs all tests that take an hour; to run one of them: ./check component -k NAME --full")
     args.full = args.full or args.ring in ("full", "hours")
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:

@@ -1,6 +1,6 @@
-"""What features cost whoever does not use them, and whoever does: this ration-scheduler beside another one in one run, call by
-call in turns, and levels and whole cards beside nothing. Processor time of the scheduler per call: unlike latency it hardly
-knows who else is at work."""
+"""Measures what features cost pods that use them and pods that do not: this ration-scheduler and another one answer the same
+calls in turns, with and without ResourcePolicies and whole GPUs. It measures the scheduler's processor time per call, which
+other work on the machine hardly changes."""
 import argparse
 import contextlib
 import json
@@ -149,8 +149,8 @@ def topology(size, rounds, say):
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/bench features", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes: is everything there?")
-    parser.add_argument("--against", metavar="PROGRAM", help="another ration-scheduler (default: this one, twice)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that the benchmark works")
+    parser.add_argument("--against", metavar="PROGRAM", help="the ration-scheduler to compare with (default: this one, twice)")
     args = parser.parse_args(argv)
     sizes, rounds = ([50], 3) if args.quick else ([1000, 5000], 15)
     print("| | other | this | ratio |\n|---|---|---|---|", flush=True)

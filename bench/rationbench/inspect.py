@@ -1,5 +1,5 @@
-"""kubectl inspect cgpu on a large cluster: what it takes beside kubectl itself, which is a script that prints pages made
-beforehand, of objects as large as a kubelet and a Deployment make them."""
+"""Measures kubectl inspect cgpu on a large cluster, without the time of kubectl itself. A script takes the place of kubectl
+and prints pages that were made before, of objects as large as a kubelet and a Deployment make them."""
 import argparse
 import itertools
 import json
@@ -170,8 +170,8 @@ def parser_alone(folder):
 
 def main(argv):
     options = argparse.ArgumentParser(prog="bench/bench inspect", description=__doc__)
-    options.add_argument("--nodes", type=int, default=5000)
-    options.add_argument("--pods", type=int, default=20000)
+    options.add_argument("--nodes", type=int, default=5000, help="nodes of the cluster (default: %(default)s)")
+    options.add_argument("--pods", type=int, default=20000, help="pods of the cluster (default: %(default)s)")
     args = options.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="ration-bench-inspect-") as name:
         folder = pathlib.Path(name)

@@ -1,4 +1,4 @@
-"""How full a cluster gets: pods of a list arrive in random order, and each policy places them on the same nodes."""
+"""Measures how full a cluster gets: pods of a list arrive in random order, and each policy places them on the same nodes."""
 import argparse
 import json
 import statistics
@@ -17,11 +17,11 @@ def arguments(argv):
     parser = argparse.ArgumentParser(prog="bench/bench packing", description=__doc__)
     parser.add_argument("--trace", metavar="FILE", nargs="+", help="the list of nodes, then lists of pods, as CSV (columns node,cpu_milli,"
                         "memory_mib,gpu,model and cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec); without it both are generated")
-    parser.add_argument("--nodes", type=int, default=1213, help="how many nodes are generated (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=42, help="of the first order of arrivals (default %(default)s)")
-    parser.add_argument("--seeds", type=int, default=10, help="orders of arrivals (default %(default)s)")
-    parser.add_argument("--policy", action="append", choices=POLICIES, help="one policy; may be given again")
-    parser.add_argument("--out", metavar="DIR", help="write packing.json and a plot for each list there")
+    parser.add_argument("--nodes", type=int, default=1213, help="nodes to generate (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=42, help="seed of the first order of arrivals (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=10, help="number of orders of arrivals (default: %(default)s)")
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="run only this policy; may be repeated")
+    parser.add_argument("--out", metavar="DIR", help="the folder for packing.json and a plot for each list")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")

@@ -1,4 +1,4 @@
-"""The table of shares: does each container get the part of a card's time that it was granted, and is none lost?"""
+"""Measures whether each container gets its share of a GPU's time, and whether the shares add up to the whole GPU."""
 import argparse
 import concurrent.futures
 import json
@@ -222,19 +222,19 @@ def write(folder, rows, load):
 
 def arguments(argv):
     parser = argparse.ArgumentParser(prog="bench/bench shares", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three rows: is everything there? (less than a minute)")
+    parser.add_argument("--quick", action="store_true", help="three rows, to see that the benchmark works (less than a minute)")
     parser.add_argument("--charge-elapsed", action="store_true",
-                        help="with a shim that charges elapsed instead of exclusive time, and without keepers, which "
-                             "would repair most of that: the table must say so")
-    parser.add_argument("--rows", metavar="TEXT", help="only rows whose name contains this, as in '30/70, 2 us'")
+                        help="use a shim that charges elapsed instead of exclusive time, without keepers, which would correct "
+                             "most of that; the table must show the difference")
+    parser.add_argument("--rows", metavar="TEXT", help="run only rows whose name contains this, as in '30/70, 2 us'")
     parser.add_argument("--part", metavar="K/N",
-                        help="only each Nth row from the Kth on; what --out has of others stays")
+                        help="run only each Nth row from the Kth on; the other rows in --out stay")
     parser.add_argument("--jobs", type=int, metavar="N",
-                        help="so many rows at a time, each on a card of its own (default: 1 of kernels of 2 us, 2 of "
-                             "200 us, 4 of graphs, 8 of longer ones)")
+                        help="rows to run at a time, each on a GPU of its own (default: 1 with kernels of 2 us, 2 with 200 us, "
+                             "4 with graphs, 8 with longer kernels)")
     parser.add_argument("--warm", type=float, default=WARM_S, metavar="S",
-                        help="seconds until the correction is expected to know (default %(default)s)")
-    parser.add_argument("--out", metavar="DIR", help="write shares.md, shares.json and the plots there")
+                        help="seconds before the measurement, in which the correction learns (default: %(default)s)")
+    parser.add_argument("--out", metavar="DIR", help="the folder for shares.md, shares.json and the plots")
     return parser.parse_args(argv)
 
 

@@ -12,22 +12,23 @@ from .errors import LabError
 from .progress import say
 
 DEFAULT_NAME = "demo"
-NODE_ARGUMENT = "NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]"
+NODE_ARGUMENT = "NAME=GPUS[,MODE[,PLACEMENT]][,links=MACHINE]"
 _NODES = """\
-NAME of a node ends in its address (cn-shanghai.192.168.6.104). CARDS is 4x16160MiB or 2x81559MiB+1x40960MiB,
-or 0 for none. MODE is a value of the node label ack.node.gpu.schedule, PLACEMENT of ack.node.gpu.placement.
-Without MODE the node is share; with MODE none it has no label.
+The NAME of a node ends in its address: cn-shanghai.192.168.6.104. GPUS gives number and size of its simulated GPUs:
+4x16160MiB or 2x81559MiB+1x40960MiB, or 0 for a node without a GPU. MODE is the value of its label
+ack.node.gpu.schedule (default: share; none: no label), PLACEMENT that of ack.node.gpu.placement. MACHINE connects eight
+GPUs as in dgx1-v100, dgx-a100 or pcie-8.
 """
 _FILES = """
 Files: programs and images in $RATION_CACHE (else ~/.cache/ration), labs in $RATION_LABS
-(else ~/.local/state/ration/labs), the product's build directory in $RATION_BUILD (else build).
+(else ~/.local/state/ration/labs), ration's build directory in $RATION_BUILD (else build).
 """
-_EPILOGS = {"up": _NODES + "Without --node the lab has the two nodes of the documents, one card of 16160 MiB each, mode share.\n" + _FILES,
+_EPILOGS = {"up": _NODES + "Without --node the lab has two nodes of mode share with one GPU of 16160 MiB each, as in ACK's documents.\n" + _FILES,
             "add-node": _NODES}
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="lab/lab", description="A real Kubernetes on this machine, in namespaces.",
+    parser = argparse.ArgumentParser(prog="lab/lab", description="Runs a real Kubernetes on this machine, whose nodes are Linux namespaces with simulated GPUs.",
                                      epilog=_EPILOGS["up"], formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
@@ -36,28 +37,28 @@ def _parser():
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         if named:
             command.add_argument("--name", metavar="LAB", default=os.environ.get("RATION_LAB", DEFAULT_NAME),
-                                 help=f"which lab (default: $RATION_LAB, else {DEFAULT_NAME})")
+                                 help=f"the name of the lab (default: $RATION_LAB, else {DEFAULT_NAME})")
         command.set_defaults(function=function)
         return command
 
     command = add("up", "Start the lab, or finish starting it.", _up)
     command.add_argument("--node", action="append", metavar=NODE_ARGUMENT,
-                         help="a node; repeatable")
+                         help="a node of the lab; may be repeated")
     command.add_argument("--no-charts", action="store_true", help="a bare cluster, without ration's own charts")
     command.add_argument("--default-scheduler", action="store_true",
-                         help="the cluster's own kube-scheduler has the ledger of GPUs; the lab stays so")
+                         help="the cluster's own kube-scheduler places GPU pods, beside ration-scheduler; this cannot be changed later")
     command.add_argument("--cgroup-driver", choices=layout.CGROUP_DRIVERS,
-                         help=f"of the kubelet and the container runtime (default: {layout.CGROUP_DRIVERS[0]}); systemd needs systemd and "
+                         help=f"the cgroup driver of the kubelet and the container runtime (default: {layout.CGROUP_DRIVERS[0]}); systemd needs systemd and "
                          "cgroup v2, and one node")
     command.add_argument("--runtime", choices=layout.RUNTIMES, help=f"the nodes' container runtime (default: {layout.RUNTIMES[0]})")
-    command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
-    add("down", "Remove the lab and everything it made.", _down)
-    add("status", "Say what runs.", _status)
-    command = add("logs", "Show the log of a part, or list the parts.", _logs)
+    command.add_argument("--kubernetes", metavar="VERSION", help=f"the release of Kubernetes (default: {layout.KUBERNETES})")
+    add("down", "End the lab and remove everything that it made.", _down)
+    add("status", "Show which parts of the lab run.", _status)
+    command = add("logs", "Show the log of a part of the lab (a program, such as kubelet@NODE), or list the parts.", _logs)
     command.add_argument("part", nargs="?", metavar="PART", help="e.g. kube-scheduler or kubelet@NODE")
-    command.add_argument("-n", "--lines", type=int, default=0, help="only the last N lines")
+    command.add_argument("-n", "--lines", type=int, default=0, help="show only the last N lines")
     add("env", "Print export lines for a shell: eval \"$(lab/lab env)\".", _env)
-    command = add("kubectl", "Run kubectl on the lab.", _kubectl)
+    command = add("kubectl", "Run kubectl with the lab's configuration.", _kubectl)
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
     command = add("ctr", "Run containerd's ctr on a node.", _ctr)
     command.add_argument("node", metavar="NODE")
@@ -67,17 +68,17 @@ def _parser():
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
     command = add("restart", "End a part and start it again.", _restart)
     command.add_argument("part", metavar="PART[@NODE]", help="e.g. kube-apiserver or kubelet@NODE")
-    command.add_argument("--kill", action="store_true", help="as a crash: SIGKILL instead of SIGTERM")
-    command = add("reboot", "End all of a node at once, as a power cut does, and start it again.", _reboot)
+    command.add_argument("--kill", action="store_true", help="end it by SIGKILL, like a crash, instead of SIGTERM")
+    command = add("reboot", "Kill all processes of a node at once, like a power cut, and start it again.", _reboot)
     command.add_argument("node", metavar="NODE")
     command = add("add-node", "Add a node to the running lab.", _add_node)
     command.add_argument("node", metavar=NODE_ARGUMENT)
-    command = add("remove-node", "End a node at once, as a cloud ends a machine, and delete its Node object.", _remove_node)
+    command = add("remove-node", "Kill all processes of a node at once, and delete its Node object.", _remove_node)
     command.add_argument("node", metavar="NODE")
-    command.add_argument("--drain", action="store_true", help="kubectl drain it first")
-    command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
-    command.add_argument("--runtime", choices=layout.RUNTIMES, help="also build this container runtime, where it is not the default")
-    command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
+    command.add_argument("--drain", action="store_true", help="run kubectl drain first")
+    command = add("build", "Build the programs of Kubernetes into the cache, and start nothing.", _build, named=False)
+    command.add_argument("--runtime", choices=layout.RUNTIMES, help="also build this container runtime")
+    command.add_argument("--kubernetes", metavar="VERSION", help=f"the release of Kubernetes (default: {layout.KUBERNETES})")
     return parser
 
 
@@ -115,7 +116,7 @@ def _status(options):
     print(f"lab {lab.name}: Kubernetes {lab.kubernetes}, {lab.runtime}, {lab.pki.server()}, files in {lab.folder}")
     for node in lab.nodes:
         labels = ", ".join(f"{key}={value}" for key, value in node.spec.labels().items()) or "no labels"
-        print(f"node {node.spec.name}: {node.spec.cards or 'no cards'}; {labels}")
+        print(f"node {node.spec.name}: {node.spec.cards or 'no GPUs'}; {labels}")
     running = True
     for part in lab.parts():
         pid = part.pid()

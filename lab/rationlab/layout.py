@@ -28,7 +28,7 @@ class Node:
     cards: str        # as ration-sim takes it; "" is a node without any card
     mode: str         # value of ack.node.gpu.schedule; "" sets no label
     placement: str    # value of ack.node.gpu.placement; "" sets no label
-    links: str = ""   # the machine whose links its cards have, as ration-sim knows it; "" for none
+    links: str = ""   # the machine whose links its GPUs have, by its name in ration-sim; "" for none
 
     @property
     def address(self):
@@ -83,35 +83,35 @@ def node_address(name):
 
 
 def parse_cards(text, where):
-    """Checks CARDS (`2x81559MiB+1x40960MiB`, or `0` for none); returns it as ration-sim takes it."""
+    """Checks GPUS (`2x81559MiB+1x40960MiB`, or `0` for none); returns it as ration-sim takes it."""
     if text == "0":
         return ""
     total = 0
     for part in text.split("+"):
         match = _CARDS.fullmatch(part)
         if match is None:
-            raise LabError(f"{where}: cards {text!r} are not of the form 4x16160MiB or 2x81559MiB+1x40960MiB")
+            raise LabError(f"{where}: GPUs {text!r} are not of the form 4x16160MiB or 2x81559MiB+1x40960MiB")
         total += int(match.group(1))
         if int(match.group(2)) > MAX_CARD_MIB:
-            raise LabError(f"{where}: a card of {match.group(2)} MiB is larger than the lab's limit of "
+            raise LabError(f"{where}: a GPU of {match.group(2)} MiB is larger than the lab's limit of "
                            f"{MAX_CARD_MIB} MiB")
     if total > MAX_CARDS:
-        raise LabError(f"{where}: {total} cards are more than the lab's limit of {MAX_CARDS} for a node")
+        raise LabError(f"{where}: {total} GPUs are more than the lab's limit of {MAX_CARDS} for a node")
     return text
 
 
 def parse_node(text, where=None):
-    """One --node argument: NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]. Errors begin with `where`."""
+    """One --node argument: NAME=GPUS[,MODE[,PLACEMENT]][,links=MACHINE]. Errors begin with `where`."""
     name, equals, rest = text.partition("=")
     where = where or f"--node {text}"
     if not equals or not name or not rest:
-        raise LabError(f"{where}: expected NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE], "
+        raise LabError(f"{where}: expected NAME=GPUS[,MODE[,PLACEMENT]][,links=MACHINE], "
                        "as in cn-shanghai.192.168.6.104=1x16160MiB,share")
     fields = rest.split(",")
     links = fields.pop().removeprefix("links=") if fields[-1].startswith("links=") else ""
     if len(fields) > 3:
-        raise LabError(f"{where}: too many fields after the cards; expected "
-                       "NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]")
+        raise LabError(f"{where}: too many fields after the GPUs; expected "
+                       "NAME=GPUS[,MODE[,PLACEMENT]][,links=MACHINE]")
     # A node's name is also a label value (kubernetes.io/hostname): 63 characters.
     if len(name) > 63 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         raise LabError(f"{where}: {name!r} is not a node name: lower case letters, digits, '-' and '.', "
@@ -127,7 +127,7 @@ def parse_node(text, where=None):
     if links and links not in LINKS:
         raise LabError(f"{where}: unknown links {links!r}; known machines are {', '.join(LINKS)}")
     if links and not cards.startswith("8x"):
-        raise LabError(f"{where}: {links} has eight cards of one size, as in 8x16160MiB")
+        raise LabError(f"{where}: {links} has eight GPUs of one size, as in 8x16160MiB")
     return Node(name, cards, "" if mode == NO_LABEL else mode, placement, links)
 
 

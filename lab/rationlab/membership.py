@@ -56,7 +56,7 @@ def _register(lab, spec):
     """Writes the node down before anything of it exists; returns the lab with it."""
     for node in lab.nodes:
         if node.spec.name == spec.name:
-            raise LabError(f"lab {lab.name} has a node {spec.name} with other cards or labels; "
+            raise LabError(f"lab {lab.name} has a node {spec.name} with other GPUs or labels; "
                            f"lab/lab remove-node --name {lab.name} {spec.name} first, or choose another name")
         if node.spec.address == spec.address:
             raise LabError(f"node {node.spec.name} of lab {lab.name} has the address {spec.address} already")

@@ -19,7 +19,7 @@ static const struct option_row rows[] = {
 	{"node-name", 0, "NAME", TO(TEXT, node_name),
 		.help = "this node's name in the API server; default: $NODE_NAME"},
 	{"driver-root", 0, "DIR", TO(TEXT, driver_root), .standard = "/", .source = COMPLETE_FOLDERS,
-		.help = "where the driver's files are, as the agent sees them"},
+		.help = "the directory in which the NVIDIA driver is installed, as the agent sees it"},
 	{"host-driver-root", 0, "DIR", TO(TEXT, host_driver_root), .source = COMPLETE_FOLDERS,
 		.help = "the same directory as the container runtime sees it; default: the driver root"},
 	{"plugin-dir", 0, "DIR", TO(TEXT, plugin_dir), .standard = "/var/lib/kubelet/device-plugins",
@@ -34,49 +34,50 @@ static const struct option_row rows[] = {
 	{"checkpoint", 0, "PATH", TO(TEXT, checkpoint), .source = COMPLETE_FILES,
 		.help = "the kubelet's record of the devices that it gave; default: kubelet_internal_checkpoint in the plugin directory"},
 	{"state-dir", 0, "DIR", TO(TEXT, state_dir), .standard = "/run/ration", .source = COMPLETE_FOLDERS,
-		.help = "what survives a restart of the agent, and the grants of containers on isolated nodes"},
+		.help = "the directory for the grants (limits) of containers on cgpu and core_mem nodes, and for what the agent must know after its restart"},
 	{"shim-dir", 0, "DIR", TO(TEXT, shim_dir), .standard = SHIM_DIR, .source = COMPLETE_FOLDERS,
-		.help = "the libraries that containers of isolated nodes get in the driver's place"},
+		.help = "the directory with the libraries that containers on cgpu and core_mem nodes get in place of the driver's"},
 	{"allow-disable", 0, NULL, TO(FLAG, allow_disable),
-		.help = "give containers with CGPU_DISABLE=true the whole GPU"},
+		.help = "let containers set CGPU_DISABLE=true, with which they have no limit"},
 	{"no-fault-lists", 0, NULL, TO(FLAG, no_fault_lists),
 		.help = "do not read the ConfigMaps in " NAMESPACE_SYSTEM
 			" that declare GPUs faulty (NODE-device-status, unhealthy-gpu-NODE)"},
 	{"kubeconfig", 0, "FILE", TO(TEXT, kubeconfig), .source = COMPLETE_FILES,
 		.help = "how to reach the API server; default: $KUBECONFIG, then the pod's service account, then ~/.kube/config"},
 	{"metrics", 0, "ADDRESS:PORT", TO(ADDRESS, metrics), .max = 1, .standard = "127.0.0.1:39996",
-		.help = "serve /metrics for Prometheus here; none: nowhere"},
+		.help = "the address on which to serve /metrics for Prometheus; none: do not serve it"},
 	{"probes", 0, "ADDRESS:PORT", TO(ADDRESS, probes), .max = 1, .standard = "none",
-		.help = "serve /healthz and /readyz for the kubelet here; none: nowhere"},
+		.help = "the address on which to serve /healthz and /readyz for the kubelet; none: do not serve them"},
 	{"on-bypass", 0, "report|evict", TO(CHOICE, on_bypass), .choices = on_bypass, .standard = "report",
-		.help = "what the agent does about a pod that uses a GPU past its limit"},
+		.help = "what to do about a pod that uses a GPU past its limit: report it by an Event, or also evict it"},
 	{"unknown-functions", 0, "serve|refuse", TO(CHOICE, unknown_functions), .choices = unknown_functions,
 		.standard = "serve",
-		.help = "whether an isolated node takes pods while its driver has functions that this version does not limit"},
+		.help = "whether a cgpu or core_mem node takes pods (serve) or not (refuse) if its driver has functions that this version does not limit"},
 	{"proc", 0, "DIR", TO(TEXT, proc), .standard = "/proc", .source = COMPLETE_FOLDERS,
-		.help = "where the host's processes are shown"},
+		.help = "the proc file system that shows the processes of the host"},
 	{"policy", 0, "0..5", TO(CHOICE, policy), .choices = policies, .standard = "5",
-		.help = "how the computing power of a GPU is divided on isolated nodes, where neither the node's annotation " ANNOTATION_NODE_POLICY
+		.help = "how the computing power of a GPU is divided on cgpu and core_mem nodes, if neither the node's annotation " ANNOTATION_NODE_POLICY
 			" nor the ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY
-			" says it: 0 fair-share, 1 preemptive, 2 weight-preemptive, 3 fixed, 4 soft, 5 native (not divided)"},
+			" sets it: 0 fair-share, 1 preemptive, 2 weight-preemptive, 3 fixed, 4 soft, 5 native (only containers with a percentage are limited)"},
 	{"unit", 0, "UNIT", TO(CHOICE, unit_mib), .choices = units, .standard = "1GiB",
-		.help = "the unit of gpu-mem, where the ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY
-			" does not say it: 1GiB, 512MiB, 256MiB or 128MiB"},
+		.help = "the unit of " RESOURCE_GPU_MEM ", if the ConfigMap " NAMESPACE_SYSTEM
+			"/" CONFIG_MAP_POLICY " does not set it: 1GiB, 512MiB, 256MiB or 128MiB"},
 	{"uninstall", 0, "NAMESPACE/DAEMONSET", TO(TEXT, uninstall),
-		.help = "end all agents of this DaemonSet, take what they wrote out of the cluster, and exit; the chart's pre-delete hook uses it"},
+		.help = "delete this DaemonSet, remove from the cluster what its agents wrote, and exit; the chart's pre-delete hook uses it"},
 	{"log-level", 0, "LEVEL", TO(CHOICE, log_level), .choices = log_levels, .standard = "info",
 		.help = "log messages of this level and above: error, warning, info or debug"},
 };
 
 static const struct option_variable variables[] = {
-	{"NODE_NAME", "the node's name, where --node-name names none"},
-	{"KUBECONFIG", "the kubeconfig, where --kubeconfig names none"},
+	{"NODE_NAME", "the node's name, if --node-name is not given"},
+	{"KUBECONFIG", "the kubeconfig, if --kubeconfig is not given"},
 };
 
 const struct option_table agent_option_table = {.program = "ration-agent",
 	.usage = "--node-name NAME [OPTION]...",
-	.summary = "Serves the GPUs of this node to the kubelet as " RESOURCE_GPU_MEM
-		   ", and prepares what each container gets.",
+	.summary =
+		"The device plugin of a GPU node: reports the GPUs of this node to the kubelet as " RESOURCE_GPU_MEM
+		" or another resource of the node's mode, and prepares for each container its devices, libraries and limits.",
 	OPTION_ROWS(rows),
 	OPTION_VARIABLES(variables),
 	.version = "ration-agent"};

@@ -21,13 +21,17 @@ static const struct option_row kubectl_rows[] = {
 	{"as-group", 0, "GROUP", PASSED_ON, .help = "the group to impersonate"},
 	{"as-uid", 0, "UID", PASSED_ON, .help = "the UID to impersonate"},
 	{"certificate-authority", 0, "FILE", PASSED_ON, .source = COMPLETE_FILES,
-		.help = "the certificate authority's file"},
+		.help = "the file with the certificate authority's certificate"},
 	{"client-certificate", 0, "FILE", PASSED_ON, .source = COMPLETE_FILES,
-		.help = "the client certificate's file"},
-	{"client-key", 0, "FILE", PASSED_ON, .source = COMPLETE_FILES, .help = "the client key's file"},
-	{"tls-server-name", 0, "NAME", PASSED_ON, .help = "the name in the API server's certificate"},
-	{"request-timeout", 0, "TIME", PASSED_ON, .help = "how long kubectl waits for the API server"},
-	{"cache-dir", 0, "DIR", PASSED_ON, .source = COMPLETE_FOLDERS, .help = "kubectl's cache"},
+		.help = "the file with the client certificate"},
+	{"client-key", 0, "FILE", PASSED_ON, .source = COMPLETE_FILES,
+		.help = "the file with the client's key"},
+	{"tls-server-name", 0, "NAME", PASSED_ON,
+		.help = "the name that the API server's certificate must have"},
+	{"request-timeout", 0, "TIME", PASSED_ON,
+		.help = "how long kubectl waits for an answer of the API server, as in 10s"},
+	{"cache-dir", 0, "DIR", PASSED_ON, .source = COMPLETE_FOLDERS,
+		.help = "the directory of kubectl's cache"},
 	{"insecure-skip-tls-verify", 0, NULL, PASSED_ON,
 		.help = "do not verify the API server's certificate"},
 };
@@ -36,7 +40,7 @@ static const struct option_group kubectl_group = {
 
 static const struct option_variable kubectl_variables[] = {
 	{"KUBECONFIG", "the kubeconfig, as kubectl uses it"},
-	{"KUBECTL", "another kubectl: a name that is found on PATH, or a path"},
+	{"KUBECTL", "the kubectl to run: a name on PATH, or a path; default: kubectl"},
 };
 
 #define WITH_KUBECTL .group = &kubectl_group, OPTION_VARIABLES(kubectl_variables)
@@ -64,14 +68,14 @@ static const struct option_choice only_json[] = {{"json", OUTPUT_JSON}, {0}};
 static const struct option_choice inspect_outputs[] = {{"json", OUTPUT_JSON}, {"wide", OUTPUT_WIDE}, {0}};
 static const struct option_row inspect_rows[] = {
 	{"details", 'd', NULL, OPTION_TO(FLAG, struct inspect_options, details),
-		.help = "show the pods of each node, and what they have of each GPU"},
+		.help = "also show the pods of each node, and how many units of each GPU they have"},
 	{"topology", 0, NULL, OPTION_TO(FLAG, struct inspect_options, topology),
-		.help = "show, of nodes that give whole GPUs, how the GPUs are connected and which pod has which"},
+		.help = "for nodes that give whole GPUs (mode topology): show how the GPUs are connected, and which pod has which GPU"},
 	{"output", 'o', "json|wide", OPTION_TO(CHOICE, struct inspect_options, output),
 		.choices = inspect_outputs,
-		.help = "wide: with mode, unit, GPU models and health; json: everything"},
+		.help = "wide: add the columns MODE, UNIT, MODEL and HEALTH; json: print one document with nodes, GPUs and pods"},
 	{"watch", 'w', NULL, OPTION_TO(FLAG, struct inspect_options, watch),
-		.help = "ask every 2 seconds and print again what changed, until Ctrl-C"},
+		.help = "ask the API server every 2 seconds, and print the output again when it has changed, until Ctrl-C"},
 };
 static const struct option_row inspect_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(TEXT, struct inspect_options, node), .min = 1, .max = 253,
@@ -79,7 +83,7 @@ static const struct option_row inspect_arguments[] = {
 };
 #define INSPECT_USAGE "[OPTION]... [NODE]"
 #define INSPECT_SUMMARY                                                                                      \
-	"Show how much GPU memory of each GPU is allocated, in units of the node (GiB, unless the heading says another)."
+	"Show how much memory of each GPU of the cluster is allocated to pods. The heading of the last column names the unit, mostly GiB."
 
 const struct option_table inspect_option_table = {.program = "ration inspect",
 	.usage = INSPECT_USAGE,
@@ -102,20 +106,20 @@ const struct option_table cgpu_option_table = {.program = "kubectl inspect cgpu"
 static const struct option_row why_rows[] = {
 	NAMESPACE_OF_POD(struct why_options),
 	{"node", 0, "NODE", OPTION_TO(NAME, struct why_options, node), .source = COMPLETE_NODES,
-		.help = "explain this node, where there are too many to show all"},
-	OUTPUT_JSON_OF(struct why_options, "print the scheduler's answer as it is"),
+		.help = "show this node GPU by GPU; without this option, at most 32 nodes are shown"},
+	OUTPUT_JSON_OF(struct why_options, "print the scheduler's answer, which is JSON"),
 };
 static const struct option_row why_arguments[] = {POD(struct why_options)};
 
 const struct option_table why_option_table = {.program = "ration why",
 	.usage = "[OPTION]... POD",
 	.summary =
-		"Tell why a pod is on its GPU, or on none: each node and each GPU with its reason, which pods hold what, and what was decided about the pod so far.",
+		"Explain why a pod is on its GPU, or why it waits. For a pod that waits, each node and each GPU is shown with the reason why the pod does not fit, and with the pods that have it. Then follow the scheduler's decisions about the pod.",
 	OPTION_ROWS(why_rows),
 	OPTION_ARGUMENTS(why_arguments),
 	WITH_KUBECTL,
 	.notes =
-		"The command reaches the scheduler that leads by `kubectl port-forward`. Needed rights: get on the pod; in " NAMESPACE_SYSTEM
+		"The command asks the leading replica of ration-scheduler, by `kubectl port-forward`. Needed rights: get on the pod; in " NAMESPACE_SYSTEM
 		" get on leases and pods, and create on pods/portforward."};
 
 /* ---- set ------------------------------------------------------------------------------------------------
@@ -124,9 +128,10 @@ const struct option_table why_option_table = {.program = "ration why",
 static const struct option_row set_rows[] = {
 	{"mem", 0, "N", OPTION_TO(NUMBER, struct set_options, units), .min = 1, .max = UNITS_MAX - 1,
 		.required = true,
-		.help = "the amount in units of " RESOURCE_GPU_MEM ", on all GPUs of the container together"},
+		.help = "the new amount in units of " RESOURCE_GPU_MEM
+			", summed over all GPUs of the container"},
 	{"container", 'c', "CONTAINER", OPTION_TO(NAME, struct set_options, container),
-		.help = "the container; needed where several ask for GPU memory"},
+		.help = "the container; required if several containers of the pod ask for GPU memory"},
 	NAMESPACE_OF_POD(struct set_options),
 	{"timeout", 0, "SECONDS", OPTION_TO(NUMBER, struct set_options, timeout_s), .max = TIMEOUT_MAX,
 		.standard = "30", .help = "wait this long for the scheduler's answer"},
@@ -136,12 +141,12 @@ static const struct option_row set_arguments[] = {POD(struct set_options)};
 const struct option_table set_option_table = {.program = "ration set",
 	.usage = "POD --mem N [OPTION]...",
 	.summary =
-		"Give a container of a pod that runs on a cgpu or core_mem node another amount of GPU memory, without a restart.",
+		"Change the GPU memory of a container of a running pod, without a restart. The pod must be on a cgpu or core_mem node.",
 	OPTION_ROWS(set_rows),
 	OPTION_ARGUMENTS(set_arguments),
 	WITH_KUBECTL,
 	.notes =
-		"More is given as far as the pod's own GPU has it free. Less is always given: a program that uses more keeps it, and gets no further memory. Needed rights: get and patch on the pod."};
+		"A container gets more memory if its GPU has that much free. It can always get less: a program that uses more than the new limit keeps its memory, and further allocations fail. Needed rights: get and patch on the pod."};
 
 /* ---- cordon, uncordon -----------------------------------------------------------------------------------
  */
@@ -154,7 +159,7 @@ const struct option_table set_option_table = {.program = "ration set",
 	}
 static const struct option_row cordon_rows[] = {
 	{"reason", 0, "TEXT", OPTION_TO(TEXT, struct cordon_options, reason), .min = 1, .max = REASON_MAX,
-		.help = "why, for the people who ask `kubectl inspect cgpu -o wide` or `ration why`"},
+		.help = "why the GPU is cordoned, which `kubectl inspect cgpu -o wide` and `ration why` show"},
 	CORDON_TIMEOUT,
 };
 static const struct option_row uncordon_rows[] = {CORDON_TIMEOUT};
@@ -162,7 +167,7 @@ static const struct option_row cordon_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(NAME, struct cordon_options, node), .suffix = "node/",
 		.source = COMPLETE_NODES, .help = "the node's name"},
 	{NULL, 0, "GPU", OPTION_TO(TEXT, struct cordon_options, gpu), .source = COMPLETE_NODE_GPUS,
-		.help = "the index that `kubectl inspect cgpu` shows, or the UUID"},
+		.help = "the GPU, by the index that `kubectl inspect cgpu` shows, or by its UUID"},
 };
 #define CORDON_NOTES                                                                                         \
 	"The change is written into the ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_UNHEALTHY_PREFIX         \
@@ -171,15 +176,14 @@ static const struct option_row cordon_arguments[] = {
 
 const struct option_table cordon_option_table = {.program = "ration cordon",
 	.usage = "NODE GPU [OPTION]...",
-	.summary =
-		"Keep new pods from this GPU of the node, because it is faulty. Pods that run on it go on.",
+	.summary = "Keep new pods off a faulty GPU of a node. Pods that run on it go on.",
 	OPTION_ROWS(cordon_rows),
 	OPTION_ARGUMENTS(cordon_arguments),
 	WITH_KUBECTL,
 	.notes = CORDON_NOTES};
 const struct option_table uncordon_option_table = {.program = "ration uncordon",
 	.usage = "NODE GPU [OPTION]...",
-	.summary = "Let new pods use this GPU of the node again, after `ration cordon`.",
+	.summary = "Let new pods use a GPU of a node again, after `ration cordon`.",
 	OPTION_ROWS(uncordon_rows),
 	OPTION_ARGUMENTS(cordon_arguments),
 	WITH_KUBECTL,
@@ -190,10 +194,10 @@ const struct option_table uncordon_option_table = {.program = "ration uncordon",
 
 static const struct option_row top_rows[] = {
 	{"runs", 0, NULL, OPTION_TO(FLAG, struct top_options, runs),
-		.help = "show the programs of `ration run` on this machine, also where there is a cluster"},
+		.help = "show the programs of `ration run` on this machine, even if there is a kubeconfig"},
 	{"once", 0, NULL, OPTION_TO(FLAG, struct top_options, once),
-		.help = "print one table, of one second, and exit; this is the default where standard output is no terminal"},
-	OUTPUT_JSON_OF(struct top_options, "print once, as JSON"),
+		.help = "print one table, measured over one second, and exit; the default if standard output is not a terminal"},
+	OUTPUT_JSON_OF(struct top_options, "print one measurement as JSON and exit"),
 };
 static const struct option_row top_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(REST, struct top_options, nodes), .optional = true,
@@ -201,40 +205,41 @@ static const struct option_row top_arguments[] = {
 };
 static const struct option_variable top_variables[] = {
 	{"KUBECONFIG", "the kubeconfig, as kubectl uses it"},
-	{"KUBECTL", "another kubectl: a name that is found on PATH, or a path"},
-	{"RATION_RUNS", "folder for the grants of runs, as for `ration run`"},
+	{"KUBECTL", "the kubectl to run: a name on PATH, or a path; default: kubectl"},
+	{"RATION_RUNS", "the folder with the records of `ration run`; see ration-run(1)"},
 };
 
 const struct option_table top_option_table = {.program = "ration top",
 	.usage = "[OPTION]... [NODE]...",
 	.summary =
-		"Show each second what pods on nodes with isolation have of their GPUs: memory used and granted, share of the computing power granted (CORE) and used (USED), and for how much of the time they were held back (WAITED; several threads count each). Without a kubeconfig: the programs of `ration run` on this machine.",
+		"Show each second how the containers on cgpu and core_mem nodes use their GPUs: memory used and limit (MEMORY), share of the computing power (CORE), part of the GPU's time that was used (USED), and how long threads had to wait for their share (WAITED; over 100% with several threads). Without a kubeconfig, show the programs of `ration run` on this machine.",
 	OPTION_ROWS(top_rows),
 	OPTION_ARGUMENTS(top_arguments),
 	.group = &kubectl_group,
 	OPTION_VARIABLES(top_variables),
 	.notes =
-		"The key q ends the command. It reaches the agents by `kubectl port-forward`. Needed rights: list on nodes; in " NAMESPACE_SYSTEM
+		"The key q ends the command. It asks the agents by `kubectl port-forward`. Needed rights: list on nodes; in " NAMESPACE_SYSTEM
 		" list and get on pods, and create on pods/portforward."};
 
 /* ---- doctor ---------------------------------------------------------------------------------------------
  */
 
 static const struct option_row doctor_rows[] = {
-	OUTPUT_JSON_OF(struct doctor_options, "print {\"checks\": [...], \"findings\": [...]}"),
+	OUTPUT_JSON_OF(
+		struct doctor_options, "print one JSON document, {\"checks\": [...], \"findings\": [...]}"),
 	{"node", 0, NULL, OPTION_TO(FLAG, struct doctor_options, node),
-		.help = "examine this machine instead of a cluster, as root; kubectl is not needed"},
+		.help = "check this machine, which is a node, instead of the cluster; run it as root; needs no kubectl"},
 	{"root", 0, "DIR", OPTION_TO(FOLDER, struct doctor_options, root), .source = COMPLETE_FOLDERS,
-		.help = "with --node: where the node's / is, for use in a container; default: /"},
+		.help = "with --node in a container: the directory at which the node's / is mounted; default: /"},
 	{"driver-root", 0, "DIR", OPTION_TO(FOLDER, struct doctor_options, driver_root),
 		.source = COMPLETE_FOLDERS,
-		.help = "with --node: where the driver's files are on the node; default: /"},
+		.help = "with --node: the directory of the node in which the NVIDIA driver is installed, as the chart's driverRoot; default: /"},
 	{"scheduler-config", 0, NULL, OPTION_TO(FLAG, struct doctor_options, scheduler_config),
-		.help = "print the KubeSchedulerConfiguration with which the cluster's own kube-scheduler has the ledger, so that pods need no schedulerName"},
+		.help = "print the KubeSchedulerConfiguration with which the cluster's own kube-scheduler uses ration-scheduler, so that GPU pods need no schedulerName"},
 	{"kubeadm", 0, NULL, OPTION_TO(FLAG, struct doctor_options, kubeadm),
-		.help = "with --scheduler-config: print a script that sets up a control plane node which kubeadm made"},
+		.help = "with --scheduler-config: print a shell script that applies this on a control plane node of kubeadm"},
 	{"image", 0, "IMAGE", OPTION_TO(TEXT, struct doctor_options, image),
-		.help = "with --kubeadm: the image of ration-scheduler, in a registry that the node reaches"},
+		.help = "with --kubeadm: the image of ration-scheduler, in a registry that the node can reach"},
 	{"arg", 0, "ARG", OPTION_TO(WORDS, struct doctor_options, args), .max = SCHEDULER_ARGS_MAX,
 		.help = "with --kubeadm: one more option of ration-scheduler, e.g. --arg=--job-mixing=allow; may be repeated"},
 };
@@ -242,11 +247,11 @@ static const struct option_row doctor_rows[] = {
 const struct option_table doctor_option_table = {.program = "ration doctor",
 	.usage = "[OPTION]...",
 	.summary =
-		"Compare a cluster, or the node that it runs on, with what shared GPUs need, and print for each fault the command that corrects it. The command only reads.",
+		"Check a cluster, or with --node one node, for faults that keep pods from sharing GPUs, and print for each fault the command that corrects it. The command itself changes nothing.",
 	OPTION_ROWS(doctor_rows),
 	WITH_KUBECTL,
 	.notes =
-		"Exit status: 0 without findings (notes are none), 1 with findings, 2 for wrong arguments, 3 if something could not be examined."};
+		"Exit status: 0 without errors and warnings, 1 with errors or warnings, 2 for wrong arguments, 3 if a check could not be made and no other found a fault."};
 
 /* ---- history, replay ------------------------------------------------------------------------------------
  */
@@ -254,44 +259,45 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 const struct option_table history_option_table = {.program = "ration history",
 	.usage = "[OPTION]... > FILE",
 	.summary =
-		"Print what the scheduler that leads has recorded, for `ration replay FILE`: its state at the beginning, the events since then (3 to 6 MiB of them), what it decided, and its state now. A history has names, uids, numbers and labels of nodes, GPUs and pods that ask for a GPU, and nothing else of them.",
+		"Print what the leading replica of ration-scheduler has recorded, for a report of a fault and for `ration replay`: its state at an earlier time, the events and decisions since then (3 to 6 MiB), and its state now. The output contains names, uids and labels of nodes and pods, but no environment, images or credentials; ration(1) lists everything.",
 	WITH_KUBECTL,
 	.notes = "Needed rights: those of `ration why`."};
 
 static const struct option_row replay_arguments[] = {
 	{NULL, 0, "FILE", OPTION_TO(TEXT, struct replay_options, file), .source = COMPLETE_FILES,
-		.help = "the history; -: standard input"},
+		.help = "a file that `ration history` has written; -: standard input"},
 };
 
 const struct option_table replay_option_table = {.program = "ration replay",
 	.usage = "FILE",
 	.summary =
-		"Feed a history that `ration history` has printed into this version's scheduler, make each decision again, and print the first one that differs. No cluster is needed.",
+		"Read the output of `ration history`, make each decision again with the scheduler of this version, and print the first decision that differs. Needs no cluster.",
 	OPTION_ARGUMENTS(replay_arguments),
 	.notes =
-		"Exit status: 0 if all is as recorded, 1 for a difference or a file that is no history, 2 for wrong arguments."};
+		"Exit status: 0 if all decisions are the same, 1 for a difference or a file that cannot be read, 2 for wrong arguments."};
 
 /* ---- ration ---------------------------------------------------------------------------------------------
  */
 
 static const struct option_command commands[] = {
 	{"run", "run a program on this machine with a part of a GPU; needs no cluster"},
-	{"ps", "list the programs that run with a part of a GPU on this machine"},
-	{"top", "show each second what pods, or programs, use of their GPUs"},
-	{"why", "tell why a pod is on its GPU, or on none, node by node and GPU by GPU"},
-	{"set", "give a running pod on a cgpu or core_mem node another amount of GPU memory"},
-	{"cordon", "keep new pods from a faulty GPU; pods that run on it go on"},
-	{"uncordon", "let new pods use that GPU again"},
-	{"inspect", "show how much GPU memory of each GPU is allocated to which pod"},
-	{"doctor", "find what is wrong with the cluster or this node, and the command that corrects it"},
-	{"history", "print what the scheduler has recorded, to be replayed elsewhere"},
-	{"replay", "make the decisions of a history again and compare them; needs no cluster"},
+	{"ps", "list the programs of `ration run` on this machine"},
+	{"top", "show each second how much of their GPUs containers use"},
+	{"why", "explain why a pod is on its GPU, or why it waits"},
+	{"set", "change the GPU memory of a running pod"},
+	{"cordon", "keep new pods off a faulty GPU"},
+	{"uncordon", "let new pods use a cordoned GPU again"},
+	{"inspect", "show how much memory of each GPU is allocated to pods"},
+	{"doctor", "find faults of the cluster or of this node, and the commands that correct them"},
+	{"history", "print what the scheduler has recorded, for a report of a fault"},
+	{"replay", "make the decisions of a history again, and compare; needs no cluster"},
 	{"help", "print this text and exit; `ration COMMAND --help` explains a command"},
 };
 
 const struct option_table ration_option_table = {.program = "ration",
 	.usage = "COMMAND [ARGUMENT]...",
-	.summary = "Shared GPUs: what a cluster does with them, and programs on this machine.",
+	.summary =
+		"Show and manage how the pods of a cluster share GPUs, or run a program of this machine with a part of a GPU. All commands but run, ps and replay use a cluster, through kubectl.",
 	OPTION_COMMANDS(commands),
 	.version = "ration",
 	.options_end_early = true};

@@ -10,22 +10,22 @@ static const struct option_choice layers[] = {{"mount", LAYER_MOUNT}, {"preload"
 
 static const struct option_row run_rows[] = {
 	{"mem", 'm', "AMOUNT", TO(TEXT, mem), .required = true, .suggestions = "25% 50% 1GiB 2GiB 4GiB 8GiB",
-		.help = "memory of each GPU: 2GiB, 2154MiB or 25%"},
+		.help = "the memory that the program may use of each GPU, as in 2GiB, 2154MiB or 25%"},
 	{"core", 'c', "PERCENT", TO(NUMBER, power.percent), .min = 1, .max = 100, .suffix = "%",
 		.suggestions = "10 20 25 30 50 70",
-		.help = "computing power of each GPU, 1 to 100: a cap; under policy 2 a weight, under policy 4 a guarantee"},
+		.help = "percent of each GPU's computing power, 1 to 100: the most that the program gets; under policy 2 a weight, under policy 4 a guaranteed minimum"},
 	{"weight", 0, "N", TO(NUMBER, power.weight), .min = 1, .max = SHARE_WEIGHT_MAX,
-		.help = "weight against the other runs of the GPU under policies 2 and 4, 1 to 10000; default: the percentage, else 1"},
+		.help = "the run's weight beside the other runs on the GPU, under policies 2 and 4, 1 to 10000; default: the value of --core, else 1"},
 	{"policy", 0, "0..5", TO(CHOICE, power.policy), .choices = policies,
-		.help = "how the runs of a GPU divide its computing power: 0 a twentieth each, 1 equally, 2 by weight, 3 by --core, 4 by weight among those with work, 5 not at all; default: the policy of the runs on it, and for the first run 3, or 4 with --weight"},
+		.help = "how the runs on a GPU divide its computing power: 0 a twentieth each, 1 equally, 2 by weight, 3 by --core, 4 by weight among the runs that have work, 5 as 3; default: the policy of the runs that are on the GPU already, for the first run 3, or 4 with --weight"},
 	{"gpu", 'g', "GPU[,GPU...]", TO(TEXT, gpus), .standard = "0", .source = COMPLETE_LOCAL_GPUS,
-		.help = "the GPUs, each by its index in `nvidia-smi -L` or by its UUID"},
+		.help = "the GPUs that the program gets, each by its index in `nvidia-smi -L` or by its UUID"},
 	{"driver", 0, "DIR", TO(TEXT, driver), .source = COMPLETE_FOLDERS,
-		.help = "folder of the driver's libraries; default: where the dynamic linker finds them"},
+		.help = "the folder with the driver's libraries; default: the folder in which the dynamic linker finds them"},
 	{"layer", 0, "mount|preload", TO(CHOICE, layer), .choices = layers,
-		.help = "by which means the program is limited; default: the strongest that works here"},
+		.help = "how the program is made to load ration's libraries: mount lays them over the driver's and needs root or user namespaces, preload uses LD_PRELOAD and is weaker; default: mount if it is possible"},
 	{"verbose", 'v', NULL, TO(FLAG, verbose),
-		.help = "print which GPUs, how much of them, and which layer"},
+		.help = "print the GPUs, the limits and the layer before the program starts"},
 };
 
 static const struct option_row run_arguments[] = {
@@ -35,27 +35,27 @@ static const struct option_row run_arguments[] = {
 
 static const struct option_variable run_variables[] = {
 	{"RATION_RUNS",
-		"folder for the grants of runs; runs with different folders do not know of each other"},
+		"the folder with a record of each run; runs with different folders do not count each other's memory"},
 };
 
 const struct option_table run_option_table = {.program = "ration run",
 	.usage = "--mem AMOUNT [OPTION]... [--] PROGRAM [ARGUMENT]...",
 	.summary =
-		"Run a program that can use no more than this much of a GPU's memory, and sees a GPU of that size.",
+		"Run a program, called a run, that can use at most AMOUNT of a GPU's memory and sees a GPU of that size. Several runs share a GPU.",
 	OPTION_ROWS(run_rows),
 	OPTION_ARGUMENTS(run_arguments),
 	OPTION_VARIABLES(run_variables),
 	.notes =
-		"The program takes the place of `ration run`: its exit status, signals and terminal are its own. Exit status 125: ration run failed; 126: the program cannot be run; 127: it was not found.",
+		"The program replaces `ration run` in its process, with the same terminal, and its exit status is the command's. Exit status 125: ration run failed; 126: the program cannot be run; 127: it was not found.",
 	.usage_status = RUN_EXIT_FAILURE,
 	.options_end_early = true};
 
 static const struct option_variable ps_variables[] = {
-	{"RATION_RUNS", "folder for the grants of runs, as for `ration run`"},
+	{"RATION_RUNS", "the folder with the records of `ration run`; see ration-run(1)"},
 };
 
 const struct option_table ps_option_table = {.program = "ration ps",
 	.usage = "[OPTION]...",
 	.summary =
-		"List the runs of this machine: granted and used memory, and computing power, of each GPU.",
+		"List the programs of `ration run` on this machine, with their memory, the limit and the share of computing power on each GPU.",
 	OPTION_VARIABLES(ps_variables)};

@@ -129,7 +129,7 @@ def interrupt(cluster, number, after, *arguments):
 def test_both_go_on_after_they_were_ended_in_the_middle(bare, number):
     before = without_neighbours(machine_state(), bare.name)
     interrupt(bare, number, "containerd", "add-node", f"{COMES}=0,none")
-    assert f"node {COMES}: no cards" in lab_command("status", "--name", bare.name, check=False).stdout
+    assert f"node {COMES}: no GPUs" in lab_command("status", "--name", bare.name, check=False).stdout
     add(bare, f"{COMES}=0,none")
     bare.create(plain_pod("p", COMES))
     bare.wait_running()
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused_in_words(bare):
         return done.stderr
     assert f"{STAYS} is the last node of lab {bare.name}; lab/lab down --name {bare.name}" in refused(remove(bare, STAYS, check=False))
     assert f"nowhere: no such node; nodes are {STAYS}" in refused(remove(bare, "nowhere", check=False))
-    assert f"has a node {STAYS} with other cards or labels; lab/lab remove-node" in refused(add(bare, f"{STAYS}=0,cgpu", check=False))
+    assert f"has a node {STAYS} with other GPUs or labels; lab/lab remove-node" in refused(add(bare, f"{STAYS}=0,cgpu", check=False))
     assert f"node {STAYS} of lab {bare.name} has the address 192.168.40.1 already" in refused(add(bare, "b.192.168.40.1=0", check=False))
     assert "unknown mode 'shared'" in refused(add(bare, f"{COMES}=0,shared", check=False))
     record = bare.folder / "lab.json"

@@ -266,15 +266,15 @@ def report(chosen, seconds):
 def main():
     parser = argparse.ArgumentParser(prog="./check fuzz", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10, help="for all harnesses together (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=10, help="time for all harnesses together (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=0, metavar="N",
                         help="go on with the fastest harnesses until all together have executed N inputs, for --minutes at most")
     parser.add_argument("-k", metavar="NAME", default="", help="only harnesses whose name contains NAME")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="harnesses to run at a time (default: %(default)s)")
     parser.add_argument("--keep", action="store_true",
                         help="copy new inputs that reach new code into tests/fuzz/corpus, the small ones first")
     parser.add_argument("--keep-bytes", type=int, default=4096, metavar="N",
-                        help="at most so many bytes for each harness (default: %(default)s)")
+                        help="the most bytes to copy for each harness (default: %(default)s)")
     args = parser.parse_args()
 
     chosen = [Harness(name) for name in harnesses() if args.k in name]

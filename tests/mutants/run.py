@@ -1,15 +1,16 @@
-"""./check mutants: would a test notice it?
+"""Checks that tests notice mistakes: makes small wrong changes (mutants) in the code, one after the other, and runs tests.
 
-Changes of one line, kept in tests/mutants/mutants.toml, are made one after the other in a copy of the tracked files with a
-build folder of its own. The tests that are named there must fail then. The same tests must pass on the unchanged copy first. A test that
-takes far longer than it did there has failed, too. A change that does not compile is a mistake in the data.
+tests/mutants/mutants.toml has the mutants, each a change of one line, and for each the tests of which at least one must then
+fail. The tests run in a copy of the tracked files with a build folder of its own, and must first pass on the unchanged copy. A
+test that takes far longer than it did there counts as failed. A mutant that does not compile is a mistake in the file.
 
-    name        of the change, a sentence with dashes
-    file        that it is made in
-    line        that it replaces, without its indentation: exactly one in the file
-    function    optional: exactly one in this function
-    replacement what stands there instead; without it the line is gone
-    tests       programs of tests/unit, or tests/component/test_x.py::test_y: at least one fails
+A mutant has these keys:
+    name        a sentence with dashes
+    file        the file that is changed
+    line        the line that is replaced, without its indentation; it occurs once in the file
+    function    optional: the line occurs once in this function
+    replacement the new line; without it the line is removed
+    tests       programs of tests/unit, or tests/component/test_x.py::test_y
 """
 import argparse
 import json
@@ -179,9 +180,9 @@ def judge(copy, chosen):
 def main():
     parser = argparse.ArgumentParser(prog="./check mutants", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-k", metavar="NAME", default="", help="only those whose name or file contains NAME")
-    parser.add_argument("--list", action="store_true", help="print them, and do nothing")
-    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers at once (default: %(default)s)")
+    parser.add_argument("-k", metavar="NAME", default="", help="only mutants whose name or file contains NAME")
+    parser.add_argument("--list", action="store_true", help="print the mutants, and run nothing")
+    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers to run at a time (default: %(default)s)")
     args = parser.parse_args()
 
     chosen = [mutant for mutant in mutants() if args.k in mutant["name"] or args.k in mutant["file"]]
