@@ -29,6 +29,19 @@ def test_each_process_takes_the_same_steps(kind):
     assert digest(program, kind, HISTORIES[kind], seed=2) != first
 
 
+def events(program, kind, histories, seed):
+    out = subprocess.run([program, *KINDS[kind], "--table", "--histories", str(histories), "--seed", str(seed)], capture_output=True,
+                         text=True, check=True).stdout
+    return int(re.search(r"^\| events \| (\d+) \|$", out, re.M)[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_history_takes_the_same_steps_whatever_ran_before_it(kind):
+    program = BUILD / "tests/simulation/simulation"
+    alone = [events(program, kind, 1, seed) for seed in range(1, 13)]
+    assert events(program, kind, 12, 1) == sum(alone) and min(alone) > 100
+
+
 def simulate(program, *arguments):
     return subprocess.run([program, *arguments], capture_output=True, text=True)
 

@@ -549,12 +549,12 @@ static void release(struct sim *sim)
 		placement_release(&sim->bindings[i].placement);
 }
 
-/* The queue is by far the largest part; what it holds beyond n was never read. */
+/* The queue is by far the largest part, and its entries beyond n are never read. A history must not depend on
+ * those that ran before it in the same process. */
 static void clear(struct sim *sim)
 {
 	sim->queue.n = sim->queue.seq = 0;
-	memset((char *)sim + offsetof(struct sim, random), 0, sizeof(*sim) - offsetof(struct sim, random));
-	sim->now_ns = 0;
+	memset((char *)sim + offsetof(struct sim, plan), 0, sizeof(*sim) - offsetof(struct sim, plan));
 }
 
 int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool trace,

@@ -537,11 +537,12 @@ enum event_kind {
 };
 
 struct sim {
+	struct queue queue;
+	/* sim_run() clears all that follows. */
 	const struct plan *plan;
 	enum broken broken;
 	bool trace;
 	int64_t now_ns, end_ns;
-	struct queue queue;
 	struct random random;
 
 	struct pod pods[PODS_MAX];
