@@ -697,6 +697,22 @@ static void gang_group_made_anew(struct plan *plan)
 	fault(plan, 30000, INPUT_GROUP, 1, 0)->b = 2;
 }
 
+/* A gang waits for a GPU that does not become free. The GPU that does is kept for it, and another gang, which
+ * would fit there, waits too. That stays so while kube-scheduler asks for the first one's pods. It asks,
+ * since by its sums the node has room. */
+static void gang_kept_for_eleven_minutes(struct plan *plan)
+{
+	gpus(plan, "aa99");
+	stays(plan, 0, 10);
+	pod(plan, 0, 10, END_DELETED, 40000);
+	gang(plan, 2, false);
+	member(plan, 3000, 10);
+	member(plan, 3000, 10);
+	gang(plan, 1, false);
+	member(plan, 6000, 10);
+	fault(plan, 660000, INPUT_BINDING, BINDING_THROTTLED, 0);
+}
+
 /* Whole GPUs. */
 
 static void whole_node(struct plan *plan, uint8_t n_gpus)
@@ -807,6 +823,9 @@ static const struct sim_case cases[] = {
 		gang_of_unequal_gpus, four_run},
 	{"found-gang-forgotten", "after a restart those who have finished tell that a gang has run",
 		gang_forgotten, one_runs},
+	{"found-gang-kept-for-eleven-minutes",
+		"kube-scheduler asks for its pods all the time: its turn is not another gang's",
+		gang_kept_for_eleven_minutes, one_runs},
 	{"gang-running-pod-labelled", "it was not of the gang when it was bound, and does not count",
 		gang_running_pod_labelled, one_runs},
 	{"gang-waiting-pod-leaves", "without its label it is a pod like any other", gang_waiting_pod_leaves,

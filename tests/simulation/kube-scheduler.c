@@ -6,6 +6,9 @@
 
 #define HTTP_TIMEOUT_NS (10 * NS_PER_S)
 #define BACKOFF_NS NS_PER_S /* podMaxBackoffSeconds: 1 */
+/* podMaxInUnschedulablePodsDuration, and how often flushUnschedulablePodsLeftover runs (1.36) */
+#define PARKED_MAX_NS (300 * NS_PER_S)
+#define FLUSH_EVERY_NS (30 * NS_PER_S)
 
 static void cycle_soon(struct sim *sim, int pair)
 {
@@ -44,6 +47,19 @@ static void park(struct sim *sim, int pair, int pod)
 		back_off(sim, pair, pod, false);
 	else
 		ks->place[pod] = PLACE_UNSCHEDULABLE;
+	ks->parked_ns[pod] = sim->now_ns;
+}
+
+/* A pod that no event has moved is tried again all the same. The core counts on it: a gang that
+ * kube-scheduler has not asked for in ten minutes is another scheduler's. */
+static void flush_leftovers(struct sim *sim, int pair)
+{
+	struct kube_scheduler *ks = &sim->kube_schedulers[pair];
+
+	for (int i = 0; i < sim->n_pods; i++)
+		if (ks->place[i] == PLACE_UNSCHEDULABLE && sim->now_ns - ks->parked_ns[i] > PARKED_MAX_NS)
+			activate(sim, pair, i);
+	sim_after(sim, FLUSH_EVERY_NS, EVENT_LEFTOVERS, ks->epoch, pair, 0, 0);
 }
 
 /* Something was freed, or the pod itself was touched. */
@@ -98,6 +114,7 @@ void ks_start(struct sim *sim, int pair)
 	*ks = (struct kube_scheduler){.alive = true, .epoch = epoch, .cycle = -1};
 	memset(ks->assumed, -1, sizeof(ks->assumed));
 	watch_cut(sim, pair_watcher(pair, W_KUBE_SCHEDULER), 0);
+	sim_after(sim, FLUSH_EVERY_NS, EVENT_LEFTOVERS, epoch, pair, 0, 0);
 	look_for_lead(sim);
 }
 
@@ -375,6 +392,9 @@ void ks_on_event(struct sim *sim, const struct event *event)
 			if (sim->kube_schedulers[i].leads)
 				return;
 		take_lead(sim, event->a);
+		break;
+	case EVENT_LEFTOVERS:
+		flush_leftovers(sim, event->a);
 		break;
 	default:
 		break;

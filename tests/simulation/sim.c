@@ -477,6 +477,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_BOUND:
 	case EVENT_BIND_TIMEOUT:
 	case EVENT_LEAD:
+	case EVENT_LEFTOVERS:
 		ks_on_event(sim, event);
 		break;
 	case EVENT_FILTER:

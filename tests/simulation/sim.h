@@ -244,6 +244,7 @@ struct kube_scheduler {
 	uint8_t told[PODS_MAX]; /* what its condition says: 0 nothing, 1 in-tree, 2 extender */
 	uint32_t attempt[PODS_MAX];
 	uint32_t order[PODS_MAX], next_order;
+	int64_t parked_ns[PODS_MAX];
 	bool error_backoff[PODS_MAX];
 	int8_t cycle; /* the pod in its scheduling cycle, -1 */
 };
@@ -489,6 +490,7 @@ enum event_kind {
 	EVENT_BIND_TIMEOUT,
 	EVENT_VERDICT,
 	EVENT_LEAD,
+	EVENT_LEFTOVERS,
 	EVENT_BINDING,
 	EVENT_BINDING_ANSWER,
 	EVENT_BINDING_DEADLINE,
