@@ -36,7 +36,7 @@ void gang_nodes_remember(
 	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns);
 struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns);
 
-/* ---- gang-look.c: how a gang stands, and whose turn it is ---- */
+/* ---- gang-look.c: how a gang stands ---- */
 
 /* How many members are in which stage. */
 struct gang_count {
@@ -51,10 +51,8 @@ struct gang_count gang_count(const struct gang *gang);
 uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ);
 uint32_t gang_min(const struct gangs *gangs, const struct gang *gang);
 
-/* gang_has_plan() - members of the gang hold places, or are at bind. gang_is_asked_for() - kube-scheduler
- * asks this process for the gang's pods. */
+/* gang_has_plan() - members of the gang hold places, or are at bind. */
 bool gang_has_plan(const struct gang *gang);
-bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
 
 /* gang_changed() - there may be room now: evaluate again. gang_is_another() - the gang has other members or
  * another min: what never fitted may fit now. gang_found_no_room() - the last plan found no room, and nothing
@@ -68,9 +66,18 @@ bool gang_found_no_room(const struct gang *gang, const struct ledger *ledger, in
 bool gang_member_is_shown(const struct gang_member *member);
 bool gang_member_needs_gpu(const struct gang_member *member);
 
-/* gangs_try_before() - plans the gangs whose turn comes before this gang's. They have the first choice of
- * what was freed since they were last planned. gangs_keep_out() - the gang must not be tried now, because
- * another gang is being tried. */
+/* ---- gang-turn.c: which gang is tried next ---- */
+
+/* gang_is_asked_for() - kube-scheduler asks this process for the gang's pods. */
+bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
+
+/* gangs_in_turn() - the gangs that have members, the first in turn first. NULL-terminated, to be freed; NULL
+ * when out of memory. gangs_try_in_turn() - plans the waiting gangs of `all`, each once a round. Returns true
+ * if some are left for the next evaluation. gangs_try_before() - plans the gangs whose turn comes before this
+ * gang's. They have the first choice of what was freed since they were last planned. gangs_keep_out() - the
+ * gang must not be tried now, because another gang is being tried. */
+struct gang **gangs_in_turn(const struct gangs *gangs);
+bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns);
 bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang);
 
