@@ -256,6 +256,69 @@ static void what_has_not_become_free_for_too_long_is_not_waited_for(void **state
 	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "n1");
 }
 
+/* Returns what the next evaluation says. */
+static int64_t look(struct scene *scene)
+{
+	return scene_wait(scene, 0);
+}
+
+/* A gang of two whose GPUs have been kept on n0, and where nothing else becomes free. */
+static struct scene *kept(struct scene *scene, uint32_t used)
+{
+	scene_nodes(scene, 1, 10);
+	scene_occupy(scene, "s0", used, "n0");
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	assert_int_equal(scene_ask(scene, "a0"), GANG_WAIT);
+	look(scene);
+	scene_wait(scene, 300 * SECOND);
+	assert_non_null(ledger_pod(&scene->ledger, "a0")->nomination);
+	return scene;
+}
+
+/* The evaluation that ends the keeping has planned the other gang before. */
+static void what_is_no_longer_kept_is_another_gangs_within_a_second(void **state)
+{
+	struct scene *scene = kept(*state, 4);
+	int64_t again_ns;
+
+	scene_pod(scene, "b0", "b", 1, 5);
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	look(scene);
+	scene_delete(scene, "a0");
+	again_ns = look(scene);
+	assert_null(ledger_pod(&scene->ledger, "a1")->nomination);
+	assert_string_equal(scene_held(scene, "b0"), "");
+	assert_in_range(again_ns, 1, SECOND);
+	scene_wait(scene, again_ns);
+	assert_string_equal(scene_held(scene, "b0"), "n0");
+}
+
+/* Likewise where the gang gets its place elsewhere, and the other one's turn was before. */
+static void what_a_planned_gang_does_not_need_is_another_gangs_within_a_second(void **state)
+{
+	struct scene *scene = *state;
+	int64_t again_ns;
+
+	scene_node(scene, "n1", 10);
+	scene_occupy(scene, "s1", 10, "n1");
+	kept(scene, 6);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 2);
+	scene_facts(scene, "b0")->priority = 1;
+	scene_show(scene, "b0");
+	assert_int_equal(scene_ask_for(scene, "b0", "n0"), GANG_WAIT);
+	assert_int_equal(scene_ask_for(scene, "b1", "n0"), GANG_WAIT);
+	look(scene);
+	scene_delete(scene, "s1");
+	again_ns = look(scene);
+	assert_string_equal(scene_held(scene, "a0"), "n1");
+	assert_string_equal(scene_held(scene, "a1"), "n1");
+	assert_string_equal(scene_held(scene, "b0"), "");
+	assert_in_range(again_ns, 1, SECOND);
+	scene_wait(scene, again_ns);
+	assert_string_equal(scene_held(scene, "b0"), "n0");
+	assert_string_equal(scene_held(scene, "b1"), "n0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +335,8 @@ int main(void)
 		scene_test(what_is_kept_is_room_for_the_whole_gang),
 		scene_test(what_is_kept_is_for_the_hardest_to_place_first),
 		scene_test(what_has_not_become_free_for_too_long_is_not_waited_for),
+		scene_test(what_is_no_longer_kept_is_another_gangs_within_a_second),
+		scene_test(what_a_planned_gang_does_not_need_is_another_gangs_within_a_second),
 	};
 
 	return cmocka_run_group_tests_name("gang-keep", tests, NULL, NULL);

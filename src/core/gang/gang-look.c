@@ -435,6 +435,22 @@ static void forget_what_is_over(struct gangs *gangs, int64_t now_ns)
 	}
 }
 
+/* An evaluation may itself free something after a gang found no room: GPUs are no longer kept for another
+ * gang, or for the one that was planned. So it is followed by another one. GPUs that are kept may change with
+ * each evaluation, so the next one comes after the same second as for a gang for which GPUs are kept. */
+static void plan_and_keep(struct look *look, struct gang **all)
+{
+	uint64_t planned_at = look->ledger->generation;
+
+	if (gangs_try_in_turn(look->gangs, all, look->ledger, look->now_ns))
+		again_at(look, look->now_ns + LOOK_AGAIN_NS);
+	for (size_t i = 0; all[i]; i++)
+		look_at_reasons(look, all[i]);
+	again_at(look, gangs_keep_for_first(look->gangs, all, look->ledger, look->now_ns));
+	if (look->ledger->generation != planned_at)
+		again_at(look, look->now_ns + NS_PER_S);
+}
+
 int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads)
 {
 	struct look look = {.gangs = gangs,
@@ -454,11 +470,7 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 	gangs->looked_ns = now_ns;
 	for (size_t i = 0; all[i]; i++)
 		look_at_gang(&look, all[i]);
-	if (look.leads && gangs_try_in_turn(gangs, all, ledger, now_ns))
-		again_at(&look, now_ns + LOOK_AGAIN_NS);
-	for (size_t i = 0; look.leads && all[i]; i++)
-		look_at_reasons(&look, all[i]);
 	if (look.leads)
-		again_at(&look, gangs_keep_for_first(gangs, all, ledger, now_ns));
+		plan_and_keep(&look, all);
 	return look.again_ns;
 }
