@@ -204,8 +204,18 @@ static bool choose_anew(const struct matching_pod *pods, size_t n, size_t n_ids,
 	return true;
 }
 
-/* A status can be old: a container that ended while the kubelet was away still runs by its status. The call
- * is for such a container if no other container can be meant. */
+/* A status can be old: a container that ended while the kubelet was away still runs by its status. A pod that
+ * has some of its devices may ask for the others. */
+static bool may_have_ended(
+	const struct matching_pod *pod, size_t i, size_t n_ids, const struct served *served)
+{
+	const struct container_request *container = &pod->facts->request.containers[i];
+
+	return container_runs(pod, i) && container->asked == n_ids &&
+	       !(pod->lists_devices && served_find(served, pod->facts->uid, container->name));
+}
+
+/* The call is for a container that may have ended if no other container can be meant. */
 static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, struct matching *ret)
 {
@@ -213,12 +223,12 @@ static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_i
 
 	for (size_t i = 0; i < n && !lists_a_pod_that_is_gone(pods, n); i++) {
 		if (!asks_for_gpu(&pods[i]) || pods[i].facts->finished || pods[i].unanswered ||
-			pods[i].had_turn || pods[i].lists_devices)
+			pods[i].had_turn)
 			continue;
 		for (size_t c = 0; c < pods[i].facts->request.n_containers; c++) {
 			const struct container_request *container = &pods[i].facts->request.containers[c];
 
-			if (!container_runs(&pods[i], c) || container->asked != n_ids)
+			if (!may_have_ended(&pods[i], c, n_ids, served))
 				continue;
 			candidates++;
 			*ret = (struct matching){.pod = i,
@@ -229,24 +239,54 @@ static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_i
 	return candidates == 1;
 }
 
-/* A kubelet that starts without its checkpoint asks again for what does not run. So a pod that was served in
- * part may need nothing more, and the call may be for another pod that was served once. If the found pod was
- * never served, the call is for it. */
-static const struct matching_pod *find_other_that_lost_its_devices(
-	const struct matching_pod *pods, size_t n, size_t n_ids, const struct served *served, size_t found)
+/* The agent has never served this pod. */
+static bool is_new(const struct matching_pod *pod, const struct served *served)
 {
-	const struct pod_facts *facts = pods[found].facts;
+	return !served_knows(served, pod->facts->uid) && standing_of(pod, served) == STANDING_NEW;
+}
 
-	if (!served_knows(served, facts->uid))
-		return NULL;
+/* Whether the call may be for this pod, although another pod was found. The kubelet lists a new pod because
+ * its turn is now. But if its name may return, the kubelet may still list the previous pod. Then the call is
+ * for a pod that lost its devices, by whatever status. */
+static bool may_be_meant(const struct matching_pod *pod, size_t n_ids, const struct served *served,
+	const struct matching_pod *found)
+{
+	bool new = is_new(found, served);
+
+	if (new && !found->may_return)
+		return false;
+	if (may_ask_anew(pod, n_ids, served))
+		return true;
+	if (is_candidate(pod, served) && !is_namesake(pod, served) &&
+		next_container(pod, served)->asked == n_ids)
+		return true;
+	if (!new || !asks_for_gpu(pod) || pod->facts->finished || pod->had_turn)
+		return false;
+	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
+		if (may_have_ended(pod, i, n_ids, served))
+			return true;
+	return false;
+}
+
+static bool same_placement(const struct pod_facts *a, const struct pod_facts *b)
+{
+	return a->has_placement && b->has_placement && placement_equal(&a->placement, &b->placement);
+}
+
+/* A kubelet that starts without its checkpoint asks again for what does not run. So the call may be for
+ * another pod than the one that was found. */
+static enum matching_verdict compare_with_others(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, struct matching *found, struct error *err)
+{
+	found->alone = true;
 	for (size_t i = 0; i < n; i++) {
-		if (i == found || !may_ask_anew(&pods[i], n_ids, served))
+		if (i == found->pod || !may_be_meant(&pods[i], n_ids, served, &pods[found->pod]))
 			continue;
-		if (!facts->has_placement || !pods[i].facts->has_placement ||
-			!placement_equal(&facts->placement, &pods[i].facts->placement))
-			return &pods[i];
+		if (!same_placement(pods[found->pod].facts, pods[i].facts))
+			return refuse_either(&pods[found->pod], &pods[i], n_ids, err);
+		found->alone = false;
 	}
-	return NULL;
+	return MATCHING_FOUND;
 }
 
 static enum matching_verdict choose_candidate(const struct matching_pod *pods, size_t n, size_t n_ids,
@@ -284,11 +324,8 @@ static enum matching_verdict choose(const struct matching_pod *pods, size_t n, s
 	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
 {
 	enum matching_verdict verdict = choose_candidate(pods, n, n_ids, served, ret_ask, ret, err);
-	const struct matching_pod *other = NULL;
 
-	if (verdict == MATCHING_FOUND)
-		other = find_other_that_lost_its_devices(pods, n, n_ids, served, ret->pod);
-	return other ? refuse_either(&pods[ret->pod], other, n_ids, err) : verdict;
+	return verdict == MATCHING_FOUND ? compare_with_others(pods, n, n_ids, served, ret, err) : verdict;
 }
 
 /* Refuses a pod that gets nothing, whatever it asks for. */

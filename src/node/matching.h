@@ -43,6 +43,7 @@ struct matching {
 	const struct container_request *container;
 	bool placed; /* the pod has a placement that names this container */
 	bool anew; /* the agent's record of this pod belongs to an earlier pod of its name: forget it first */
+	bool alone; /* no other listed pod can be meant (turn_took()) */
 };
 
 /* matching_decide() - the pod and container of a call for n_ids devices. ret_ask: n flags, valid with

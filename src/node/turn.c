@@ -1,5 +1,7 @@
 #include "node/turn.h"
 
+#include <string.h>
+
 void turn_init(struct turn *turn)
 {
 	table_init(&turn->listed);
@@ -48,6 +50,18 @@ void turn_follow(struct turn *turn, const char *const *names, size_t n)
 	}
 	turn_release(&next);
 	turn_begin(turn);
+}
+
+void turn_took(struct turn *turn, const char *name)
+{
+	const char *listed;
+
+	for (size_t cursor = 0; table_next(&turn->listed, &cursor, &listed, NULL);) {
+		if (strcmp(listed, name) == 0 || table_set(&turn->past, listed, turn) == 0)
+			continue;
+		turn_begin(turn);
+		return;
+	}
 }
 
 bool turn_is_past(const struct turn *turn, const char *name)

@@ -12,7 +12,7 @@
 #include "base/table.h"
 
 struct turn {
-	struct table listed; /* "namespace/name" of the listed pods at the last call */
+	struct table listed; /* "namespace/name" of the pods of the last list */
 	struct table past;   /* those of them that had their turn */
 };
 
@@ -22,10 +22,14 @@ void turn_release(struct turn *turn);
 /* turn_begin() - a kubelet has started: it admits every pod again. */
 void turn_begin(struct turn *turn);
 
-/* turn_follow() - a call has come, and the kubelet lists these pods. If memory runs out, no pod counts as
- * having had its turn. */
+/* turn_follow() - the kubelet lists these pods, for a call or at any other time. If memory runs out, no pod
+ * counts as having had its turn. */
 void turn_follow(struct turn *turn, const char *const *names, size_t n);
 
-/* turn_is_past() - the pod with this name was listed before the pod of the last call. Another pod can have
+/* turn_took() - the call is for the listed pod with this name, and no other pod can be meant: the turn of all
+ * other listed pods is over. Call it after turn_follow(). */
+void turn_took(struct turn *turn, const char *name);
+
+/* turn_is_past() - the pod with this name was listed when the turn of another pod began. Another pod can have
  * its name by now. */
 bool turn_is_past(const struct turn *turn, const char *name);

@@ -154,6 +154,30 @@ def test_a_call_that_may_be_of_either_of_two_pods_gives_neither_the_others_gpu(w
     assert given_to(world, new, "main") == (uid_of(new), "main")
 
 
+def test_a_new_pod_whose_name_may_return_is_refused_beside_one_that_may_be_meant_and_its_successor_is_served(world):
+    """The kubelet asks for "new". For all that the agent knows it may still list the pod before it, and ask for p0,
+    which may have ended meanwhile."""
+    for i in range(2):
+        start(world, f"p{i}", card=i, init={})
+    new = world.pod("new", 3, card=1)
+    world.kubelet.list_pod(new)
+    lose_record(world, "missing")
+    world.kubelet.restart()
+    with pytest.raises(AdmissionError, match="default/new and default/p0"):
+        world.kubelet.admit(new)
+
+    def make_anew():
+        world.api.delete("pods", "new")
+        again = world.pod("new", 3, card=1)
+        try:
+            world.kubelet.admit(again)
+        except AdmissionError:
+            return None
+        return again
+    again = wait_for(make_anew)
+    assert given_to(world, again, "main") == (uid_of(again), "main")
+
+
 @LOSSES
 def test_a_container_that_runs_without_the_api_server_knowing_gets_nobody_elses_call(world, how):
     """It had just started when the kubelet died; the name of such a pod does not come again."""

@@ -18,6 +18,7 @@
 #define PREFERRED_NS (1500 * MS)
 #define SHOWN_NS NS_PER_S /* leftovers.c */
 #define REPORT_AGAIN_NS (3 * NS_PER_S)
+#define TURN_NS (50 * MS)
 
 /* Bit of an id in the kubelet's masks: GPUs one after the other, GPU_UNITS_MAX each; then whole ones. */
 static const char *id_text(int bit)
@@ -112,6 +113,12 @@ static void load_checkpoint(struct sim *sim, int n, struct served *served)
 		}
 }
 
+/* turn-list.c */
+static void list_turn(struct sim *sim, int n, int64_t delay_ns)
+{
+	sim_after(sim, delay_ns, EVENT_TURN, sim->nodes[n].agent.epoch, n, 0, 0);
+}
+
 void agent_start_process(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
@@ -133,6 +140,7 @@ void agent_start_process(struct sim *sim, int n)
 	if (sim->broken != BREAK_FORGET_CHECKPOINT)
 		load_checkpoint(sim, n, &agent->served);
 	watch_cut(sim, agent_watcher(n), 0);
+	list_turn(sim, n, MS);
 	sim_after(sim, agent_takes(sim, n, 20000, 300000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 	sim_after(sim, ORPHANS_NS, EVENT_ORPHANS, agent->epoch, n, 0, 0);
 	terms_start(sim, n);
@@ -168,6 +176,7 @@ void agent_see_kubelet(struct sim *sim, int n)
 	if (!agent->alive)
 		return;
 	turn_begin(&agent->turn);
+	list_turn(sim, n, TURN_NS);
 	sim_after(sim, agent_takes(sim, n, 30000, 3000000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 }
 
@@ -590,6 +599,8 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	int pod = -1; /* not one of ours */
 	char *texts[64];
 
+	if (found->alone)
+		turn_took(&node->agent.turn, who->name);
 	if (call->kind == CALL_PREFERRED) {
 		answer(sim, n, true, choose_ids(call, gpus), -1, REASON_MAX);
 		return;
@@ -628,6 +639,7 @@ static void refuse(struct sim *sim, int n, const struct error *err)
 	else if (call->api_away)
 		reason = REASON_API_AWAY;
 	say(sim, "agent n%d refuses Allocate: %s", n, err->text);
+	list_turn(sim, n, TURN_NS);
 	answer(sim, n, false, 0, -1, reason);
 }
 
@@ -697,20 +709,36 @@ static bool is_call(struct sim *sim, const struct event *event)
 	       node->kubelet.call.busy && (int)(node->kubelet.call.serial & 0x7fff) == event->c;
 }
 
+static void follow_turn(struct sim *sim, int n, uint64_t listed)
+{
+	const char *names[PODS_MAX];
+	size_t n_names = 0;
+
+	for_each_bit (i, listed)
+		names[n_names++] = sim->pods[i].name_text;
+	turn_follow(&sim->nodes[n].agent.turn, names, n_names);
+}
+
+static void turn_listed(struct sim *sim, int n)
+{
+	uint64_t listed, shows;
+
+	if (!sim->nodes[n].kubelet.alive)
+		return; /* the next one is listed when it has started */
+	kubelet_list(sim, n, &listed, &shows);
+	follow_turn(sim, n, listed);
+}
+
 static void call_arrives(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
-	const char *names[PODS_MAX];
-	size_t n_names = 0;
 
 	call->fresh = call->gone = call->ask = call->unanswered = 0;
 	call->pending = 0;
 	call->api_away = false;
 	kubelet_list(sim, n, &call->listed, &call->shows);
-	for_each_bit (i, call->listed)
-		names[n_names++] = sim->pods[i].name_text;
-	turn_follow(&node->agent.turn, names, n_names);
+	follow_turn(sim, n, call->listed);
 	sim_after(sim, agent_takes(sim, n, 500, 20000), EVENT_CALL_LISTED, node->agent.epoch, n, 0,
 		(int)(call->serial & 0x7fff));
 }
@@ -867,6 +895,10 @@ void agent_on_event(struct sim *sim, const struct event *event)
 	case EVENT_STRAYS:
 		if (event->epoch == node->agent.epoch && node->agent.alive)
 			look_for_strays(sim, event->a);
+		break;
+	case EVENT_TURN:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			turn_listed(sim, event->a);
 		break;
 	case EVENT_ORPHANS:
 		if (event->epoch == node->agent.epoch && node->agent.alive)

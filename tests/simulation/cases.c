@@ -736,6 +736,44 @@ static int whole_container_refused(const struct sim *sim, const struct statistic
 	return statistics->reasons[REASON_NOT_CLEAR] == 1 ? running(statistics, 0) : -1;
 }
 
+/* The kubelet loses its checkpoint. */
+
+/* Both containers of the second pod end while the kubelet is away, so by their status they run. */
+static void second_container_after_a_loss(struct plan *plan)
+{
+	plan->spread[0] = true;
+	stays(plan, 0, 1);
+	several(plan, 100, "mm", "21")->shape.crashes = 1;
+	fault(plan, 160, INPUT_LOSE_CHECKPOINT, 0, 1200);
+	fault(plan, 1300, INPUT_API_OUTAGE, 0, 700);
+}
+
+/* The kubelet asks for both containers again. */
+static int both_were_asked_for_again(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_ALLOCATIONS] == 5 ? running(statistics, 2) : -1;
+}
+
+/* The kubelet lists the first pod although it is deleted and made anew on the other GPU, and asks for the
+ * second one, which is in back-off. */
+static void name_made_anew_after_a_loss(struct plan *plan)
+{
+	struct shape *shape = &pod(plan, 0, 1, END_FORCED, 4000)->shape;
+
+	shape->remakes = 1;
+	shape->grace_ms = 3000;
+	stays(plan, 20, 1)->shape.crashes = 3;
+	stays(plan, 40, 6);
+	fault(plan, 610, INPUT_LOSE_CHECKPOINT, 0, 20);
+	fault(plan, 620, INPUT_API_OUTAGE, 0, 3000);
+	fault(plan, 3600, INPUT_SLOW_AGENT, 0, 2000);
+}
+
+static int one_call_is_not_clear(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_NOT_CLEAR] == 1 ? running(statistics, 1) : -1;
+}
+
 static const struct sim_case cases[] = {
 	{"row-01-containers-of-equal-size", "pods {2,3} and {2}: matched by the kubelet's list, not by size",
 		row_1, two_run},
@@ -837,6 +875,12 @@ static const struct sim_case cases[] = {
 	{"found-whole-container-guessed",
 		"each container has cards of its own; the kubelet does not say whose it means",
 		whole_container_guessed, whole_container_refused},
+	{"found-second-container-after-a-loss",
+		"a pod that has some of its devices asks for the others, whatever its old status says",
+		second_container_after_a_loss, both_were_asked_for_again},
+	{"found-name-made-anew-after-a-loss",
+		"a new pod is not the one that is meant while the kubelet may list the pod before it",
+		name_made_anew_after_a_loss, one_call_is_not_clear},
 	{"orphan-of-a-silent-node", "what a node cannot say does not mean that its containers ended",
 		orphan_of_a_silent_node, nobody_waited},
 	{"orphan-that-only-the-agent-knows", "a new container waits until the orphan has ended",

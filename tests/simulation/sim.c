@@ -520,6 +520,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_REGISTER:
 	case EVENT_ORPHANS:
 	case EVENT_STRAYS:
+	case EVENT_TURN:
 	case EVENT_RUNTIME:
 	case EVENT_HELD:
 	case EVENT_REPORT:

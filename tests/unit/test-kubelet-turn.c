@@ -67,6 +67,21 @@ static void a_kubelet_that_starts_admits_all_anew(void **state)
 	assert_false(turn_is_past(&turn, "d/a"));
 }
 
+static void the_turn_of_the_others_is_over_once_a_call_has_its_pod(void **state)
+{
+	FOLLOW("d/a", "d/b", "d/c");
+	turn_took(&turn, "d/b");
+	assert_true(turn_is_past(&turn, "d/a"));
+	assert_false(turn_is_past(&turn, "d/b"));
+	assert_true(turn_is_past(&turn, "d/c"));
+	FOLLOW("d/a", "d/b", "d/c"); /* its second container */
+	assert_true(turn_is_past(&turn, "d/a"));
+	assert_false(turn_is_past(&turn, "d/b"));
+	FOLLOW("d/a", "d/b", "d/c", "d/e");
+	assert_true(turn_is_past(&turn, "d/b"));
+	assert_false(turn_is_past(&turn, "d/e"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -74,6 +89,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pods_that_come_together_may_all_be_meant, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_left_the_list_comes_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_kubelet_that_starts_admits_all_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			the_turn_of_the_others_is_over_once_a_call_has_its_pod, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

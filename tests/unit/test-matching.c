@@ -384,6 +384,95 @@ static void an_old_status_is_doubted_for_the_only_container_that_can_be_meant(vo
 	assert_int_equal(decide(f, 4), MATCHING_REFUSED);
 }
 
+/* Found by the simulation, seed 598596: "x-0" was made anew, and the kubelet still lists the pod before it,
+ * which runs. The call is for "lost": the kubelet has lost its devices. */
+static void new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_lost_its_devices(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "x-0", 2, UUID_0)->may_return = true;
+	add(f, "lost", 2, UUID_1);
+	serve(f, "lost", "c");
+	f->pods[0].fresh = f->pods[1].fresh = true;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "default/x-0 and default/lost"));
+	/* No other pod can have this name: it is listed because it has its turn. */
+	f->pods[0].may_return = false;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_true(f->found.alone);
+	/* It may have ended while the kubelet was away. */
+	f->pods[0].may_return = true;
+	f->pods[1].runs = 1;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	f->pods[1].lists_devices = true;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	f->pods[1].lists_devices = false;
+	f->pods[1].had_turn = true;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	f->pods[1].had_turn = false;
+	f->pods[1].runs = 0;
+	/* Both pods would get the same. */
+	strcpy(f->facts[1].placement.containers[0].gpus[0].uuid, UUID_0);
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_false(f->found.alone);
+}
+
+/* Found by the simulation likewise: the kubelet does not know yet that "going" is deleted, and starts it. */
+static void new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_is_deleted(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "x-0", 2, UUID_0)->may_return = true;
+	add(f, "going", 2, UUID_1)->may_return = true;
+	f->facts[1].deleting = true;
+	f->pods[0].fresh = f->pods[1].fresh = true;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	f->facts[1].deleting = false;
+	f->pods[1].lists_devices = true; /* given to the pod before it */
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_true(f->found.alone);
+}
+
+/* As of_pods_without_devices_a_new_one_is_meant_first, under a name that may return. */
+static void new_pod_of_a_name_that_may_return_is_not_meant_first(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 3, UUID_0)->has_grant = true;
+	add(f, "x-0", 3, UUID_1)->may_return = true;
+	f->pods[1].fresh = true;
+	assert_int_equal(decide(f, 3), MATCHING_REFUSED);
+	f->facts[0].running = f->pods[0].had_turn = true;
+	assert_int_equal(decide(f, 3), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
+/* Found by the simulation, seed 497912: both containers of "b" ended while the kubelet was away. Its first
+ * one has its devices again. */
+static void an_old_status_is_doubted_for_the_other_containers_of_a_pod_that_has_devices(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 1, UUID_0)->runs = 1;
+	serve(f, "a", "c");
+	add(f, "b", 2, UUID_1)->runs = 3;
+	fixture_add(&f->facts[1], "d", CONTAINER_MAIN, 1, UUID_1);
+	serve(f, "b", "c");
+	f->pods[1].lists_devices = true;
+	f->pods[0].fresh = f->pods[1].fresh = true;
+	assert_int_equal(decide(f, 1), MATCHING_REFUSED);
+	/* The call for its first container was for "b" (turn_took()). */
+	f->pods[0].had_turn = true;
+	assert_int_equal(decide(f, 1), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+	assert_string_equal(f->found.container->name, "d");
+	assert_false(f->found.anew);
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED); /* it has that one */
+}
+
 /* Of whole GPUs each container has its own. */
 static void add_whole(struct fixture *f, const char *uid)
 {
@@ -694,6 +783,10 @@ int main(void)
 		TEST(a_pod_that_had_its_turn_is_not_meant),
 		TEST(of_pods_without_devices_a_new_one_is_meant_first),
 		TEST(an_old_status_is_doubted_for_the_only_container_that_can_be_meant),
+		TEST(an_old_status_is_doubted_for_the_other_containers_of_a_pod_that_has_devices),
+		TEST(new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_lost_its_devices),
+		TEST(new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_is_deleted),
+		TEST(new_pod_of_a_name_that_may_return_is_not_meant_first),
 		TEST(container_of_whole_gpus_is_not_guessed_once_its_devices_are_lost),
 		TEST(container_of_whole_gpus_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices),
 		TEST(container_of_whole_gpus_is_not_guessed_for_a_pod_that_has_its_file),

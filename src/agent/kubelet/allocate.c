@@ -295,6 +295,7 @@ static void on_identified(void *userdata, const struct identified *who)
 				    : who->pod		? ALLOCATE_OVER_TOTAL
 							: ALLOCATE_UNIDENTIFIED);
 		kubelet_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
+		turn_list_refused(allocator->kubelet);
 	}
 	allocation_free(a);
 	allocator_next(allocator);

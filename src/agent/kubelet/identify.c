@@ -89,14 +89,6 @@ static const struct node_pod *listed_node_pod(const struct identification *id, s
 		       : node_pods_by_name(&id->kubelet->deps.node->pods, listed->namespace_, listed->name);
 }
 
-#define LISTED_KEY_SIZE 600 /* namespace, '/', name */
-
-static const char *listed_key(const struct listed_pod *pod, char *buf)
-{
-	snprintf(buf, LISTED_KEY_SIZE, "%s/%s", pod->namespace_, pod->name);
-	return buf;
-}
-
 /* Another pod that had its turn can have the name by now, but not one that the kubelet has admitted. */
 static bool had_turn(
 	const struct identification *id, const struct listed_pod *listed, const struct node_pod *pod)
@@ -105,20 +97,6 @@ static bool had_turn(
 
 	return pod && (!pod->may_return || pod->facts.running) &&
 	       turn_is_past(&id->kubelet->deps.node->turn, listed_key(listed, key));
-}
-
-static void follow_turn(struct identification *id)
-{
-	size_t n = id->listing->n_pods;
-	_cleanup_free_ char(*keys)[LISTED_KEY_SIZE] = calloc(n + 1, sizeof(*keys));
-	_cleanup_free_ const char **names = calloc(n + 1, sizeof(*names));
-
-	for (size_t i = 0; keys && names && i < n; i++)
-		names[i] = listed_key(&id->listing->pods[i], keys[i]);
-	if (keys && names)
-		turn_follow(&id->kubelet->deps.node->turn, names, n);
-	else
-		turn_begin(&id->kubelet->deps.node->turn);
 }
 
 static void identify_fill(struct identification *id)
@@ -224,6 +202,7 @@ static void identify_decide(struct identification *id)
 	struct error err = {""};
 	struct matching found;
 	enum matching_verdict verdict;
+	char key[LISTED_KEY_SIZE];
 
 	while ((verdict = identify_match(id, &found, &err)) == MATCHING_ASK)
 		if (identify_ask(id))
@@ -235,6 +214,9 @@ static void identify_decide(struct identification *id)
 			.placed = found.placed,
 			.anew = found.anew};
 
+		if (found.alone)
+			turn_took(&id->kubelet->deps.node->turn,
+				listed_key(&id->listing->pods[found.pod], key));
 		identify_end(id, &result);
 		return;
 	}
@@ -269,7 +251,7 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 		identify_refuse(id, NULL, "out of memory");
 		return;
 	}
-	follow_turn(id);
+	listing_follow_turn(listing, &id->kubelet->deps.node->turn);
 	identify_decide(id);
 }
 

@@ -23,6 +23,8 @@ struct kubelet {
 	struct list assignments; /* of assign.c, on their way */
 	struct list prestarts;	 /* of prestart.c: calls that wait */
 	struct unregistered unregistered;
+	struct loop_timer *turn_timer; /* of turn-list.c */
+	struct podresources_call *turn_call;
 	struct kubelet_counts counts;
 };
 
@@ -32,6 +34,18 @@ struct kubelet {
  * empty for the first 10 s, which a kubelet that restarts may take. When it has lasted for 10 s, and then
  * every 5 minutes, an Event and the log report it. */
 void unregistered_look(struct kubelet *kubelet);
+
+/* turn-list.c: lists the kubelet's pods between its calls, so that the next pod is new to the list (turn.h).
+ * The next call would be too late for a pod that takes the name of one that was refused. */
+
+int turn_list_start(struct kubelet *kubelet);
+void turn_list_stop(struct kubelet *kubelet);
+
+/* turn_list_begin() - a kubelet has started. */
+void turn_list_begin(struct kubelet *kubelet);
+
+/* turn_list_refused() - the kubelet will remove the pod of a call from its list. */
+void turn_list_refused(struct kubelet *kubelet);
 
 /* assign.c: writes ALIYUN_COM_GPU_MEM_ASSIGNED: "true" to a pod when its first container starts. This is a
  * hint for older readers. It never delays a start, and is tried again while the API server is away. */

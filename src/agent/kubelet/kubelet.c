@@ -21,7 +21,9 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	kubelet->deps = *deps;
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
-	r = images_new(deps->cri, prestart_look_again, kubelet, &kubelet->images);
+	r = turn_list_start(kubelet);
+	if (r == 0)
+		r = images_new(deps->cri, prestart_look_again, kubelet, &kubelet->images);
 	if (r == 0)
 		r = plugin_new(kubelet, false, &kubelet->plugin);
 	if (r == 0)
@@ -54,6 +56,7 @@ void kubelet_free(struct kubelet *kubelet)
 	plugin_free(kubelet->gpu_plugin);
 	core_plugin_free(kubelet->core_plugin);
 	assign_stop(kubelet);
+	turn_list_stop(kubelet);
 	images_free(kubelet->images);
 	free(kubelet);
 }

@@ -244,7 +244,7 @@ static void kubelet_started(struct kubelet *kubelet)
 	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &kubelet->deps.node->served, &err) <
 		0)
 		log_warning("%s; going on with our own record", err.text);
-	turn_begin(&kubelet->deps.node->turn);
+	turn_list_begin(kubelet);
 	find_spent(kubelet);
 }
 

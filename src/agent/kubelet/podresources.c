@@ -11,6 +11,7 @@
 #include "kube/names.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
+#include "node/turn.h"
 
 #define ANSWER_MAX ((size_t)16 << 20)
 #define ARENA_MAX ((size_t)64 << 20)
@@ -38,6 +39,25 @@ void listing_release(struct listing *listing)
 	wire_arena_release(&listing->arena);
 	free(listing->pods);
 	listing->pods = NULL;
+}
+
+const char *listed_key(const struct listed_pod *pod, char *buf)
+{
+	snprintf(buf, LISTED_KEY_SIZE, "%s/%s", pod->namespace_, pod->name);
+	return buf;
+}
+
+void listing_follow_turn(const struct listing *listing, struct turn *turn)
+{
+	_cleanup_free_ char(*keys)[LISTED_KEY_SIZE] = calloc(listing->n_pods + 1, sizeof(*keys));
+	_cleanup_free_ const char **names = calloc(listing->n_pods + 1, sizeof(*names));
+
+	for (size_t i = 0; keys && names && i < listing->n_pods; i++)
+		names[i] = listed_key(&listing->pods[i], keys[i]);
+	if (keys && names)
+		turn_follow(turn, names, listing->n_pods);
+	else
+		turn_begin(turn);
 }
 
 int podresources_new(struct loop *loop, const char *socket, struct podresources **ret_resources)

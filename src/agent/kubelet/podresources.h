@@ -9,6 +9,7 @@
 struct loop;
 struct podresources;
 struct podresources_call;
+struct turn;
 
 /* One answer. Strings live as long as the listing. */
 struct listed_pod {
@@ -23,6 +24,14 @@ struct listing {
 };
 
 void listing_release(struct listing *listing);
+
+#define LISTED_KEY_SIZE 600 /* namespace, '/', name */
+
+/* listed_key() - the pod's name in `struct turn`, in buf. */
+const char *listed_key(const struct listed_pod *pod, char *buf);
+
+/* listing_follow_turn() - turn_follow() with the pods of this answer. */
+void listing_follow_turn(const struct listing *listing, struct turn *turn);
 
 /* On failure listing is NULL, and text says why. Otherwise the callee owns it, and must release and free()
  * it. */
