@@ -1,6 +1,7 @@
 """The kubelet has lost its record of devices (kubelet_internal_checkpoint) while pods run. It starts, asks anew for each
 container that does not run, init containers that have ended among them, and says for none which one it means."""
 import json
+import time
 
 import pytest
 
@@ -168,6 +169,7 @@ def test_a_new_pod_whose_name_may_return_is_refused_beside_one_that_may_be_meant
 
     def make_anew():
         world.api.delete("pods", "new")
+        time.sleep(0.3)    # its controller and the scheduler
         again = world.pod("new", 3, card=1)
         try:
             world.kubelet.admit(again)
