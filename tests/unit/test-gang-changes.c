@@ -13,13 +13,19 @@
 
 static const char *const two[] = {"u0", "u1"};
 
-static void label(struct scene *scene, const char *uid, const char *gang, uint32_t min)
+/* The watch does not show it. */
+static void label_unseen(struct scene *scene, const char *uid, const char *gang, uint32_t min)
 {
 	struct pod_facts *facts = scene_facts(scene, uid);
 
 	free(facts->gang);
 	facts->gang = gang ? strdup(gang) : NULL;
 	facts->gang_min = min;
+}
+
+static void label(struct scene *scene, const char *uid, const char *gang, uint32_t min)
+{
+	label_unseen(scene, uid, gang, min);
 	scene_show(scene, uid);
 }
 
@@ -214,6 +220,47 @@ static void an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark(
 	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 ");
 }
 
+/* Found by the simulation: kube-scheduler asked for the pod with its old label after the watch had shown the
+ * new one, and then with the new one. No event of the watch follows. */
+static void a_pod_that_kube_scheduler_asks_for_with_an_old_label_stays_known(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_occupy(scene, "s0", 4, "n0");
+	scene_pod(scene, "u0", "g", 2, 5);
+	scene_pod(scene, "u1", "old", 2, 5);
+	label(scene, "u1", "g", 2);
+	label_unseen(scene, "u1", "old", 2);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
+	label_unseen(scene, "u1", "g", 2);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
+	scene_wait(scene, 11 * SECOND);
+	assert_int_equal(members_of(scene, "u1"), 2);
+	assert_true(requeue_list_find(&scene->requeues, "u1", REQUEUE_GANG, &(struct requeue_state){0}));
+	scene_orders(scene);
+	scene_delete(scene, "s0");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u1"), "n0");
+	assert_string_equal(scene_orders(scene), "nudge:u1 ");
+}
+
+/* It was deleted before the watch could show it. */
+static void a_pod_that_the_watch_never_shows_is_forgotten(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 1, 2);
+
+	scene_pod(scene, "u1", "g", 2, 5);
+	scene_delete(scene, "u1");
+	assert_int_equal(members_of(scene, "u0"), 1);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
+	/* The ledger knows what it holds by now. */
+	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
+	assert_int_equal(members_of(scene, "u0"), 2);
+	scene_wait(scene, 11 * SECOND);
+	assert_int_equal(members_of(scene, "u0"), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +276,8 @@ int main(void)
 		scene_test(a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start),
 		scene_test(a_gang_that_has_started_stays_so_whatever_its_pod_group_says),
 		scene_test(an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark),
+		scene_test(a_pod_that_kube_scheduler_asks_for_with_an_old_label_stays_known),
+		scene_test(a_pod_that_the_watch_never_shows_is_forgotten),
 	};
 
 	return cmocka_run_group_tests_name("gang changes", tests, NULL, NULL);

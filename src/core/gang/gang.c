@@ -344,6 +344,15 @@ static void believe(const struct gangs *gangs, const struct gang_member *member,
 	}
 }
 
+/* kube-scheduler may ask for a pod with its old label after the watch has shown the new one, and then with
+ * the new one. The pod changes its gang each time, and no event of the watch follows. */
+static bool was_listed(const struct ledger *ledger, const char *uid)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, uid);
+
+	return known && known->listed;
+}
+
 int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *shown, bool listed,
 	int64_t now_ns)
 {
@@ -375,7 +384,7 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 		member = member_add(gangs, key, facts, listed, now_ns);
 	if (!member)
 		return -ENOMEM;
-	member->listed |= listed;
+	member->listed |= listed || was_listed(ledger, facts->uid);
 	return member_take(member, facts);
 }
 
