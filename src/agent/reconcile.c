@@ -85,8 +85,8 @@ void agent_reconcile(void *userdata)
 	 * result. */
 	delivery_look(agent->delivery);
 	node_registry_decide(&agent->node, leftovers_count(agent->leftovers));
-	/* The state file is written before the kubelet is told. The next agent process must know that
-	 * containers are held to their grants, and, if it never sees the driver, that this node has GPUs to
+	/* The state file is written before the kubelet gets the devices. The next agent process must know
+	 * that containers are limited by grants, and, if it never sees the driver, that this node has GPUs to
 	 * report as not served. */
 	agent_remember(agent);
 	kubelet_offer(agent->kubelet);

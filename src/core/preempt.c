@@ -142,7 +142,7 @@ void core_preempt(struct core *core, const struct preempt_question *question, in
 		ret_answer->text = "pods are being evicted for it already";
 	} else if (gangs_rules_out(&core->gangs, pod)) {
 		ret_answer->outcome = PREEMPT_GANG;
-		ret_answer->text = "its gang waits as a whole: nobody goes for a part of it";
+		ret_answer->text = "its gang waits as a whole: no pod is evicted for a part of it";
 	} else if (pod->annotations_full) {
 		/* Filter rejects the pod on every node. kube-scheduler nevertheless asks for the nodes that
 		 * its own filters rejected. */

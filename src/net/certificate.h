@@ -27,7 +27,7 @@ int certificate_check(const char *certificate, const char *key, const char *dns_
 int certificate_serve(const char *certificate, const char *key, struct error *err);
 
 /* certificate_for_handshake() - GnuTLS' callback (gnutls_certificate_set_retrieve_function2()) that shows the
- * certificate. A handshake before the first certificate_serve() fails. GnuTLS passes no pointer of ours, so
+ * certificate. A handshake before the first certificate_serve() fails. GnuTLS passes no user data to it, so
  * there is one certificate per process. Runs on the thread that calls certificate_serve(). */
 int certificate_for_handshake(gnutls_session_t session, const gnutls_datum_t *authorities, int n_authorities,
 	const gnutls_pk_algorithm_t *algorithms, int n_algorithms, gnutls_pcert_st **ret_certificate,

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-#define NAMED_MAX 300 /* bytes of the text of who has what: it fits into an error */
+#define NAMED_MAX 300 /* bytes of the text that lists runs and their shares: it fits into an error */
 
 /* The other runs on one GPU of this run. */
 struct division_gpu {

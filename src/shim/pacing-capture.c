@@ -1,6 +1,6 @@
 /* Tracks which streams capture. Work that is launched into a capturing stream is not started but becomes part
  * of a graph, and meanwhile no event may be recorded or queried. The count is raised before the driver begins
- * the capture, so that no event of ours becomes part of it. */
+ * the capture, so that no event of the shim becomes part of it. */
 #include "shim/cuda-library.h"
 #include "shim/pacing-sample.h"
 

@@ -90,8 +90,8 @@ def test_a_node_that_isolates_nobody_refuses(api, start):
     scheduler = start()
     run_pod(api, scheduler, "p", 2)
     assert resize(api, "p", {"main": 1}) == (
-        False, "node n is in mode share, in which containers are not held to their memory: only on cgpu and "
-        "core_mem nodes it can be changed")
+        False, "node n is in mode share, in which containers have no memory limit: it can be changed on cgpu and "
+        "core_mem nodes only")
 
 
 def test_of_several_containers_the_named_ones_change(api, scheduler):

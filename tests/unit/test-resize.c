@@ -143,7 +143,7 @@ static void a_share_node_gives_no_other_sizes(void **state)
 	assert_int_equal(ledger_set_node(&ledger, &node), 0);
 	run("a", 4, "GPU-n-0");
 	assert_int_equal(resize("a", 3, &err), -EOPNOTSUPP);
-	assert_non_null(strstr(err.text, "only on cgpu and core_mem nodes"));
+	assert_non_null(strstr(err.text, "on cgpu and core_mem nodes only"));
 }
 
 static void the_watch_tells_the_outcome_and_older_news_are_known_as_such(void **state)

@@ -106,7 +106,7 @@ void watched_remember(struct watched_part *gpu, const struct overhead_process *p
 bool watched_pause(struct watched_part *gpu, const struct overhead *found);
 
 /* watched_keep() - tells the containers with this GPU whether the agent samples it (usage_file_keep()). After
- * watched_add() a container is told that it does. */
+ * watched_add() a container sees that it does. */
 void watched_keep(struct watched_set *set, const char *uuid, bool kept);
 
 /* watched_listen() - call it after a sample, and each second: it arms the inotify watch of each container

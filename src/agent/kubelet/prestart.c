@@ -110,7 +110,7 @@ static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids,
 
 	if (!entry)
 		return error_set(err, EPERM,
-			"these %zu units were given to nobody, by our record and by the kubelet's checkpoint: delete the pod, so that it is created anew",
+			"no container was given these %zu units, by the agent's record and the kubelet's checkpoint: delete the pod, so that its controller creates it again",
 			n_ids);
 	for (; entry; entry = served_find_ids(&kubelet->deps.node->served, entry, ids, n_ids)) {
 		int r = prestart_entry(kubelet, entry, err);

@@ -15,8 +15,9 @@ struct registration {
 	const char *endpoint; /* its socket's name in the plugin directory */
 	bool decides;	      /* the kubelet must ask for preferred ids, and before each start */
 	void (*listen)(struct kubelet *kubelet); /* asks for the socket; answered by registrar_listening() */
-	bool (*watched)(const struct kubelet *kubelet);	  /* the kubelet has a ListAndWatch open */
-	void (*kubelet_started)(struct kubelet *kubelet); /* a new one, and before it is told of us */
+	bool (*watched)(const struct kubelet *kubelet); /* the kubelet has a ListAndWatch open */
+	void (*kubelet_started)(
+		struct kubelet *kubelet); /* the kubelet has started, and the plugin is not registered yet */
 };
 
 int registrar_new(

@@ -40,7 +40,7 @@ void other_plugin_look(struct node_registry *node, const struct events *events, 
 		resource = find_resource(object);
 	if (resource)
 		snprintf(text, sizeof(text),
-			"another device plugin offers the GPUs of this node a second time, as %s: a pod that gets a GPU so is held to no limit, and ration's scheduler gives the same GPU to others. Keep that plugin off this node (NVIDIA's GPU operator: kubectl label node %.253s " LABEL_NVIDIA_PLUGIN
+			"another device plugin offers the GPUs of this node a second time, as %s: a pod that gets a GPU from it has no limit, and ration-scheduler gives the same GPU to other pods. Keep that plugin off this node (NVIDIA's GPU operator: kubectl label node %.253s " LABEL_NVIDIA_PLUGIN
 			"=false --overwrite), or remove the node's label " LABEL_SCHEDULE,
 			resource, node->name);
 	if (strcmp(text, node->problems.other_plugin) == 0)

@@ -68,7 +68,7 @@ static char *copy_text(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-/* If memory runs out, the container is held to its limit and gets the files that every container gets. */
+/* If memory runs out, the container keeps its limit and gets the files that every container gets. */
 static void containers_read(struct node_pod *pod, struct json_object *list)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;

@@ -212,7 +212,7 @@ static int check(const struct ledger *ledger, const struct ledger_pod *pod, cons
 	node = table_get(&ledger->nodes, pod->node);
 	if (!gpu_mode_is_isolated(node->facts.mode))
 		return error_set(err, EOPNOTSUPP,
-			"node %s is in mode %s, in which containers are not held to their memory: only on cgpu and core_mem nodes it can be changed",
+			"node %s is in mode %s, in which containers have no memory limit: it can be changed on cgpu and core_mem nodes only",
 			pod->node, gpu_mode_text(node->facts.mode));
 	return 0;
 }
