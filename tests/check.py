@@ -46,7 +46,7 @@ JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are
 FLAKY_MAX = 2       # in all suites together
 WHY_LINES = 4       # of what a test said that failed or is flaky, in the report
 
-# Unit tests that `./check` without a ring runs in `sanitize` only. The others play more histories without sanitizers (RATION_HISTORIES).
+# Unit tests that `./check` without a suite runs in `sanitize` only. The others play more histories without sanitizers (RATION_HISTORIES).
 SANITIZED_UNITS = re.compile(r"(?!test-ledger-property|test-preemption)(test|fuzz)-")
 
 # Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
@@ -200,7 +200,7 @@ def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), 
     before = len(count.failed)
     status = run(*command, "-m", mark, *(["-n", workers] if workers else []), *options, f"--junitxml={report}",
                  env=environment)
-    if status == 5 and (args.k or "RATION_LONG" in environment):    # none of this ring was chosen
+    if status == 5 and (args.k or "RATION_LONG" in environment):    # none of this suite was chosen
         return
     count.add_run(report, status)
     failed = len(count.failed) - before
@@ -348,7 +348,7 @@ def ring_gpu(args, count):
 
 
 class Step(typing.NamedTuple):
-    """A part of a ring."""
+    """A part of a suite."""
     ring: str
     run: typing.Callable
     judges_times: bool = False
