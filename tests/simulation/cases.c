@@ -754,7 +754,7 @@ static int both_were_asked_for_again(const struct sim *sim, const struct statist
 	return statistics->counts[COUNT_ALLOCATIONS] == 5 ? running(statistics, 2) : -1;
 }
 
-/* The kubelet lists the first pod although it is deleted and made anew on the other GPU, and asks for the
+/* The kubelet lists the first pod although it is deleted and created again on the other GPU, and asks for the
  * second one, which is in back-off. */
 static void name_made_anew_after_a_loss(struct plan *plan)
 {

@@ -384,8 +384,8 @@ static void an_old_status_is_doubted_for_the_only_container_that_can_be_meant(vo
 	assert_int_equal(decide(f, 4), MATCHING_REFUSED);
 }
 
-/* Found by the simulation, seed 598596: "x-0" was made anew, and the kubelet still lists the pod before it,
- * which runs. The call is for "lost": the kubelet has lost its devices. */
+/* Found by the simulation, seed 598596: "x-0" was created again, and the kubelet still lists the pod before
+ * it, which runs. The call is for "lost": the kubelet has lost its devices. */
 static void new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_lost_its_devices(void **state)
 {
 	struct fixture *f = *state;

@@ -1,3 +1,5 @@
+/* turn-list.c - reads the kubelet's list of pods after its start, to learn whose turn is over (node/turn.h).
+ */
 #include <stdlib.h>
 
 #include "agent/kubelet/kubelet-internal.h"
