@@ -163,7 +163,9 @@ def test_a_new_pod_whose_name_may_return_is_refused_beside_one_that_may_be_meant
     new = world.pod("new", 3, card=1)
     world.kubelet.list_pod(new)
     lose_record(world, "missing")
+    lists = world.kubelet.lists
     world.kubelet.restart()
+    wait_for(lambda: world.kubelet.lists > lists)
     with pytest.raises(AdmissionError, match="default/new and default/p0"):
         world.kubelet.admit(new)
 
