@@ -556,6 +556,59 @@ static void who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others(
 	assert_string_equal(scene_orders(scene), "nudge:u3 ");
 }
 
+/* Found by the simulation: a pod of another controller was labelled into the gang and was gone soon. */
+static void who_is_left_over_is_not_forgotten_for_a_pod_that_goes_again(void **state)
+{
+	static const char *const three[] = {"u0", "u1", "u2"};
+	struct scene *scene = scene_gang(*state, 2, 3, 3);
+
+	scene_bound_together(scene, three, 3);
+	for (int i = 0; i < 3; i++)
+		scene_delete(scene, three[i]);
+	scene_wait(scene, 0);
+	scene_pod(scene, "u3", "g", 3, 5);
+	scene_pod(scene, "other", "g", 3, 5);
+	scene_facts(scene, "other")->owner[0] = 'x';
+	scene_show(scene, "other");
+	assert_int_equal(scene_ask(scene, "u3"), GANG_WAIT);
+	scene_wait(scene, 0);
+	/* No finished pod is left that would tell of the gang. */
+	scene_wait(scene, 11 * SECOND);
+	gangs_recalled(&scene->gangs, "u3");
+	assert_int_equal(scene_ask(scene, "u3"), GANG_WAIT);
+	scene_delete(scene, "other");
+	scene_orders(scene);
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:u3 ");
+	assert_int_equal(scene_ask(scene, "u3"), GANG_NONE);
+}
+
+/* A gang of another controller has started under the name since. */
+static void who_is_left_over_of_an_older_gang_waits_for_others(void **state)
+{
+	static const char *const old[] = {"u0", "u1"}, *const young[] = {"x0", "x1"};
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	scene_bound_together(scene, old, 2);
+	for (int i = 0; i < 2; i++)
+		scene_delete(scene, old[i]);
+	scene_wait(scene, 0);
+	for (int i = 0; i < 2; i++) {
+		scene_pod(scene, young[i], "g", 2, 5);
+		scene_facts(scene, young[i])->owner[0] = 'x';
+		scene_show(scene, young[i]);
+	}
+	scene_bound_together(scene, young, 2);
+	for (int i = 0; i < 2; i++)
+		scene_delete(scene, young[i]);
+	scene_wait(scene, 0);
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 11 * SECOND);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+}
+
 /* It was deleted just before kube-scheduler asked, and no event will tell of it. */
 static void who_is_asked_for_and_never_shown_is_forgotten_when_no_question_comes(void **state)
 {
@@ -739,6 +792,8 @@ int main(void)
 		scene_test(who_has_succeeded_for_another_controller_does_not_count_after_a_restart),
 		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
 		scene_test(who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others),
+		scene_test(who_is_left_over_is_not_forgotten_for_a_pod_that_goes_again),
+		scene_test(who_is_left_over_of_an_older_gang_waits_for_others),
 		scene_test(who_is_asked_for_and_never_shown_is_forgotten_when_no_question_comes),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),

@@ -181,12 +181,10 @@ static void forget_owners(struct gang *gang)
 }
 
 /* True if the gang has too few members, and their controllers created them in place of members that have run.
- */
-static bool is_left_over(const struct gangs *gangs, struct gang *gang)
+ * A member of another controller may leave again, so the controllers are remembered meanwhile. */
+static bool is_left_over(const struct gangs *gangs, const struct gang *gang)
 {
-	if (gang->past.owners.count && !are_successors(gang))
-		forget_owners(gang);
-	return gang->past.owners.count && is_short(gangs, gang);
+	return are_successors(gang) && is_short(gangs, gang);
 }
 
 static void follow_short(struct gang *gang, const struct gang_count *count, int64_t now_ns)
@@ -218,13 +216,15 @@ static void has_started(struct gangs *gangs, struct gang *gang)
 /* While a new LIST is read, the pods that exist and those that are gone are not of one moment. */
 static void follow_coming_about(const struct look *look, struct gang *gang, const struct gang_count *count)
 {
-	bool is_clear = look->gangs->following && look->gangs->groups_known;
+	bool is_clear = look->gangs->following && look->gangs->groups_known, had_started = gang->started;
 	uint32_t min;
 
 	follow_short(gang, count, look->now_ns);
 	min = gang_min(look->gangs, gang);
 	gang->started = count->shown ? gang->started || (is_clear && was_whole(gang, count, min))
 				     : is_clear && is_left_over(look->gangs, gang);
+	if (gang->started && !had_started && !are_successors(gang))
+		forget_owners(gang); /* of an older gang of this name */
 	if (gang->started)
 		has_started(look->gangs, gang);
 	if (gang->started || !min || count->members < min)
@@ -246,7 +246,7 @@ static void look_at_short(struct look *look, struct gang *gang, const struct gan
 
 	if (past->short_ns && !is_short(look->gangs, gang))
 		again_at(look, past->short_ns + GANG_ALL_MADE_NS);
-	if (!look->leads || !look->gangs->following || !is_short(look->gangs, gang) || past->owners.count ||
+	if (!look->leads || !look->gangs->following || !is_short(look->gangs, gang) || are_successors(gang) ||
 		past->recall_ns == INT64_MAX || count->shown)
 		return;
 	if (look->now_ns >= past->recall_ns) {
