@@ -3,7 +3,10 @@
  * time of a decision.
  *
  *   build/bench/bench-packing [--nodes FILE --pods FILE | --generate N] [--seed N] [--seeds N] [--policy NAME
- * ...]
+ * ...] [--hours N | --arrivals]
+ *
+ * --hours replays pods that come and go instead (churn.c). --arrivals replays nothing: it prints the nodes,
+ * the kinds of pods, and for each seed the kinds in the order in which pods arrive.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -23,6 +26,7 @@ struct options {
 	size_t generate;
 	uint64_t seed;
 	unsigned seeds, hours;
+	bool arrivals;
 	const char *policies[POLICIES_MAX];
 	size_t n_policies;
 };
@@ -84,6 +88,34 @@ static void replay(const struct packing_trace *trace, const struct packing_polic
 	free(pods);
 }
 
+static void print_cluster(const struct packing_trace *trace)
+{
+	printf("{\"nodes\": [");
+	for (size_t i = 0; i < trace->n_nodes; i++)
+		printf("%s[%u, %u, %u, %u]", i ? ", " : "", trace->nodes[i].cpu_milli,
+			trace->nodes[i].memory_mib, trace->nodes[i].gpus, trace->nodes[i].model);
+	printf("], \"kinds\": [");
+	for (size_t i = 0; i < trace->n_kinds; i++) {
+		const struct packing_pod *kind = &trace->kinds[i];
+
+		printf("%s[%u, %u, %u, %u, %u]", i ? ", " : "", kind->cpu_milli, kind->memory_mib, kind->gpus,
+			kind->gpu_milli, kind->models);
+	}
+	printf("]}\n");
+}
+
+static void print_arrivals(const struct packing_trace *trace, uint64_t seed)
+{
+	size_t n_pods;
+	struct packing_pod *pods = packing_arrivals(trace, seed, ARRIVALS_PERCENT, &n_pods);
+
+	printf("{\"seed\": %" PRIu64 ", \"arrivals\": [", seed);
+	for (size_t i = 0; i < n_pods; i++)
+		printf("%s%u", i ? ", " : "", pods[i].kind);
+	printf("]}\n");
+	free(pods);
+}
+
 static const struct packing_policy *find_policy(const char *name)
 {
 	for (size_t i = 0; i < packing_n_policies; i++)
@@ -105,6 +137,7 @@ static struct options parse(int argc, char **argv)
 		{"seed", required_argument, NULL, 's'},
 		{"seeds", required_argument, NULL, 'S'},
 		{"hours", required_argument, NULL, 'h'},
+		{"arrivals", no_argument, NULL, 'a'},
 		{"policy", required_argument, NULL, 'P'},
 		{0},
 	};
@@ -130,6 +163,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'h':
 			options.hours = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'a':
+			options.arrivals = true;
 			break;
 		case 'P':
 			find_policy(optarg);
@@ -161,6 +197,13 @@ int main(int argc, char **argv)
 		packing_read(&trace, options.nodes, options.pods);
 	else
 		packing_generate(&trace, options.generate, options.seed);
+	if (options.arrivals) {
+		print_cluster(&trace);
+		for (unsigned seed = 0; seed < options.seeds; seed++)
+			print_arrivals(&trace, options.seed + seed);
+		packing_release(&trace);
+		return 0;
+	}
 	fgd = fgd_learn(&trace);
 	for (size_t i = 0; i < options.n_policies; i++)
 		for (unsigned seed = 0; seed < options.seeds; seed++)

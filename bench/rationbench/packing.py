@@ -5,12 +5,14 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from . import plot
+from . import bound, plot
 from .programs import BenchError, build
 from .report import aligned
 
 ARRIVALS = (100, 130)    # percent of the cluster's GPUs that pods have asked for
 POLICIES = ("random", "best-fit", "fgd", "binpack", "spread", "balanced", "ration", "ration-fullest", "ration-spread")
+HOURS_POLICIES = ("ration", "binpack", "fgd")
+WINDOW = 12    # hours of a row
 
 
 def arguments(argv):
@@ -21,33 +23,60 @@ def arguments(argv):
     parser.add_argument("--seed", type=int, default=42, help="seed of the first order of arrivals (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10, help="number of orders of arrivals (default: %(default)s)")
     parser.add_argument("--policy", action="append", choices=POLICIES, help="run only this policy; may be repeated")
-    parser.add_argument("--out", metavar="DIR", help="the folder for packing.json and a plot for each list")
+    parser.add_argument("--bound", action="store_true", help="also the most that any policy can allocate which drops a pod only if no node "
+                        "has room, even one that knows all pods beforehand (needs glpsol; a minute for each order of a long list)")
+    parser.add_argument("--hours", type=int, metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
+                        f"and stranded, by default of {', '.join(HOURS_POLICIES)}")
+    parser.add_argument("--out", metavar="DIR", help="the folder for packing.json (packing-hours.json) and a plot for each list")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
+    if args.hours is not None and (args.hours < 1 or args.bound):
+        parser.error("--hours takes a number from 1, and there is no bound for pods that come and go")
     return args
 
 
-def replays(args, pods):
-    """One dictionary for each policy and seed, as bench-packing prints them."""
-    argv = [build() / "bench/bench-packing", "--seed", args.seed, "--seeds", args.seeds]
+def run(args, pods, *more):
+    """One dictionary for each line that bench-packing prints."""
+    argv = [build() / "bench/bench-packing", "--seed", args.seed, "--seeds", args.seeds, *more]
     argv += ["--nodes", args.trace[0], "--pods", pods] if pods else ["--generate", args.nodes]
-    for policy in args.policy or ():
-        argv += ["--policy", policy]
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(done.stderr.strip() or f"bench-packing ended with {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def of_policies(policies):
+    return [arg for policy in policies or () for arg in ("--policy", policy)]
+
+
+def bounds(args, pods):
+    """Runs of a policy named bound: {percent: allocated, percent of all GPUs} for each order of arrivals."""
+    cluster, *orders = run(args, pods, "--arrivals")
+    nodes = [bound.NodeType(*node) for node in cluster["nodes"]]
+    kinds = [bound.Kind(*kind) for kind in cluster["kinds"]]
+    gpu_milli = bound.GPU_MILLI * sum(node.gpus for node in nodes)
+    solvers = {percent: bound.Solver() for percent in ARRIVALS}
+    return [{"policy": "bound", "seed": order["seed"],
+             "at": {percent: 100 * solver.bound(bound.Problem(nodes, kinds, order["arrivals"] if percent == max(ARRIVALS) else
+                                                              bound.arrived(kinds, order["arrivals"], gpu_milli, percent))) / gpu_milli
+                    for percent, solver in solvers.items()}} for order in orders]
+
+
+def at(one, percent):
+    return one["at"][percent] if "at" in one else one["allocated"][percent - 1]
+
+
 def summary(name, runs):
     """A row for each policy: means over the orders of arrivals."""
     rows = []
-    for policy in dict.fromkeys(run["policy"] for run in runs):
-        own = [run for run in runs if run["policy"] == policy]
-        row = {"list": name, "policy": policy, "seeds": len(own), "us": statistics.median(run["us"] for run in own)}
+    for policy in dict.fromkeys(one["policy"] for one in runs):
+        own = [one for one in runs if one["policy"] == policy]
+        row = {"list": name, "policy": policy, "seeds": len(own)}
+        if all("us" in one for one in own):
+            row["us"] = statistics.median(one["us"] for one in own)
         for percent in ARRIVALS:
-            values = [run["allocated"][percent - 1] for run in own]
+            values = [at(one, percent) for one in own]
             row[f"at_{percent}"] = statistics.mean(values)
             row[f"spread_{percent}"] = max(values) - min(values)
         rows.append(row)
@@ -57,34 +86,77 @@ def summary(name, runs):
 def table(rows):
     head = ["list", "policy", *(f"at {p} %" for p in ARRIVALS), "worst to best", "us"]
     return aligned([head] + [[r["list"], r["policy"], *(f"{r[f'at_{p}']:.2f}" for p in ARRIVALS), f"{r['spread_130']:.2f}",
-                              f"{r['us']:.1f}"] for r in rows], True)
+                              f"{r['us']:.1f}" if "us" in r else "-"] for r in rows], True)
 
 
 def curves(runs):
     """{policy: [(arrived, allocated), ...]}, means over the orders of arrivals."""
     lines = {}
-    for policy in dict.fromkeys(run["policy"] for run in runs):
-        own = [run["allocated"] for run in runs if run["policy"] == policy]
+    for policy in dict.fromkeys(one["policy"] for one in runs if "allocated" in one):
+        own = [one["allocated"] for one in runs if one["policy"] == policy]
         lines[policy] = [(i + 1, statistics.mean(column)) for i, column in enumerate(zip(*own))]
     return lines
 
 
+def hours_summary(name, runs):
+    """A row for each policy and window of hours: means over its hours and the orders, and the same of the best and the worst order."""
+    groups, rows = {}, []
+    for one in runs:
+        groups.setdefault((one["policy"], (one["hour"] - 1) // WINDOW), []).append(one)
+    for (policy, _), own in groups.items():
+        row = {"list": name, "policy": policy, "from": own[0]["hour"], "to": max(one["hour"] for one in own),
+               "seeds": len({one["seed"] for one in own})}
+        for what in "allocated", "stranded":
+            orders = [statistics.mean(one[what] for one in own if one["seed"] == seed) for seed in {one["seed"] for one in own}]
+            row[what], row[f"{what}_least"], row[f"{what}_most"] = statistics.mean(orders), min(orders), max(orders)
+        rows.append(row)
+    return rows
+
+
+def hours_table(rows):
+    head = ["list", "policy", "hours", "allocated", "stranded", "least", "most"]
+    return aligned([head] + [[r["list"], r["policy"], f"{r['from']}-{r['to']}", f"{r['allocated']:.2f}", f"{r['stranded']:.2f}",
+                              f"{r['stranded_least']:.2f}", f"{r['stranded_most']:.2f}"] for r in rows], True)
+
+
+def hours_curves(runs):
+    """{policy: [(hour, stranded), ...]}, means over the orders."""
+    values = {}
+    for one in runs:
+        values.setdefault(one["policy"], {}).setdefault(one["hour"], []).append(one["stranded"])
+    return {policy: [(hour, statistics.mean(stranded)) for hour, stranded in hours.items()] for policy, hours in values.items()}
+
+
+def measure_hours(args, name, pods):
+    runs = run(args, pods, "--hours", args.hours, *of_policies(args.policy or HOURS_POLICIES))
+    return hours_summary(name, runs), {f"packing-hours-{name}.svg": plot.hours(f"GPUs stranded, {name}", hours_curves(runs))}
+
+
+def measure(args, name, pods):
+    runs = run(args, pods, *of_policies(args.policy)) + (bounds(args, pods) if args.bound else [])
+    return summary(name, runs), {f"packing-{name}.svg": plot.packing(f"GPUs allocated, {name}", curves(runs))}
+
+
 def main(argv):
-    args, rows, kept = arguments(argv), [], []
+    args, rows, plots = arguments(argv), [], {}
     for pods in args.trace[1:] if args.trace else [None]:
         name = Path(pods).stem if pods else "generated"
         try:
-            runs = replays(args, pods)
+            more, drawn = (measure_hours if args.hours else measure)(args, name, pods)
         except BenchError as error:
             return f"bench: {error}"
-        rows += summary(name, runs)
-        kept.append((name, runs))
-    print("GPUs allocated, percent of all, when pods have asked for 100 % and 130 % of them; time of a decision on a processor\n")
-    print(table(rows))
+        rows += more
+        plots.update(drawn)
+    if args.hours:
+        print("GPUs allocated and stranded, percent of all, means over hours and orders; stranded in the best and in the worst order\n")
+        print(hours_table(rows))
+    else:
+        print("GPUs allocated, percent of all, when pods have asked for 100 % and 130 % of them; time of a decision on a processor\n")
+        print(table(rows))
     if args.out:
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "packing.json").write_text(json.dumps(rows, indent=1) + "\n")
-        for name, runs in kept:
-            (folder / f"packing-{name}.svg").write_text(plot.packing(f"GPUs allocated, {name}", curves(runs)))
+        (folder / ("packing-hours.json" if args.hours else "packing.json")).write_text(json.dumps(rows, indent=1) + "\n")
+        for file, svg in plots.items():
+            (folder / file).write_text(svg)
     return 0

@@ -69,23 +69,35 @@ def over_time(title, names, rows, goals):
     return _svg(title, parts)
 
 
-def packing(title, series, low=80):
-    """series: {label: [(percent arrived, percent allocated), ...]}; what is below low is left out, as in the paper."""
-    last = max(x for line in series.values() for x, _ in line)
-    at_x = lambda x: LEFT + (x - low) / (last - low) * (WIDTH - RIGHT - LEFT)
-    at_y = lambda y: HEIGHT - BOTTOM - (y - low) / (100 - low) * (HEIGHT - BOTTOM - TOP)
-    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) // 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs asked for, percent of the cluster</text>']
-    for x in range(low, last + 1, 10):
+def _straight(title, series, caption, xs, ys):
+    """Straight axes; xs and ys: what is written at each, from the first to the last value. What is outside is left out."""
+    at_x = lambda x: LEFT + (x - xs[0]) / (xs[-1] - xs[0]) * (WIDTH - RIGHT - LEFT)
+    at_y = lambda y: HEIGHT - BOTTOM - (y - ys[0]) / (ys[-1] - ys[0]) * (HEIGHT - BOTTOM - TOP)
+    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) // 2}" y="{HEIGHT - 12}" text-anchor="middle">{caption}</text>']
+    for x in xs:
         parts.append(f'<text x="{at_x(x):.0f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{x}</text>')
-    for y in range(low, 101, 5):
+    for y in ys:
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(y):.1f}" y2="{at_y(y):.1f}" stroke="#ddd"/>'
                      f'<text x="{LEFT - 6}" y="{at_y(y) + 4:.1f}" text-anchor="end">{y} %</text>')
     for i, (label, line) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
-        path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in line if x >= low and y >= low)
+        path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in line if xs[0] <= x <= xs[-1] and ys[0] <= y <= ys[-1])
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
                      f'<text x="{WIDTH - RIGHT + 24}" y="{TOP + 16 * i}" fill="{colour}">{label}</text>')
     return _svg(title, parts)
+
+
+def packing(title, series):
+    """series: {label: [(percent arrived, percent allocated), ...]}; what is below 80 is left out, as in the paper."""
+    return _straight(title, series, "GPUs asked for, percent of the cluster", range(80, 131, 10), range(80, 101, 5))
+
+
+def hours(title, series):
+    """series: {label: [(hour, percent), ...]}."""
+    points = [point for line in series.values() for point in line]
+    last, most = max(x for x, _ in points), max(y for _, y in points)
+    step = max(1, last // 8)
+    return _straight(title, series, "hours", range(0, last + step, step), range(0, math.ceil(most) + 1))
 
 
 def bars(title, values, unit):

@@ -21,13 +21,22 @@ def bench(tmp_path, *args):
     done = subprocess.run([ROOT / "bench/bench", "packing", "--out", tmp_path / "out", *map(str, args)], capture_output=True, text=True,
                           timeout=120, env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return {(row["list"], row["policy"]): row for row in json.loads((tmp_path / "out/packing.json").read_text())}
+    return {(row["list"], row["policy"]): row for row in rows_of(tmp_path / "out/packing.json")}
+
+
+def rows_of(path):
+    return json.loads(path.read_text())
+
+
+def write(tmp_path, nodes, pods):
+    """The arguments that name these lists."""
+    (tmp_path / "nodes.csv").write_text(NODES + nodes)
+    (tmp_path / "list.csv").write_text(PODS + pods)
+    return "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv"
 
 
 def replay(tmp_path, nodes, pods, **more):
-    (tmp_path / "nodes.csv").write_text(NODES + nodes)
-    (tmp_path / "list.csv").write_text(PODS + pods)
-    rows = bench(tmp_path, "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv", "--seeds", more.get("seeds", 3))
+    rows = bench(tmp_path, *write(tmp_path, nodes, pods), "--seeds", more.get("seeds", 3))
     return {policy: row["at_130"] for (_, policy), row in rows.items()}
 
 
@@ -77,9 +86,46 @@ def test_the_generated_cluster_is_fullest_by_the_rule(tmp_path):
     assert "polyline" in (tmp_path / "out/packing-generated.svg").read_text()
 
 
+def test_the_bound_stands_beside_the_policies(tmp_path):
+    """Each of two GPUs has room for one part of 600, 60 % of both; three parts have arrived at 100 %."""
+    rows = bench(tmp_path, *write(tmp_path, "n,96000,393216,2,T4\n", "1000,1024,1,600,\n"), "--seeds", 2, "--bound")
+    row = rows["list", "bound"]
+    assert (row["at_100"], row["at_130"], row["seeds"]) == (pytest.approx(60), pytest.approx(60), 2)
+    assert rows["list", "ration"]["at_130"] == pytest.approx(60)
+
+
+def test_no_policy_allocates_more_than_the_bound(tmp_path):
+    rows = bench(tmp_path, "--nodes", 30, "--seeds", 3, "--bound")
+    most = rows.pop(("generated", "bound"))
+    for percent in packing.ARRIVALS:
+        assert all(row[f"at_{percent}"] <= most[f"at_{percent}"] for row in rows.values()), (percent, rows, most)
+        assert most[f"at_{percent}"] < 100
+
+
+def test_hours_show_what_is_stranded_while_pods_come_and_go(tmp_path):
+    """Each part of 600 milli strands the 400 beside it, whatever the policy: two thirds of what is allocated."""
+    bench_hours = ("--seeds", 3, "--hours", 13)
+    subprocess.run([ROOT / "bench/bench", "packing", "--out", tmp_path / "out", *map(str, bench_hours),
+                    *write(tmp_path, "n,96000,393216,8,T4\n", "1000,1024,1,600,\n")], check=True, timeout=120, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, RATION_BUILD=str(BUILD)))
+    rows = rows_of(tmp_path / "out/packing-hours.json")
+    assert [(row["policy"], row["from"], row["to"]) for row in rows] == [
+        (policy, *window) for policy in packing.HOURS_POLICIES for window in ((1, 12), (13, 13))]
+    for row in rows:
+        assert row["seeds"] == 3 and 0 < row["allocated"] <= 60, row
+        assert row["stranded"] == pytest.approx(row["allocated"] * 2 / 3, abs=0.001), row
+        assert row["stranded_least"] < row["stranded"] < row["stranded_most"], row
+    assert (tmp_path / "out/packing-hours-list.svg").read_text().count("polyline") == len(packing.HOURS_POLICIES)
+
+
+def test_hours_are_means_of_each_policy_window_and_order():
+    runs = [{"policy": "fgd", "seed": seed, "hour": hour, "allocated": 50, "stranded": seed + hour} for seed in (1, 3) for hour in range(1, 25)]
+    assert [(r["from"], r["to"], r["stranded"], r["stranded_least"], r["stranded_most"]) for r in packing.hours_summary("list", runs)] == [
+        (1, 12, 8.5, 7.5, 9.5), (13, 24, 20.5, 19.5, 21.5)]
+    assert packing.hours_curves(runs)["fgd"][:2] == [(1, 3), (2, 4)]
+
+
 def test_a_list_that_is_none_ends_with_its_line(tmp_path):
-    (tmp_path / "nodes.csv").write_text(NODES + "n,4000,4000,99,T4\n")
-    (tmp_path / "list.csv").write_text(PODS)
-    done = subprocess.run([ROOT / "bench/bench", "packing", "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv"], capture_output=True,
+    done = subprocess.run([ROOT / "bench/bench", "packing", *write(tmp_path, "n,4000,4000,99,T4\n", "")], capture_output=True,
                           text=True, timeout=60, env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
     assert done.returncode == 1 and "not a node with 1 to 16 GPUs: n,4000,4000,99,T4" in done.stderr, done.stderr
