@@ -1,5 +1,6 @@
 """Which of the nodes with room comes first, through the real verbs: by the CPU, memory and GPUs that a node would have left."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -85,6 +86,37 @@ def test_why_says_what_would_be_left(api, start):
     left = json.loads(scheduler.http("GET", "/why?namespace=default&name=p")[1])["nodes"][0]["left"]
     assert (left["gpuMilli"], left["cpuMilli"], left["memoryMiB"]) == (3750, 24000, (192 - 8) << 10)
     assert left["strandedMilli"] == 381    # 3750 x (1 - 24 / 45) ^ 3
+
+
+def test_the_sentences_of_ration_why_say_why_the_chosen_node_comes_first(api, start, person):
+    """The mean is 12 CPUs for a GPU, 45 for the 3.75 that stay free. The roomy node keeps 36 of them, so 3.75 x (1 - 36 / 45) ^ 3 = 0.03 GPUs
+    could not be used; the crowded node keeps 13: 3.75 x (1 - 13 / 45) ^ 3 = 1.348."""
+    for name in "crowded", "roomy":
+        machine(api, name, *[16384] * 4)
+    api.create_pod("others", node="crowded", spec=asking(23))
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(12, 4))
+    assert first(scheduler, pod, ["crowded", "roomy"]) == "roomy"
+    person.world(scheduler)
+
+    def sentence(name):
+        """The line below the node's own."""
+        return re.search(rf"^Node {name} \(binpack, unit GiB\).*\n(.*)$", person.why("p", "--node", name), re.M)[1]
+    roomy = "  Beside the pod, 3.75 GPUs, 36 CPUs and 188 GiB of memory would stay free, too little CPU or memory for 0.03 of these GPUs."
+    assert sentence("roomy") == roomy    # the place that is held there for the pod is not counted twice
+    assert sentence("crowded") == ("  Beside the pod, 3.75 GPUs, 13 CPUs and 184 GiB of memory would stay free, too little CPU or memory for "
+                                   "1.34 of these GPUs.")
+    assert "best first: roomy, crowded" in person.why("p")
+
+
+def test_ration_why_names_no_lack_where_each_free_gpu_has_enough(api, start, person):
+    machine(api, "n", *[16384] * 4)
+    machine(api, "small", 16384, cpus=4, gib=16)    # so the mean is 10.4 CPUs and 41.6 GiB for a GPU
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(1, 4))
+    assert first(scheduler, pod, ["n"]) == "n"
+    person.world(scheduler)
+    assert "  Beside the pod, 3.75 GPUs, 47 CPUs and 188 GiB of memory would stay free.\n" in person.why("p")
 
 
 def test_another_order_is_refused():
