@@ -42,6 +42,14 @@ class NodeType(NamedTuple):
     model: int
 
 
+class Group(NamedTuple):
+    """Nodes that are counted together: the most that any of them has, and what all of them have."""
+    largest: NodeType
+    cpu: int
+    memory: int
+    gpus: int
+
+
 class Cut(NamedTuple):
     """rise * placed(demanding) - run * placed(modest) <= limit, for two sets of kinds."""
     modest: frozenset
@@ -63,15 +71,25 @@ class Prices(NamedTuple):
     cuts: dict
 
 
+def group(nodes, key):
+    groups = collections.defaultdict(list)
+    for node in nodes:
+        groups[key(node)].append(node)
+    return [Group(NodeType(*(max(column) for column in zip(*own))), *(sum(column) for column in list(zip(*own))[:3]))
+            for _, own in sorted(groups.items())]
+
+
 class Problem:
-    def __init__(self, nodes, kinds, order):
-        """nodes: a NodeType for each node; order: the numbers of the kinds, as pods arrive."""
-        self.types = sorted(collections.Counter(nodes).items())
+    def __init__(self, nodes, kinds, order, coarse=False):
+        """nodes: a NodeType for each node; order: the numbers of the kinds, as pods arrive. coarse: nodes of different size count
+        together if the same kinds may use their model. The bound is never lower then, and found many times faster."""
+        masks = sorted({kind.models for kind in kinds if kind.models})
+        self.types = group(nodes, (lambda node: tuple(mask >> node.model & 1 for mask in masks)) if coarse else lambda node: node)
         self.kinds = kinds
         self.order = order
         self.counts = dict(sorted(collections.Counter(order).items()))
         self.gpu_milli = GPU_MILLI * sum(node.gpus for node in nodes)
-        self.places = [(k, t) for k in self.counts for t, (node, _) in enumerate(self.types) if kinds[k].runs_on(node)]
+        self.places = [(k, t) for k in self.counts for t, nodes in enumerate(self.types) if kinds[k].runs_on(nodes.largest)]
 
     def is_part(self, k):
         return 0 < self.kinds[k].milli < GPU_MILLI
@@ -129,8 +147,8 @@ def proven(problem, prices, gpu_prices=()):
                 sum(price * cut.of(k) for cut, price in prices.cuts.items()))
         left[k] = max(left[k], PRICE * kind.gpus * kind.milli - paid)
     return (sum(problem.counts[k] * value for k, value in left.items()) +
-            sum(n * (prices.cpu[t] * node.cpu + prices.memory[t] * node.memory + gpu[t] * node.gpus)
-                for t, (node, n) in enumerate(problem.types)) +
+            sum(prices.cpu[t] * nodes.cpu + prices.memory[t] * nodes.memory + gpu[t] * nodes.gpus
+                for t, nodes in enumerate(problem.types)) +
             sum(price * cut.limit for cut, price in prices.cuts.items()))
 
 
@@ -225,11 +243,11 @@ def program(problem, patterns, cuts):
                  **{("gpus", t, p): 0 for t, of_type in enumerate(patterns) for p in of_type}})
     for k, n in problem.counts.items():
         rows.add(("count", k), n, [(("pods", k, t), 1) for j, t in problem.places if j == k])
-    for t, (node, n) in enumerate(problem.types):
+    for t, nodes in enumerate(problem.types):
         here = [k for k, on in problem.places if on == t]
-        rows.add(("cpu", t), n * node.cpu, [(("pods", k, t), kinds[k].cpu) for k in here])
-        rows.add(("memory", t), n * node.memory, [(("pods", k, t), kinds[k].memory) for k in here])
-        rows.add(("gpu", t), n * node.gpus, [(("pods", k, t), kinds[k].gpus) for k in here if not problem.is_part(k)] +
+        rows.add(("cpu", t), nodes.cpu, [(("pods", k, t), kinds[k].cpu) for k in here])
+        rows.add(("memory", t), nodes.memory, [(("pods", k, t), kinds[k].memory) for k in here])
+        rows.add(("gpu", t), nodes.gpus, [(("pods", k, t), kinds[k].gpus) for k in here if not problem.is_part(k)] +
                  [(("gpus", t, p), 1) for p in patterns[t]])
         for k in here:
             if problem.is_part(k):

@@ -5,7 +5,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from . import bound, plot
+from . import bound, live, plot
 from .programs import BenchError, build
 from .report import aligned
 
@@ -25,14 +25,15 @@ def arguments(argv):
     parser.add_argument("--policy", action="append", choices=POLICIES, help="run only this policy; may be repeated")
     parser.add_argument("--bound", action="store_true", help="also the most that any policy can allocate which drops a pod only if no node "
                         "has room, even one that knows all pods beforehand (needs glpsol; a minute for each order of a long list)")
+    parser.add_argument("--live", action="store_true", help="also a ration-scheduler process that is asked over HTTP (with default options)")
     parser.add_argument("--hours", type=int, metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
                         f"and stranded, by default of {', '.join(HOURS_POLICIES)}")
     parser.add_argument("--out", metavar="DIR", help="the folder for packing.json (packing-hours.json) and a plot for each list")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
-    if args.hours is not None and (args.hours < 1 or args.bound):
-        parser.error("--hours takes a number from 1, and there is no bound for pods that come and go")
+    if args.hours is not None and (args.hours < 1 or args.bound or args.live):
+        parser.error("--hours takes a number from 1, and neither --bound nor --live")
     return args
 
 
@@ -50,17 +51,24 @@ def of_policies(policies):
     return [arg for policy in policies or () for arg in ("--policy", policy)]
 
 
-def bounds(args, pods):
-    """Runs of a policy named bound: {percent: allocated, percent of all GPUs} for each order of arrivals."""
+def orders_of(args, pods):
+    """(nodes, kinds of pods, [(seed, numbers of the kinds in the order in which pods arrive), ...])."""
     cluster, *orders = run(args, pods, "--arrivals")
-    nodes = [bound.NodeType(*node) for node in cluster["nodes"]]
-    kinds = [bound.Kind(*kind) for kind in cluster["kinds"]]
+    return ([bound.NodeType(*node) for node in cluster["nodes"]], [bound.Kind(*kind) for kind in cluster["kinds"]],
+            [(order["seed"], order["arrivals"]) for order in orders])
+
+
+def bounds(nodes, kinds, orders):
+    """Runs of a policy named bound: {percent: allocated, percent of all GPUs} for each order of arrivals."""
     gpu_milli = bound.GPU_MILLI * sum(node.gpus for node in nodes)
-    solvers = {percent: bound.Solver() for percent in ARRIVALS}
-    return [{"policy": "bound", "seed": order["seed"],
-             "at": {percent: 100 * solver.bound(bound.Problem(nodes, kinds, order["arrivals"] if percent == max(ARRIVALS) else
-                                                              bound.arrived(kinds, order["arrivals"], gpu_milli, percent))) / gpu_milli
-                    for percent, solver in solvers.items()}} for order in orders]
+    solvers, runs = {percent: bound.Solver() for percent in ARRIVALS}, []
+    for seed, order in orders:
+        at_percent = {}
+        for percent, solver in solvers.items():
+            pods = bound.arrived(kinds, order, gpu_milli, percent) if percent < max(ARRIVALS) else order
+            at_percent[percent] = 100 * solver.bound(bound.Problem(nodes, kinds, pods, coarse=True)) / gpu_milli
+        runs.append({"policy": "bound", "seed": seed, "at": at_percent})
+    return runs
 
 
 def at(one, percent):
@@ -133,7 +141,13 @@ def measure_hours(args, name, pods):
 
 
 def measure(args, name, pods):
-    runs = run(args, pods, *of_policies(args.policy)) + (bounds(args, pods) if args.bound else [])
+    runs = run(args, pods, *of_policies(args.policy))
+    if args.bound or args.live:
+        nodes, kinds, orders = orders_of(args, pods)
+    if args.live:
+        runs += [{"policy": "live", "seed": seed, **live.replay(nodes, kinds, order, max(ARRIVALS))} for seed, order in orders]
+    if args.bound:
+        runs += bounds(nodes, kinds, orders)
     return summary(name, runs), {f"packing-{name}.svg": plot.packing(f"GPUs allocated, {name}", curves(runs))}
 
 

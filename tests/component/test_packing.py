@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from rationbench import packing    # noqa: E402
+from rationbench import bound, live, packing    # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).absolute()
 NODES = "node,cpu_milli,memory_mib,gpu,model\n"
@@ -100,6 +101,28 @@ def test_no_policy_allocates_more_than_the_bound(tmp_path):
     for percent in packing.ARRIVALS:
         assert all(row[f"at_{percent}"] <= most[f"at_{percent}"] for row in rows.values()), (percent, rows, most)
         assert most[f"at_{percent}"] < 100
+
+
+def test_a_scheduler_that_is_asked_over_http_fills_the_cluster_as_its_code_alone_does(tmp_path):
+    """The same lists and orders, once through core_filter() and once through the real verbs."""
+    rows = bench(tmp_path, "--nodes", 12, "--seeds", 2, "--live", "--policy", "ration", "--policy", "ration-fullest")
+    for percent in packing.ARRIVALS:
+        at = {policy: row[f"at_{percent}"] for (_, policy), row in rows.items()}
+        assert at["live"] == pytest.approx(at["ration"], abs=0.5), at
+
+
+def test_a_live_scheduler_with_the_order_before_wastes_the_cpu_that_gpus_need():
+    """The list of test_cpu_is_kept_for_the_gpus_that_need_it: 12 GPUs and 12 pods for one, and pods for CPU only that can take their CPU."""
+    nodes = [bound.NodeType(64000, 262144, 8, 0)] + [bound.NodeType(64000, 262144, 1, 0)] * 4
+    kinds, got = [bound.Kind(8000, 8192, 1, 1000, 0), bound.Kind(8000, 8192, 0, 0, 0)], {}
+    for order in "balanced", "fullest":
+        allocated = []
+        for seed in range(4):
+            pods = [0] * 12 + [1] * 24
+            random.Random(seed).shuffle(pods)
+            allocated.append(live.replay(nodes, kinds, pods, 130, ("--node-order", order))["allocated"][-1])
+        got[order] = sum(allocated) / len(allocated)
+    assert got["balanced"] > got["fullest"], got
 
 
 def test_hours_show_what_is_stranded_while_pods_come_and_go(tmp_path):

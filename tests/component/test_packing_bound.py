@@ -21,9 +21,9 @@ def part(milli, cpu=1000, memory=1024, gpus=1, models=0):
 WHOLE = part(1000)
 
 
-def bound_of(nodes, kinds, order, online=True):
+def bound_of(nodes, kinds, order, online=True, coarse=False):
     """In milli."""
-    return bound.Solver(online).bound(bound.Problem(nodes, kinds, order))
+    return bound.Solver(online).bound(bound.Problem(nodes, kinds, order, coarse))
 
 
 def test_two_parts_of_600_do_not_fit_on_one_gpu():
@@ -64,6 +64,15 @@ def test_pods_without_a_gpu_take_cpu_that_a_policy_cannot_refuse_them():
     kinds = [bound.Kind(32000, 1024, 0, 0, 0), part(1000, cpu=32000)]
     assert bound_of([T4], kinds, [0, 1, 1], online=False) == 2000
     assert bound_of([T4], kinds, [0, 1, 1]) == pytest.approx(4000 / 3, abs=1)
+
+
+def test_nodes_count_together_if_the_same_kinds_may_use_them():
+    """Alone, the node without CPU gets nothing; together, the other one's CPU seems to serve its GPUs. A pod that names the model of
+    one of them keeps them apart."""
+    nodes = [T4, T4._replace(cpu=0, model=1)]
+    assert bound_of(nodes, [WHOLE], [0] * 4) == 2000
+    assert bound_of(nodes, [WHOLE], [0] * 4, coarse=True) == 4000
+    assert bound_of(nodes, [WHOLE, part(1000, models=0b10)], [0] * 4 + [1], coarse=True) == 2000
 
 
 @pytest.mark.parametrize("less, more, holds", [
@@ -130,6 +139,7 @@ def test_no_policy_exceeds_the_bound(seeds):
         got = bound_of(nodes, kinds, order)
         assert most(nodes, kinds, order) <= got <= 1000 * sum(n.gpus for n in nodes), seed
         assert got <= bound_of(nodes, kinds, order, online=False), seed
+        assert most(nodes, kinds, order) <= bound_of(nodes, kinds, order, coarse=True), seed
 
 
 def test_the_bound_is_often_reached():
