@@ -59,8 +59,8 @@ def test_a_pod_that_asks_for_more_cpu_does_not_stand_behind_one_that_asks_for_le
 
 
 def test_pods_without_a_gpu_take_cpu_that_a_policy_cannot_refuse_them():
-    """One node with 64 CPUs and 2 GPUs. A pod for 32 CPUs comes first, then two for a GPU and 32 CPUs each. Of as many of the first as of the
-    second (2 x <= y + 1, from the order, is no limit): x + y = 2 with y <= x + 1, so y = 1.5."""
+    """One node with 64 CPUs and 2 GPUs. A pod for 32 CPUs comes first, then two for a GPU and 32 CPUs each, so any policy places the first pod
+    and one of the others: 1,000 milli. The bound places half as many pods without a GPU as with one: with y / 2 + y = 2, y is 4 / 3."""
     kinds = [bound.Kind(32000, 1024, 0, 0, 0), part(1000, cpu=32000)]
     assert bound_of([T4], kinds, [0, 1, 1], online=False) == 2000
     assert bound_of([T4], kinds, [0, 1, 1]) == pytest.approx(4000 / 3, abs=1)
