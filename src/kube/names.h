@@ -131,6 +131,16 @@
 /* Read if a pod sets it: its weight under the policies 2 and 4. */
 #define ENV_SCHD_WEIGHT "ALIYUN_COM_GPU_SCHD_WEIGHT"
 
+/* Dynamic Resource Allocation (resource.k8s.io/v1): the driver, its DeviceClasses, the capacities of its
+ * devices, and the kind of its parameters. */
+#define DRA_DRIVER "gpu.ration.dev"
+#define DRA_CLASS_SLICE "gpu.ration.dev"
+#define DRA_CLASS_WHOLE "whole.gpu.ration.dev"
+#define DRA_CAPACITY_MEMORY "memory" /* bytes */
+#define DRA_CAPACITY_CORES "cores"   /* percent of the GPU's computing power */
+#define DRA_CONFIG_VERSION "ration.dev/v1"
+#define DRA_CONFIG_KIND "GpuConfig"
+
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
 #define SCHEDULER_NAME "ack-co-scheduler"
