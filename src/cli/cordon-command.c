@@ -17,6 +17,7 @@
 #include "cli/inspect-read.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "cli/options.h"
 #include "kube/names.h"
 #include "kube/object-name.h"

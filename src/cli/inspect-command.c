@@ -16,6 +16,7 @@
 #include "cli/inspect-text.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "cli/options.h"
 
 #define WATCH_SECONDS 2

@@ -1,6 +1,5 @@
 #include "cli/inspect-read.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -12,34 +11,21 @@
 #include "base/strbuf.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "kube/json.h"
-#include "kube/json-split.h"
 #include "kube/names.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "model/quantity.h"
 #include "model/units.h"
 
-#define PAGE_ITEMS 500
-#define PAGE_BYTES_MAX (256u << 20)
-#define ITEM_MAX (4 << 20)
-#define PAGES_MAX 10000
-#define WARNINGS_TOLD_MAX 10
 #define ALLOCATION_TEXT_MAX 65536
 
-typedef int item_reader(
-	struct inspect *inspect, struct json_object *item, struct warnings *warnings, struct error *err);
-
-static void warn(struct warnings *warnings, const char *text)
-{
-	warnings->n++;
-	if (!warnings->tell)
-		return;
-	if (warnings->n <= WARNINGS_TOLD_MAX)
-		warnings->tell(warnings->userdata, text);
-	if (warnings->n == WARNINGS_TOLD_MAX + 1)
-		warnings->tell(warnings->userdata, "further objects that cannot be understood are not named");
-}
+/* The objects of a list go into `inspect`. */
+struct reading {
+	struct inspect *inspect;
+	struct warnings *warnings;
+};
 
 static int64_t allocatable(struct json_object *node, const char *resource)
 {
@@ -59,9 +45,9 @@ static int64_t allocatable(struct json_object *node, const char *resource)
 	}
 }
 
-static int read_node(
-	struct inspect *inspect, struct json_object *item, struct warnings *warnings, struct error *err)
+static int read_node(void *userdata, struct json_object *item, struct error *err)
 {
+	struct reading *reading = userdata;
 	_cleanup_node_facts_ struct node_facts facts;
 	struct node_capacity capacity = {.gpu_mem = allocatable(item, RESOURCE_GPU_MEM),
 		.gpu_count = allocatable(item, RESOURCE_GPU_COUNT)};
@@ -73,10 +59,10 @@ static int read_node(
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
-		warn(warnings, reason.text);
+		list_warn(reading->warnings, reason.text);
 	if (r < 0)
 		return 0;
-	if (inspect_add_node(inspect, &facts, &capacity) < 0)
+	if (inspect_add_node(reading->inspect, &facts, &capacity) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -143,9 +129,9 @@ static bool read_older(
 	return index && older_from_index(index, request, ret_older);
 }
 
-static int read_pod(
-	struct inspect *inspect, struct json_object *item, struct warnings *warnings, struct error *err)
+static int read_pod(void *userdata, struct json_object *item, struct error *err)
 {
+	struct reading *reading = userdata;
 	_cleanup_pod_facts_ struct pod_facts facts;
 	struct older_placement older;
 	struct error reason;
@@ -157,19 +143,18 @@ static int read_pod(
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
-		warn(warnings, reason.text);
+		list_warn(reading->warnings, reason.text);
 	/* An invalid pod matters only if it occupies something: with a bad label for several GPUs, it still
 	 * has its units. */
 	if (r < 0 && request_is_empty(&facts.request))
 		return 0;
 	has_older = read_older(item, &facts.request, &older);
-	if (inspect_add_pod(inspect, &facts, has_older ? &older : NULL) < 0)
+	if (inspect_add_pod(reading->inspect, &facts, has_older ? &older : NULL) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
 
-/* ---- one page, while it arrives -------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 /* Members of nodes and pods that are not needed; they are most of the text. */
 static const char *const unwanted[] = {"managedFields", "images", "conditions", "nodeInfo", "env", "envFrom",
@@ -178,167 +163,8 @@ static const char *const unwanted[] = {"managedFields", "images", "conditions", 
 	"securityContext", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", NULL};
 #define UNWANTED_DEPTH_MAX 4 /* item, spec, containers, container */
 
-struct page {
-	struct inspect *inspect;
-	const char *kind; /* the kind of the list's objects */
-	item_reader *read;
-	const char *sign; /* a text that occurs in every object that matters */
-	struct warnings *warnings;
-	struct error *err;
-	bool told; /* err has a sentence */
-	size_t seen;
-	struct json_split split;
-};
-
-static int page_failed(struct page *page, int r)
-{
-	bool at_end = json_split_end(&page->split) == 0;
-
-	page->told = true;
-	if (r == -EMSGSIZE)
-		return error_set(page->err, EMSGSIZE, "the API server's answer has an object over %d MiB",
-			ITEM_MAX >> 20);
-	if (r == -ENOMEM)
-		return error_set(page->err, ENOMEM, "out of memory");
-	return error_set(page->err, EBADMSG, "the API server's answer cannot be read: %s",
-		at_end ? "text after the end" : "it is no valid JSON, or no NodeList or PodList");
-}
-
-/* An invalid object must not hide the others. */
-static int page_on_item(void *userdata, const char *text, size_t len)
-{
-	_cleanup_json_ struct json_object *item = NULL;
-	struct page *page = userdata;
-	struct error reason = {""};
-	int r;
-
-	if (!memmem(text, len, page->sign, strlen(page->sign)))
-		return 0;
-	r = json_parse(text, len, &item, &reason);
-	if (r == -ENOMEM)
-		return r;
-	if (r < 0) {
-		error_prefix(&reason, "an object of the %s is left out", page->kind);
-		warn(page->warnings, reason.text);
-		return 0;
-	}
-	r = page->read(page->inspect, item, page->warnings, page->err);
-	page->told |= r < 0;
-	return r;
-}
-
-static int page_on_data(void *userdata, const char *data, size_t len)
-{
-	struct page *page = userdata;
-	int r;
-
-	page->seen += len;
-	if (page->seen > PAGE_BYTES_MAX) {
-		page->told = true;
-		return error_set(page->err, EMSGSIZE, "the API server's answer is longer than %u MiB",
-			PAGE_BYTES_MAX >> 20);
-	}
-	r = json_split_feed(&page->split, data, len);
-	return r < 0 && !page->told ? page_failed(page, r) : r;
-}
-
-/* Reads the text around the items: *ret_continue is the token of the next page, or NULL. */
-static int page_end(struct page *page, char **ret_continue)
-{
-	_cleanup_json_ struct json_object *list = NULL;
-	const char *rest = json_split_rest(&page->split), *kind, *token;
-	struct json_object *items;
-
-	if (json_split_end(&page->split) < 0)
-		return error_set(page->err, EBADMSG, "the API server's answer ends in the middle");
-	if (json_parse(rest, strlen(rest), &list, page->err) < 0) {
-		error_prefix(page->err, "the API server's answer cannot be read");
-		return -EBADMSG;
-	}
-	kind = json_member_string(list, "kind");
-	items = json_member(list, "items");
-	if (!kind || strcmp(kind, page->kind) != 0)
-		return error_set(page->err, EBADMSG, "the API server's answer is no %s but %.64s", page->kind,
-			kind ? kind : "something without a kind");
-	if (items && !json_object_is_type(items, json_type_array))
-		return error_set(
-			page->err, EBADMSG, "the items of the API server's %s are no list", page->kind);
-	token = json_member_string(json_member(list, "metadata"), "continue");
-	*ret_continue = token && *token ? strdup(token) : NULL;
-	return token && *token && !*ret_continue ? error_set(page->err, ENOMEM, "out of memory") : 0;
-}
-
-/* Unreserved characters of RFC 3986 stay; all others become %XX. */
-static void add_escaped(struct strbuf *url, const char *text)
-{
-	for (; *text; text++)
-		if (isalnum((unsigned char)*text) || strchr("-._~", *text))
-			strbuf_add(url, text, 1);
-		else
-			strbuf_addf(url, "%%%02X", (unsigned char)*text);
-}
-
-static int fetch_page(
-	const struct kubectl *kubectl, const char *url, const struct page *of, char **ret_continue)
-{
-	struct page page = *of;
-	int r;
-
-	json_split_init(&page.split, JSON_SPLIT_LIST, ITEM_MAX, page_on_item, &page);
-	json_split_leave_out(&page.split, unwanted, UNWANTED_DEPTH_MAX);
-	r = kubectl_stream_raw(kubectl, url, page_on_data, &page, page.err);
-	if (r == 0)
-		r = page_end(&page, ret_continue);
-	json_split_release(&page.split);
-	return r;
-}
-
-/* Fetches all pages of a list; url ends in a query to which more can be added. */
-static int fetch_list(
-	const struct kubectl *kubectl, const char *url, const struct page *of, struct error *err)
-{
-	_cleanup_free_ char *token = NULL;
-
-	for (int page = 0; page < PAGES_MAX; page++) {
-		_cleanup_strbuf_ struct strbuf next;
-		_cleanup_free_ char *following = NULL;
-		int r;
-
-		strbuf_init(&next, 65536);
-		strbuf_adds(&next, url);
-		if (token) {
-			strbuf_adds(&next, "&continue=");
-			add_escaped(&next, token);
-		}
-		if (next.failed)
-			return error_set(err, -next.failed, "the API server's page token is too long");
-		r = fetch_page(kubectl, strbuf_cstr(&next), of, &following);
-		if (r < 0 || !following)
-			return r;
-		if (token && strcmp(token, following) == 0)
-			return error_set(err, EBADMSG, "the API server gives the same page again and again");
-		free(token);
-		token = TAKE_PTR(following);
-	}
-	return error_set(err, EBADMSG, "the API server's list has more than %d pages", PAGES_MAX);
-}
-
-static void add_page_limit(struct strbuf *url)
-{
-	strbuf_addf(url, "?limit=%d", PAGE_ITEMS);
-}
-
-/* In many clusters most pods have finished; the selector makes the API server leave them out. */
-static void add_pod_selector(struct strbuf *url, const char *node)
-{
-	strbuf_adds(url, "&fieldSelector=");
-	add_escaped(url, "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName");
-	add_escaped(url, node ? "=" : "!=");
-	add_escaped(url, node ? node : "");
-}
-
-static int fetch_node(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
-	struct warnings *warnings, struct error *err)
+static int fetch_node(
+	struct reading *reading, const struct kubectl *kubectl, const char *node, struct error *err)
 {
 	_cleanup_json_ struct json_object *object = NULL;
 	_cleanup_strbuf_ struct strbuf url, body;
@@ -347,54 +173,62 @@ static int fetch_node(struct inspect *inspect, const struct kubectl *kubectl, co
 	strbuf_init(&url, 4096);
 	strbuf_init(&body, ITEM_MAX);
 	strbuf_adds(&url, "/api/v1/nodes/");
-	add_escaped(&url, node);
+	url_add_escaped(&url, node);
 	r = kubectl_get_raw(kubectl, strbuf_cstr(&url), &body, err);
 	if (r < 0)
 		return r;
 	r = json_parse(strbuf_cstr(&body), body.len, &object, err);
 	if (r < 0)
 		error_prefix(err, "the API server's answer cannot be read");
-	return r < 0 ? r : read_node(inspect, object, warnings, err);
+	return r < 0 ? r : read_node(reading, object, err);
 }
 
-static int fetch_nodes(
-	struct inspect *inspect, const struct kubectl *kubectl, struct warnings *warnings, struct error *err)
+static int fetch_nodes(struct reading *reading, const struct kubectl *kubectl, struct error *err)
 {
-	struct page page = {
-		.inspect = inspect, .kind = "NodeList", .read = read_node, .warnings = warnings, .err = err};
-	_cleanup_strbuf_ struct strbuf url;
+	const struct list_reader reader = {
+		.kind = "NodeList",
+		/* The text is part of annotations and of allocatable: a node with neither has nothing to
+		 * show. */
+		.sign = "gpu",
+		.read = read_node,
+		.userdata = reading,
+		.warnings = reading->warnings,
+		.unwanted = unwanted,
+		.unwanted_depth_max = UNWANTED_DEPTH_MAX,
+	};
 
-	/* The text is part of annotations and of allocatable: a node with neither has nothing to show. */
-	page.sign = "gpu";
-	strbuf_init(&url, 4096);
-	strbuf_adds(&url, "/api/v1/nodes");
-	add_page_limit(&url);
-	return fetch_list(kubectl, strbuf_cstr(&url), &page, err);
+	return list_read(kubectl, "/api/v1/nodes", NULL, &reader, err);
 }
 
-static int fetch_pods(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
-	struct warnings *warnings, struct error *err)
+/* In many clusters most pods have finished; the selector makes the API server leave them out. */
+static int fetch_pods(
+	struct reading *reading, const struct kubectl *kubectl, const char *node, struct error *err)
 {
-	struct page page = {
-		.inspect = inspect, .kind = "PodList", .read = read_pod, .warnings = warnings, .err = err};
-	_cleanup_strbuf_ struct strbuf url;
+	const struct list_reader reader = {
+		.kind = "PodList",
+		.sign = reading->inspect->topology ? "\"" RESOURCE_GPU "\"" : RESOURCE_GPU_MEM,
+		.read = read_pod,
+		.userdata = reading,
+		.warnings = reading->warnings,
+		.unwanted = unwanted,
+		.unwanted_depth_max = UNWANTED_DEPTH_MAX,
+	};
+	_cleanup_strbuf_ struct strbuf selector;
 
-	page.sign = inspect->topology ? "\"" RESOURCE_GPU "\"" : RESOURCE_GPU_MEM;
-	strbuf_init(&url, 4096);
-	strbuf_adds(&url, "/api/v1/pods");
-	add_page_limit(&url);
-	add_pod_selector(&url, node);
-	return fetch_list(kubectl, strbuf_cstr(&url), &page, err);
+	strbuf_init(&selector, 4096);
+	strbuf_addf(&selector, "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName%s%s",
+		node ? "=" : "!=", node ? node : "");
+	return list_read(kubectl, "/api/v1/pods", strbuf_cstr(&selector), &reader, err);
 }
 
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err)
 {
-	int r = node ? fetch_node(inspect, kubectl, node, warnings, err)
-		     : fetch_nodes(inspect, kubectl, warnings, err);
+	struct reading reading = {.inspect = inspect, .warnings = warnings};
+	int r = node ? fetch_node(&reading, kubectl, node, err) : fetch_nodes(&reading, kubectl, err);
 
 	if (r == 0)
-		r = fetch_pods(inspect, kubectl, node, warnings, err);
+		r = fetch_pods(&reading, kubectl, node, err);
 	if (r == 0 && inspect_finish(inspect) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return r;

@@ -1,0 +1,39 @@
+/* list-read.h - reads lists of the API server through kubectl, in pages, one object after the other. */
+#pragma once
+
+#include <stddef.h>
+
+struct error;
+struct json_object;
+struct kubectl;
+struct strbuf;
+
+#define ITEM_MAX (4 << 20) /* bytes of one object */
+
+/* Problems with single objects. Such objects are left out or count as pending, and the first few problems are
+ * reported. */
+struct warnings {
+	size_t n;
+	void (*tell)(void *userdata, const char *text); /* NULL: problems are not reported */
+	void *userdata;
+};
+void list_warn(struct warnings *warnings, const char *text);
+
+struct list_reader {
+	const char *kind; /* of the list: "PodList" */
+	const char *sign; /* a text that occurs in every object that matters */
+	/* Called with each object that has the sign. A negative result, with a sentence, ends the reading. */
+	int (*read)(void *userdata, struct json_object *item, struct error *err);
+	void *userdata;
+	struct warnings *warnings;   /* of objects that are no valid JSON */
+	const char *const *unwanted; /* see json_split_leave_out(); NULL: only managedFields */
+	int unwanted_depth_max;
+};
+
+/* list_read() - reads all pages of the list at this path of the API. selector: a field selector, NULL for all
+ * objects. */
+int list_read(const struct kubectl *kubectl, const char *path, const char *selector,
+	const struct list_reader *reader, struct error *err);
+
+/* url_add_escaped() - unreserved characters of RFC 3986 stay; all others become %XX. */
+void url_add_escaped(struct strbuf *url, const char *text);
