@@ -11,7 +11,7 @@ static void mode_refuse(struct mode *mode, const char *label, const char *value,
 	mode->refused = true;
 	snprintf(mode->sentence, sizeof(mode->sentence),
 		"the label %s=%.80s asks for a GPU mode that this agent does not serve, so the node offers no "
-		"GPU resources; it serves \"share\", \"cgpu\", \"core_mem\" and \"topology\": kubectl label "
+		"GPU resources; it serves \"share\", \"cgpu\", \"core_mem\", \"topology\" and \"dra\": kubectl label "
 		"node %.80s %s=share --overwrite",
 		label, value, node, LABEL_SCHEDULE);
 }

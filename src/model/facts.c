@@ -13,6 +13,7 @@ static const char *const gpu_mode_texts[GPU_MODE_MAX] = {
 	[GPU_MODE_CGPU] = "cgpu",
 	[GPU_MODE_CORE_MEM] = "core_mem",
 	[GPU_MODE_TOPOLOGY] = "topology",
+	[GPU_MODE_DRA] = "dra",
 };
 
 int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode)
@@ -36,7 +37,7 @@ const char *gpu_mode_text(enum gpu_mode mode)
 
 bool gpu_mode_is_isolated(enum gpu_mode mode)
 {
-	return mode == GPU_MODE_CGPU || mode == GPU_MODE_CORE_MEM;
+	return mode == GPU_MODE_CGPU || mode == GPU_MODE_CORE_MEM || mode == GPU_MODE_DRA;
 }
 
 bool gpu_mode_is_served(enum gpu_mode mode)

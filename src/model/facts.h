@@ -21,6 +21,7 @@ enum gpu_mode {
 	GPU_MODE_CGPU,
 	GPU_MODE_CORE_MEM,
 	GPU_MODE_TOPOLOGY,
+	GPU_MODE_DRA, /* claims (Dynamic Resource Allocation); not of ACK */
 	GPU_MODE_MAX
 };
 enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };

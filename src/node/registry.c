@@ -61,7 +61,7 @@ bool node_registry_offers(const struct node_registry *node, enum ids_of of)
 {
 	switch (of) {
 	case IDS_OF_UNITS:
-		return node->serves && node->in_force != GPU_MODE_TOPOLOGY;
+		return node->serves && node->in_force != GPU_MODE_TOPOLOGY && node->in_force != GPU_MODE_DRA;
 	case IDS_OF_CORE:
 		return node->serves && node->in_force == GPU_MODE_CORE_MEM;
 	case IDS_OF_GPUS:

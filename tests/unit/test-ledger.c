@@ -569,7 +569,7 @@ static void choose_sees_the_node_without_the_pods_own_hold(void **state)
 	assert_used(w, 15, 15, 0);
 }
 
-static void gpu_mode_parse_knows_the_five_words(void **state)
+static void gpu_mode_parse_knows_the_six_words(void **state)
 {
 	enum gpu_mode mode = GPU_MODE_TOPOLOGY;
 
@@ -580,6 +580,7 @@ static void gpu_mode_parse_knows_the_five_words(void **state)
 		assert_int_equal(mode, i);
 	}
 	assert_string_equal(gpu_mode_text(GPU_MODE_CORE_MEM), "core_mem");
+	assert_string_equal(gpu_mode_text(GPU_MODE_DRA), "dra");
 	assert_int_equal(gpu_mode_parse("mps", &mode), -EINVAL);
 	assert_int_equal(gpu_mode_parse("Share", &mode), -EINVAL);
 }
@@ -628,7 +629,7 @@ int main(void)
 		ledger_test(ledger_confirm_after_the_deletion_brings_nothing_back),
 		ledger_test(generation_grows_when_something_becomes_free),
 		ledger_test(choose_sees_the_node_without_the_pods_own_hold),
-		cmocka_unit_test(gpu_mode_parse_knows_the_five_words),
+		cmocka_unit_test(gpu_mode_parse_knows_the_six_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static void each_mode_offers_its_resources(void **state)
 		{GPU_MODE_CGPU, true, false, false},
 		{GPU_MODE_CORE_MEM, true, true, false},
 		{GPU_MODE_TOPOLOGY, false, false, true},
+		{GPU_MODE_DRA, false, false, false},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -339,7 +339,7 @@ static void fragmented_node_is_full_although_the_sum_would_do(void **state)
 
 static void only_nodes_of_our_modes_with_an_inventory_serve(void **state)
 {
-	static const enum gpu_mode others[] = {GPU_MODE_NONE, GPU_MODE_TOPOLOGY};
+	static const enum gpu_mode others[] = {GPU_MODE_NONE, GPU_MODE_TOPOLOGY, GPU_MODE_DRA};
 	struct world w;
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});

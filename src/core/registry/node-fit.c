@@ -139,8 +139,9 @@ enum reject_reason node_ledger_serves(const struct node_ledger *node, const stru
 		return REJECT_UNIT;
 	if (node->facts.changing)
 		return REJECT_CHANGING;
-	/* The other modes cannot limit computing power, so they cannot promise a percentage of it. */
-	if (!gpu_mode_is_served(node->facts.mode) ||
+	/* The other modes cannot limit computing power, so they cannot promise a percentage of it. In the
+	 * mode dra, kube-scheduler gives the GPUs to claims. */
+	if (!gpu_mode_is_served(node->facts.mode) || node->facts.mode == GPU_MODE_DRA ||
 		request->whole != (node->facts.mode == GPU_MODE_TOPOLOGY) ||
 		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
 		return REJECT_MODE;
