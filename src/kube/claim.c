@@ -1,8 +1,6 @@
 #include "kube/claim.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,108 +9,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "kube/json.h"
+#include "kube/members.h"
 #include "kube/names.h"
-#include "model/quantity.h"
 #include "model/request.h"
 
-/* ---- members ---- */
-
-static bool is_plain(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-/* Names become parts of paths of files and of the API server. So a name begins with a letter or a digit, and
- * one follows each '.' and each '/'. `others` are the allowed characters beside letters and digits. */
-static bool is_name(const char *text, const char *others)
-{
-	bool begins = true;
-
-	for (; *text; text++) {
-		if (!is_plain(*text) && (begins || !strchr(others, *text)))
-			return false;
-		begins = *text == '.' || *text == '/';
-	}
-	return !begins;
-}
-
-#define IN_LABEL "-"
-#define IN_NAME "-."
-#define IN_PATH "-./"
-
-/* A name that must be there and must fit. */
-static int read_name(struct json_object *object, const char *key, const char *others, char *ret_name,
-	size_t size, struct error *err)
-{
-	const char *text = json_member_string(object, key);
-
-	if (!text || !*text)
-		return error_set(err, EINVAL, "%s is missing", key);
-	if (strlen(text) >= size)
-		return error_set(err, EINVAL, "%s has more than %zu characters", key, size - 1);
-	if (!is_name(text, others))
-		return error_set(err, EINVAL, "%s is \"%s\", which is no name", key, text);
-	memcpy(ret_name, text, strlen(text) + 1);
-	return 0;
-}
-
-/* A list that may be absent. */
-static int read_list(struct json_object *object, const char *key, size_t max, struct json_object **ret_list,
-	size_t *ret_n, struct error *err)
-{
-	struct json_object *list = json_member(object, key);
-
-	*ret_list = list;
-	*ret_n = 0;
-	if (!list)
-		return 0;
-	if (!json_object_is_type(list, json_type_array))
-		return error_set(err, EINVAL, "%s is no list", key);
-	*ret_n = json_object_array_length(list);
-	if (*ret_n > max)
-		return error_set(err, EINVAL, "%s has %zu entries, more than %zu", key, *ret_n, max);
-	return 0;
-}
-
-static int read_bool(struct json_object *object, const char *key, bool *ret_value, struct error *err)
-{
-	struct json_object *member = json_member(object, key);
-
-	*ret_value = false;
-	if (member && !json_object_is_type(member, json_type_boolean))
-		return error_set(err, EINVAL, "%s is neither true nor false", key);
-	if (member)
-		*ret_value = json_object_get_boolean(member);
-	return 0;
-}
-
 /* ---- consumed capacity ---- */
-
-/* The API server writes quantities as strings, and reads whole numbers, too. */
-static const char *quantity_text(struct json_object *value)
-{
-	return json_object_is_type(value, json_type_int) ? json_object_get_string(value) : json_string(value);
-}
-
-static int read_amount(
-	struct json_object *value, const char *what, int64_t max, int64_t *ret_value, struct error *err)
-{
-	const char *text = quantity_text(value);
-	int r = text ? quantity_parse_count(text, ret_value) : -EINVAL;
-
-	if (r == -EDOM)
-		return error_set(
-			err, EINVAL, "consumedCapacity %s is %.40s: must not be negative", what, text);
-	if (r == -EILSEQ)
-		return error_set(
-			err, EINVAL, "consumedCapacity %s is %.40s: must be a whole number", what, text);
-	if (r == -ERANGE || (r == 0 && *ret_value > max))
-		return error_set(err, EINVAL, "consumedCapacity %s is %.40s: must be at most %" PRId64, what,
-			text, max);
-	if (r < 0)
-		return error_set(err, EINVAL, "consumedCapacity %s is no quantity", what);
-	return 0;
-}
 
 /* A name without a domain belongs to the driver's domain. */
 static int find_capacity(struct json_object *capacity, const char *shorter, const char *longer,
@@ -133,7 +34,7 @@ static int read_consumed(struct json_object *object, struct claim_result *result
 	int r;
 
 	if (capacity && !json_object_is_type(capacity, json_type_object))
-		return error_set(err, EINVAL, "consumedCapacity is no object of quantities");
+		return error_set(err, EINVAL, "consumedCapacity is not an object of quantities");
 	r = find_capacity(capacity, DRA_CAPACITY_MEMORY, DRA_DRIVER "/" DRA_CAPACITY_MEMORY, &memory, err);
 	if (r == 0)
 		r = find_capacity(
@@ -142,11 +43,12 @@ static int read_consumed(struct json_object *object, struct claim_result *result
 		return error_set(err, EINVAL,
 			"consumedCapacity has no memory; the feature gate DRAConsumableCapacity must be on in the API server and kube-scheduler");
 	if (r == 0 && memory)
-		r = read_amount(memory, DRA_CAPACITY_MEMORY, (int64_t)CLAIM_MEMORY_MAX, &bytes, err);
+		r = member_amount(memory, "consumedCapacity " DRA_CAPACITY_MEMORY, (int64_t)CLAIM_MEMORY_MAX,
+			&bytes, err);
 	if (r == 0 && memory && bytes == 0 && !result->admin_access)
 		return error_set(err, EINVAL, "consumedCapacity memory is 0: must be above 0");
 	if (r == 0 && cores)
-		r = read_amount(cores, DRA_CAPACITY_CORES, CORE_PER_GPU, &percent, err);
+		r = member_amount(cores, "consumedCapacity " DRA_CAPACITY_CORES, CORE_PER_GPU, &percent, err);
 	result->memory = (uint64_t)bytes;
 	result->cores = (uint32_t)percent;
 	return r;
@@ -174,17 +76,18 @@ static int read_result(struct json_object *object, struct claim_result *result, 
 {
 	int r;
 
-	r = read_name(object, "request", IN_PATH, result->request, sizeof(result->request), err);
+	r = member_name(object, "request", NAME_PATH, result->request, sizeof(result->request), err);
 	if (r == 0)
-		r = read_name(object, "driver", IN_NAME, result->driver, sizeof(result->driver), err);
+		r = member_name(object, "driver", NAME_DNS, result->driver, sizeof(result->driver), err);
 	if (r == 0)
-		r = read_name(object, "pool", IN_PATH, result->pool, sizeof(result->pool), err);
+		r = member_name(object, "pool", NAME_PATH, result->pool, sizeof(result->pool), err);
 	if (r == 0)
-		r = read_name(object, "device", IN_LABEL, result->device, sizeof(result->device), err);
+		r = member_name(object, "device", NAME_LABEL, result->device, sizeof(result->device), err);
 	if (r == 0 && json_member(object, "shareID"))
-		r = read_name(object, "shareID", IN_LABEL, result->share_id, sizeof(result->share_id), err);
+		r = member_name(
+			object, "shareID", NAME_LABEL, result->share_id, sizeof(result->share_id), err);
 	if (r == 0)
-		r = read_bool(object, "adminAccess", &result->admin_access, err);
+		r = member_bool(object, "adminAccess", &result->admin_access, err);
 	if (r < 0)
 		return r;
 	result->ours = strcmp(result->driver, DRA_DRIVER) == 0;
@@ -195,7 +98,7 @@ static int read_results(struct json_object *devices, struct claim *claim, struct
 {
 	struct json_object *list;
 	size_t n;
-	int r = read_list(devices, "results", CLAIM_RESULTS_MAX, &list, &n, err);
+	int r = member_list(devices, "results", CLAIM_RESULTS_MAX, &list, &n, err);
 
 	if (r < 0 || n == 0)
 		return r;
@@ -221,22 +124,22 @@ static int read_results(struct json_object *devices, struct claim *claim, struct
 /* The values are those of the annotations and variables, as text or as bare numbers. */
 static int read_policy(struct json_object *value, struct gpu_config *values, struct error *err)
 {
-	const char *text = quantity_text(value);
+	const char *text = member_quantity_text(value);
 
 	if (!text || share_policy_parse(text, &values->policy) < 0)
 		return error_set(err, EINVAL, "policy is %.40s: must be a number from 0 to %d",
-			text ? text : "no number", SHARE_POLICY_MAX - 1);
+			text ? text : "not a number", SHARE_POLICY_MAX - 1);
 	values->has_policy = true;
 	return 0;
 }
 
 static int read_weight(struct json_object *value, struct gpu_config *values, struct error *err)
 {
-	const char *text = quantity_text(value);
+	const char *text = member_quantity_text(value);
 
 	if (!text || share_weight_parse(text, &values->weight) < 0)
 		return error_set(err, EINVAL, "weight is %.40s: must be a whole number from 1 to %d",
-			text ? text : "no number", (int)SHARE_WEIGHT_MAX);
+			text ? text : "not a number", (int)SHARE_WEIGHT_MAX);
 	return 0;
 }
 
@@ -247,7 +150,7 @@ static int check_kind(struct json_object *parameters, struct error *err)
 	const char *text = json_object_is_type(parameters, json_type_object) ? json_text(parameters) : NULL;
 
 	if (!text)
-		return error_set(err, EINVAL, "parameters are missing, or no object");
+		return error_set(err, EINVAL, "parameters are missing, or not an object");
 	if (strlen(text) > CLAIM_PARAMETERS_MAX)
 		return error_set(
 			err, EINVAL, "parameters have more than %d bytes", (int)CLAIM_PARAMETERS_MAX);
@@ -274,7 +177,7 @@ static int read_parameters(struct json_object *parameters, struct claim_config *
 		} else if (strcmp(key, "weight") == 0) {
 			r = read_weight(value, &config->values, err);
 		} else if (strcmp(key, "allowDisable") == 0) {
-			r = read_bool(parameters, key, &config->values.allow_disable, err);
+			r = member_bool(parameters, key, &config->values.allow_disable, err);
 			config->has_allow_disable = true;
 		} else {
 			r = error_set(err, EINVAL,
@@ -295,7 +198,7 @@ static int read_config_requests(struct json_object *object, struct claim_config 
 {
 	struct json_object *list;
 	size_t n;
-	int r = read_list(object, "requests", CLAIM_CONFIG_REQUESTS_MAX, &list, &n, err);
+	int r = member_list(object, "requests", CLAIM_CONFIG_REQUESTS_MAX, &list, &n, err);
 
 	if (r < 0 || n == 0)
 		return r;
@@ -305,8 +208,8 @@ static int read_config_requests(struct json_object *object, struct claim_config 
 	for (; config->n_requests < n; config->n_requests++) {
 		const char *name = json_string(json_object_array_get_idx(list, config->n_requests));
 
-		if (!name || !is_name(name, IN_PATH) || strlen(name) >= CLAIM_REQUEST_SIZE)
-			return error_set(err, EINVAL, "requests[%zu] is no name of at most %d characters",
+		if (!name || !member_is_name(name, NAME_PATH) || strlen(name) >= CLAIM_REQUEST_SIZE)
+			return error_set(err, EINVAL, "requests[%zu] is not a name of at most %d characters",
 				config->n_requests, CLAIM_REQUEST_SIZE - 1);
 		strcpy(config->requests[config->n_requests], name);
 	}
@@ -338,7 +241,7 @@ static int read_configs(struct json_object *devices, struct claim *claim, struct
 {
 	struct json_object *list;
 	size_t n;
-	int r = read_list(devices, "config", CLAIM_CONFIGS_MAX, &list, &n, err);
+	int r = member_list(devices, "config", CLAIM_CONFIGS_MAX, &list, &n, err);
 
 	if (r < 0 || n == 0)
 		return r;
@@ -373,7 +276,7 @@ static int read_pods(struct json_object *status, struct claim *claim, struct err
 {
 	struct json_object *list;
 	size_t n;
-	int r = read_list(status, "reservedFor", CLAIM_PODS_MAX, &list, &n, err);
+	int r = member_list(status, "reservedFor", CLAIM_PODS_MAX, &list, &n, err);
 
 	if (r < 0 || n == 0)
 		return r;
@@ -386,9 +289,9 @@ static int read_pods(struct json_object *status, struct claim *claim, struct err
 
 		if (!is_pod(object))
 			continue;
-		r = read_name(object, "name", IN_NAME, pod->name, sizeof(pod->name), err);
+		r = member_name(object, "name", NAME_DNS, pod->name, sizeof(pod->name), err);
 		if (r == 0)
-			r = read_name(object, "uid", IN_LABEL, pod->uid, sizeof(pod->uid), err);
+			r = member_name(object, "uid", NAME_LABEL, pod->uid, sizeof(pod->uid), err);
 		if (r < 0) {
 			error_prefix(err, "reservedFor[%zu]", i);
 			return r;
@@ -402,13 +305,13 @@ static int read_pods(struct json_object *status, struct claim *claim, struct err
 
 static int read_identity(struct json_object *metadata, struct claim *claim, struct error *err)
 {
-	int r = read_name(metadata, "name", IN_NAME, claim->name, sizeof(claim->name), err);
+	int r = member_name(metadata, "name", NAME_DNS, claim->name, sizeof(claim->name), err);
 
 	if (r == 0)
-		r = read_name(
-			metadata, "namespace", IN_LABEL, claim->namespace_, sizeof(claim->namespace_), err);
+		r = member_name(
+			metadata, "namespace", NAME_LABEL, claim->namespace_, sizeof(claim->namespace_), err);
 	if (r == 0)
-		r = read_name(metadata, "uid", IN_LABEL, claim->uid, sizeof(claim->uid), err);
+		r = member_name(metadata, "uid", NAME_LABEL, claim->uid, sizeof(claim->uid), err);
 	claim->deleting = json_member(metadata, "deletionTimestamp") != NULL;
 	return r;
 }
@@ -421,7 +324,7 @@ static int read_status(struct json_object *status, struct claim *claim, struct e
 
 	claim->allocated = allocation != NULL;
 	if (allocation && !json_object_is_type(allocation, json_type_object))
-		return error_set(err, EINVAL, "status.allocation is no object");
+		return error_set(err, EINVAL, "status.allocation is not an object");
 	r = read_results(devices, claim, err);
 	if (r == 0)
 		r = read_configs(devices, claim, err);

@@ -1,10 +1,13 @@
-/* ResourceClaims as the API server shows them: users write their parameters. */
+/* ResourceClaims as the API server shows them, whose requests and parameters users write; and ResourceSlices.
+ */
 #include "fuzz.h"
 
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "kube/claim-request.h"
 #include "kube/claim.h"
+#include "kube/device-slice.h"
 #include "kube/json.h"
 
 const unsigned int fuzz_rounds = 20000;
@@ -15,7 +18,13 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "true", "1e9
 	"\"adminAccess\":true", "\"consumedCapacity\":{\"memory\":\"3Gi\",\"cores\":\"30\"}",
 	"\"gpu.ration.dev/memory\":\"1\"", "\"source\":\"FromClass\"", "\"requests\":[\"gpu\"]",
 	"\"opaque\":", "\"parameters\":", "\"apiVersion\":\"ration.dev/v1\",\"kind\":\"GpuConfig\"",
-	"\"policy\":5", "\"weight\":\"2\"", "\"allowDisable\":true", NULL};
+	"\"policy\":5", "\"weight\":\"2\"", "\"allowDisable\":true",
+	"\"spec\":", "\"pool\":{\"name\":\"n\",\"generation\":1,\"resourceSliceCount\":1}",
+	"\"attributes\":{\"uuid\":{\"string\":\"GPU-a\"}}", "\"capacity\":{\"memory\":{\"value\":\"15Gi\"}}",
+	"\"requestPolicy\":{\"validRange\":{\"min\":\"1\",\"step\":\"3\"}}", "\"taints\":[{\"key\":\"k\"}]",
+	"\"firstAvailable\":[", "\"exactly\":", "\"deviceClassName\":\"c\"",
+	"\"selectors\":[{\"cel\":{\"expression\":\"true\"}}]", "\"tolerations\":[{\"operator\":\"Exists\"}]",
+	NULL};
 
 static void name(const char *text)
 {
@@ -58,13 +67,56 @@ static void claim(struct json_object *object)
 		MUST(claim.configs[i].from_class || !claim.configs[i].values.allow_disable);
 }
 
+static void slice(struct json_object *object)
+{
+	_cleanup_device_slice_ struct device_slice slice;
+	struct error err = {""};
+	uint64_t amount;
+
+	if (device_slice_from_json(object, &slice, &err) < 0) {
+		MUST(err.text[0]);
+		return;
+	}
+	name(slice.pool);
+	MUST(slice.n_devices <= SLICE_DEVICES_MAX && slice.pool_slices > 0);
+	for (size_t i = 0; i < slice.n_devices; i++) {
+		const struct slice_device *device = &slice.devices[i];
+
+		name(device->name);
+		MUST(device->n_attributes <= SLICE_ATTRIBUTES_MAX && device->n_taints <= SLICE_TAINTS_MAX);
+		MUST(strlen(device_text(&slice, device, "uuid")) < ATTRIBUTE_TEXT_SIZE);
+		if (capacity_consumed(&device->memory, &(uint64_t){1}, &amount) == 0)
+			MUST(amount >= device->memory.min);
+	}
+}
+
+static void requests(struct json_object *object)
+{
+	_cleanup_claim_requests_ struct claim_requests requests;
+	struct device_taint taint = {.key = "k", .value = "v", .effect = TAINT_NO_SCHEDULE};
+	struct error err = {""};
+
+	if (claim_requests_from_json(json_member(object, "spec"), &requests, &err) < 0) {
+		MUST(err.text[0]);
+		return;
+	}
+	for (size_t i = 0; i < requests.n; i++) {
+		name(requests.list[i].name);
+		MUST(requests.list[i].count > 0 && *requests.list[i].class_);
+		claim_request_tolerates(&requests.list[i], &taint);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct json_object *object = NULL;
 	char *text = fuzz_text(data, size);
 
-	if (json_parse(text, size, &object, NULL) == 0)
+	if (json_parse(text, size, &object, NULL) == 0) {
 		claim(object);
+		slice(object);
+		requests(object);
+	}
 	json_object_put(object);
 	free(text);
 	return 0;

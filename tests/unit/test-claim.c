@@ -216,10 +216,10 @@ static void impossible_capacities_are_refused(void **state)
 	assert_consumed_refused(
 		"{\"memory\":\"1125899906842625\"}", "1125899906842625: must be at most 1125899906842624");
 	assert_consumed_refused("{\"memory\":\"1e60\"}", "memory is 1e60: must be at most");
-	assert_consumed_refused("{\"memory\":\"3GiB\"}", "memory is no quantity");
-	assert_consumed_refused("{\"memory\":\"\"}", "memory is no quantity");
-	assert_consumed_refused("{\"memory\":true}", "memory is no quantity");
-	assert_consumed_refused("{\"memory\":{\"value\":\"1\"}}", "memory is no quantity");
+	assert_consumed_refused("{\"memory\":\"3GiB\"}", "memory is not a quantity");
+	assert_consumed_refused("{\"memory\":\"\"}", "memory is not a quantity");
+	assert_consumed_refused("{\"memory\":true}", "memory is not a quantity");
+	assert_consumed_refused("{\"memory\":{\"value\":\"1\"}}", "memory is not a quantity");
 	assert_consumed_refused("{\"memory\":\"1\",\"cores\":\"101\"}", "cores is 101: must be at most 100");
 	assert_consumed_refused("{\"memory\":\"1\",\"cores\":\"-5\"}", "cores is -5: must not be negative");
 	assert_consumed_refused("{\"memory\":\"1\",\"cores\":\"0.5\"}", "cores is 0.5: must be a whole");
@@ -227,7 +227,7 @@ static void impossible_capacities_are_refused(void **state)
 		"both memory and gpu.ration.dev/memory");
 	assert_consumed_refused("{\"cores\":\"5\"}", "the feature gate DRAConsumableCapacity");
 	assert_consumed_refused("null", "the feature gate DRAConsumableCapacity");
-	assert_consumed_refused("[]", "consumedCapacity is no object");
+	assert_consumed_refused("[]", "consumedCapacity is not an object");
 }
 
 static void incomplete_results_are_refused(void **state)
@@ -248,15 +248,15 @@ static void incomplete_results_are_refused(void **state)
 /* They become parts of paths. */
 static void names_with_other_characters_are_refused(void **state)
 {
-	assert_result_refused("{\"request\":\"..\"}", "request is \"..\", which is no name");
-	assert_result_refused("{\"request\":\"a//b\"}", "request is \"a//b\", which is no name");
-	assert_result_refused("{\"request\":\"a/\"}", "request is \"a/\", which is no name");
+	assert_result_refused("{\"request\":\"..\"}", "request is \"..\", which is not a name");
+	assert_result_refused("{\"request\":\"a//b\"}", "request is \"a//b\", which is not a name");
+	assert_result_refused("{\"request\":\"a/\"}", "request is \"a/\", which is not a name");
 	assert_result_refused(
-		"{\"request\":\"a\",\"driver\":\"a/b\"}", "driver is \"a/b\", which is no name");
-	assert_result_refused(RESULT("\"shareID\":\"../x\""), "shareID is \"../x\", which is no name");
-	assert_result_refused(RESULT("\"shareID\":\"a.b\""), "shareID is \"a.b\", which is no name");
-	assert_result_refused("{\"request\":\"-a\"}", "request is \"-a\", which is no name");
-	assert_result_refused("{\"request\":\"a b\"}", "request is \"a b\", which is no name");
+		"{\"request\":\"a\",\"driver\":\"a/b\"}", "driver is \"a/b\", which is not a name");
+	assert_result_refused(RESULT("\"shareID\":\"../x\""), "shareID is \"../x\", which is not a name");
+	assert_result_refused(RESULT("\"shareID\":\"a.b\""), "shareID is \"a.b\", which is not a name");
+	assert_result_refused("{\"request\":\"-a\"}", "request is \"-a\", which is not a name");
+	assert_result_refused("{\"request\":\"a b\"}", "request is \"a b\", which is not a name");
 }
 
 static void the_same_share_twice_is_refused(void **state)
@@ -323,10 +323,10 @@ static void wrong_types_are_refused(void **state)
 	static const struct {
 		const char *status, *why;
 	} cases[] = {
-		{"{\"allocation\":[]}", "ResourceClaim team/slice: status.allocation is no object"},
-		{"{\"allocation\":{\"devices\":{\"results\":{}}}}", "results is no list"},
-		{"{\"allocation\":{\"devices\":{\"config\":1}}}", "config is no list"},
-		{"{\"reservedFor\":{}}", "reservedFor is no list"},
+		{"{\"allocation\":[]}", "ResourceClaim team/slice: status.allocation is not an object"},
+		{"{\"allocation\":{\"devices\":{\"results\":{}}}}", "results is not a list"},
+		{"{\"allocation\":{\"devices\":{\"config\":1}}}", "config is not a list"},
+		{"{\"reservedFor\":{}}", "reservedFor is not a list"},
 		{"{\"reservedFor\":[{\"resource\":\"pods\",\"name\":\"p\"}]}",
 			"reservedFor[0]: uid is missing"},
 		{"{\"reservedFor\":[{\"resource\":\"pods\",\"uid\":\"p\"}]}",
@@ -356,7 +356,7 @@ static void a_claim_without_an_identity_is_refused(void **state)
 	assert_int_equal(
 		parse("{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\",\"uid\":\"../etc\"}}", &d, &err),
 		-EINVAL);
-	assert_string_equal(err.text, "ResourceClaim n/c: uid is \"../etc\", which is no name");
+	assert_string_equal(err.text, "ResourceClaim n/c: uid is \"../etc\", which is not a name");
 }
 
 /* ---- parameters ---- */
@@ -445,11 +445,11 @@ static void unknown_and_impossible_parameters_are_refused(void **state)
 		{",\"policy\":6", "policy is 6: must be a number from 0 to 5"},
 		{",\"policy\":-1", "policy is -1: must be"},
 		{",\"policy\":\"fixed\"", "policy is fixed: must be"},
-		{",\"policy\":2.5", "policy is no number: must be"},
-		{",\"policy\":null", "policy is no number: must be"},
+		{",\"policy\":2.5", "policy is not a number: must be"},
+		{",\"policy\":null", "policy is not a number: must be"},
 		{",\"weight\":0", "weight is 0: must be a whole number from 1 to 10000"},
 		{",\"weight\":10001", "weight is 10001: must be"},
-		{",\"weight\":[]", "weight is no number: must be"},
+		{",\"weight\":[]", "weight is not a number: must be"},
 		{",\"allowDisable\":\"true\"", "allowDisable is neither true nor false"},
 		{",\"allowDisable\":true", "allowDisable: true counts only in a DeviceClass"},
 	};
@@ -475,12 +475,12 @@ static void parameters_of_another_kind_are_refused(void **state)
 	assert_config_refused(
 		PARAMETERS("{\"apiVersion\":\"ration.dev/v1\",\"kind\":\"Gpu\"}"), "of kind Gpu in");
 	assert_config_refused(PARAMETERS("{}"), "of kind (none) in (none)");
-	assert_config_refused(PARAMETERS("null"), "parameters are missing, or no object");
-	assert_config_refused(PARAMETERS("[]"), "parameters are missing, or no object");
+	assert_config_refused(PARAMETERS("null"), "parameters are missing, or not an object");
+	assert_config_refused(PARAMETERS("[]"), "parameters are missing, or not an object");
 	assert_config_refused("{" OURS("") "}", "source is missing: must be FromClass or FromClaim");
 	assert_config_refused("{\"source\":\"FromPod\"," OURS("") "}", "source is FromPod: must be");
 	assert_config_refused(
-		"{\"source\":\"FromClaim\",\"requests\":[7]," OURS("") "}", "requests[0] is no name");
+		"{\"source\":\"FromClaim\",\"requests\":[7]," OURS("") "}", "requests[0] is not a name");
 	memset(blanks, 'x', CLAIM_PARAMETERS_MAX);
 	assert_true(asprintf(&text, PARAMETERS("{\"x\":\"%s\"}"), blanks) > 0);
 	assert_config_refused(text, "parameters have more than 10240 bytes");
