@@ -49,6 +49,23 @@ static void add_gpu(struct strbuf *out, const struct inspect_node *node, size_t 
 	strbuf_adds(out, "}");
 }
 
+/* Of nodes in mode dra, what a pod has in bytes. */
+static void add_claims(struct strbuf *out, const struct inspect_pod *pod)
+{
+	for (size_t i = 0; i < pod->n_claims; i++) {
+		const struct inspect_claim *claim = &pod->claims[i];
+
+		add_text(out, i ? ", {\"name\": " : ", \"claims\": [{\"name\": ", claim->name);
+		add_text(out, ", \"request\": ", claim->request);
+		if (claim->column >= 0)
+			add_number(out, ", \"gpu\": ", (uint64_t)claim->column);
+		add_number(out, ", \"memoryBytes\": ", claim->memory);
+		add_number(out, ", \"cores\": ", claim->cores);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, pod->n_claims ? "]" : "");
+}
+
 static void add_pod(struct strbuf *out, const struct inspect_pod *pod)
 {
 	const char *between = "";
@@ -63,7 +80,11 @@ static void add_pod(struct strbuf *out, const struct inspect_pod *pod)
 		between = ", ";
 	}
 	add_number(out, "}, \"pending\": ", pod->pending);
-	strbuf_adds(out, pod->orphan ? ", \"orphan\": true}" : "}");
+	strbuf_adds(out, pod->orphan ? ", \"orphan\": true" : "");
+	strbuf_adds(out, pod->is_claim ? ", \"unusedClaim\": true" : "");
+	strbuf_adds(out, pod->shares_claim ? ", \"sharesClaim\": true" : "");
+	add_claims(out, pod);
+	strbuf_adds(out, "}");
 }
 
 static void add_node(struct strbuf *out, const struct inspect_node *node)

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "cli/claims-read.h"
+#include "cli/claims.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
@@ -221,6 +223,28 @@ static int fetch_pods(
 	return list_read(kubectl, "/api/v1/pods", strbuf_cstr(&selector), &reader, err);
 }
 
+/* Without such a node, no claim has a GPU of ration, and the cluster may not even have the API. */
+static bool gives_gpus_to_claims(const struct inspect *inspect)
+{
+	for (size_t i = 0; i < inspect->n_nodes; i++)
+		if (inspect->nodes[i]->mode == GPU_MODE_DRA)
+			return true;
+	return false;
+}
+
+static int fetch_claims(
+	struct reading *reading, const struct kubectl *kubectl, const char *node, struct error *err)
+{
+	_cleanup_claims_ struct claims claims;
+	int r;
+
+	claims_init(&claims);
+	r = claims_fetch(&claims, kubectl, node, reading->warnings, err);
+	if (r == 0 && inspect_add_claims(reading->inspect, &claims) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return r;
+}
+
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err)
 {
@@ -229,6 +253,8 @@ int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const 
 
 	if (r == 0)
 		r = fetch_pods(&reading, kubectl, node, err);
+	if (r == 0 && gives_gpus_to_claims(inspect))
+		r = fetch_claims(&reading, kubectl, node, err);
 	if (r == 0 && inspect_finish(inspect) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return r;

@@ -156,9 +156,18 @@ int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out
 	return format(&text, out);
 }
 
+static const char *mark_of(const struct inspect_pod *pod)
+{
+	if (pod->orphan)
+		return ORPHAN_MARK;
+	if (pod->is_claim)
+		return CLAIM_MARK;
+	return pod->shares_claim ? SHARED_MARK : "";
+}
+
 static void add_pod_row(struct strbuf *text, const struct inspect_node *node, const struct inspect_pod *pod)
 {
-	strbuf_addf(text, "%s%s\t%s\t", pod->name, pod->orphan ? ORPHAN_MARK : "", pod->namespace_);
+	strbuf_addf(text, "%s%s\t%s\t", pod->name, mark_of(pod), pod->namespace_);
 	for (size_t i = 0; i < node->n_columns; i++)
 		strbuf_addf(text, "%u\t", pod->units[i]);
 	if (node->has_pending)

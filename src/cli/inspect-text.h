@@ -10,6 +10,10 @@ struct strbuf;
  * is one word, for scripts that split lines at blanks. */
 #define ORPHAN_MARK "(orphan)"
 
+/* The marks of a pod that shares its ResourceClaim with other pods, and of a claim that no pod uses. */
+#define SHARED_MARK "(shared)"
+#define CLAIM_MARK "(claim)"
+
 /* One line per node, then the sum. `wide` adds mode, unit, GPU models and health. */
 int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out);
 

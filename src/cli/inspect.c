@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/inspect-internal.h"
 #include "model/units.h"
 
 char *printable(char *text)
@@ -30,14 +31,24 @@ void inspect_init(struct inspect *inspect)
 	table_init(&inspect->listed);
 }
 
+static void inspect_pod_release(struct inspect_pod *pod)
+{
+	for (size_t i = 0; i < pod->n_claims; i++) {
+		free(pod->claims[i].name);
+		free(pod->claims[i].request);
+	}
+	free(pod->claims);
+	free(pod->namespace_);
+	free(pod->name);
+	free(pod->uid);
+}
+
 static void inspect_node_free(struct inspect_node *node)
 {
 	if (!node)
 		return;
-	for (size_t i = 0; i < node->n_pods; i++) {
-		free(node->pods[i].namespace_);
-		free(node->pods[i].name);
-	}
+	for (size_t i = 0; i < node->n_pods; i++)
+		inspect_pod_release(&node->pods[i]);
 	free(node->pods);
 	for (size_t i = 0; i < node->n_gpus; i++)
 		free(node->gpus[i].reason);
@@ -69,7 +80,7 @@ static bool gives_whole_gpus(const struct node_facts *facts)
 static bool shares_memory(const struct node_facts *facts, const struct node_capacity *capacity)
 {
 	bool mode = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
-		    facts->mode == GPU_MODE_CORE_MEM;
+		    facts->mode == GPU_MODE_CORE_MEM || facts->mode == GPU_MODE_DRA;
 
 	return capacity->gpu_mem > 0 || (facts->n_gpus > 0 && mode);
 }
@@ -116,6 +127,7 @@ static int add_inventory_gpus(struct inspect_node *node, const struct node_facts
 		struct inspect_gpu *gpu = &node->gpus[i];
 
 		gpu->column = by_position ? (int)i : facts->gpus[i].index;
+		gpu->mib = facts->gpus[i].mib;
 		gpu->total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
 		memcpy(gpu->links, facts->details[i].links, sizeof(gpu->links));
 		gpu->healthy = facts->gpus[i].healthy;
@@ -179,7 +191,7 @@ int inspect_add_node(
 	return 0;
 }
 
-static struct inspect_gpu *gpu_by_uuid(struct inspect_node *node, const char *uuid)
+struct inspect_gpu *inspect_gpu_by_uuid(struct inspect_node *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->n_gpus; i++)
 		if (*node->gpus[i].uuid && strcmp(node->gpus[i].uuid, uuid) == 0)
@@ -209,7 +221,7 @@ static bool place_by_older(
 /* A part on a GPU that the node does not have (any more) is pending, as the scheduler counts it. */
 static void place(struct inspect_node *node, struct inspect_pod *pod, const char *uuid, uint32_t units)
 {
-	struct inspect_gpu *gpu = gpu_by_uuid(node, uuid);
+	struct inspect_gpu *gpu = inspect_gpu_by_uuid(node, uuid);
 
 	if (gpu)
 		pod->units[gpu->column] = units;
@@ -242,8 +254,7 @@ static void account(struct inspect_node *node, const struct inspect_pod *pod)
 	node->has_pending |= pod->pending > 0;
 }
 
-/* *ret_pod is valid until the next call. */
-static int pod_new(
+int inspect_pod_new(
 	struct inspect_node *node, const char *namespace_, const char *name, struct inspect_pod **ret_pod)
 {
 	struct inspect_pod *grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown)), *pod;
@@ -275,7 +286,7 @@ int inspect_add_pod(
 		return 0;
 	r = node->held.n_pods ? table_set(&inspect->listed, facts->uid, node) : 0;
 	if (r == 0)
-		r = pod_new(node, facts->namespace_, facts->name, &pod);
+		r = inspect_pod_new(node, facts->namespace_, facts->name, &pod);
 	if (r < 0)
 		return r;
 	if (facts->has_placement)
@@ -295,7 +306,7 @@ static int add_orphans(const struct inspect *inspect, struct inspect_node *node)
 
 		if (table_get(&inspect->listed, held->uid))
 			continue;
-		r = pod_new(node, held->namespace_, held->name, &pod);
+		r = inspect_pod_new(node, held->namespace_, held->name, &pod);
 		if (r < 0)
 			return r;
 		pod->orphan = true;

@@ -9,23 +9,42 @@
 #include "base/table.h"
 #include "model/facts.h"
 
+struct claims;
+
 struct inspect_gpu {
 	int column;		  /* in the table: the GPU's index */
 	char uuid[GPU_UUID_SIZE]; /* "" if the node publishes no inventory */
 	char model[64];
 	bool healthy;
 	char *reason; /* why it is not healthy, NULL if unknown */
+	uint64_t mib; /* 0 if the node publishes no inventory */
 	uint32_t total;
 	uint64_t allocated;
+	uint64_t claimed; /* bytes that are allocated to ResourceClaims; they are part of `allocated` */
 	struct link links[NODE_GPUS_MAX]; /* by position; for topology nodes */
 };
 
+/* A share of a GPU that a pod has by a ResourceClaim. */
+struct inspect_claim {
+	char *name;
+	char *request;
+	int column; /* -1: the node does not have the device */
+	uint64_t memory;
+	uint32_t cores;
+};
+
+/* A pod; or a ResourceClaim to which a GPU is allocated while no pod uses it. */
 struct inspect_pod {
 	char *namespace_;
 	char *name;
+	char *uid;		       /* of a pod with claims; else NULL */
 	uint32_t units[NODE_GPUS_MAX]; /* by column */
 	uint32_t pending;	       /* bound to this node, but on no known GPU */
 	bool orphan;		       /* the pod was deleted by force, and its containers still run */
+	bool shares_claim;	       /* other pods use the same claim, and have the same units */
+	bool is_claim;
+	struct inspect_claim *claims;
+	size_t n_claims;
 };
 
 struct inspect_node {
@@ -83,6 +102,10 @@ int inspect_add_node(
  * too. */
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
+
+/* inspect_add_claims() - adds the pods that use ResourceClaims, and claims that no pod uses. Call it after
+ * all nodes and pods are added, before inspect_finish(). `claims` is finished. */
+int inspect_add_claims(struct inspect *inspect, const struct claims *claims);
 
 /* inspect_finish() - adds the orphans: pods that their node's agent lists as held and that were not passed to
  * inspect_add_pod(). Then sorts nodes by name, and their pods by GPU, namespace and name. */

@@ -393,12 +393,15 @@ static int get_failed(
 	const struct kubectl *kubectl, const char *path, struct strbuf *errors, struct error *err)
 {
 	const char *reason = errors->len ? errors->data : "its reason is above";
-	bool forbidden = strcasestr(reason, "forbidden");
+	bool forbidden = strcasestr(reason, "forbidden"), claims = strstr(path, "/apis/resource.k8s.io/");
 
 	if (errors->len)
 		errors->data[strcspn(errors->data, "\n")] = '\0';
 	return error_set(err, EIO, "`%s get --raw '%.120s'` failed: %.220s%s", kubectl->program, path, reason,
-		forbidden ? ". Nodes and pods of all namespaces must be readable (verbs get and list)" : "");
+		!forbidden ? ""
+		: claims
+			? ". ResourceSlices and the ResourceClaims of all namespaces must be readable (verb list)"
+			: ". Nodes and pods of all namespaces must be readable (verbs get and list)");
 }
 
 int kubectl_stream_raw(const struct kubectl *kubectl, const char *path, kubectl_data_fn *fn, void *userdata,

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A stand-in for kubectl. `get --raw`: serves the nodes and pods of the JSON file $FAKE_KUBECTL in pages, as the API
-server would, and Leases by their holders: of the leading scheduler (key "leader"), and others (key "leases"). `config view`: the context's namespace (key
+server would, and Leases by their holders: of the leading scheduler (key "leader"), and others (key "leases"). Where the
+key "slices" is, it has resource.k8s.io/v1, with the keys "claims" and "classes" too. `config view`: the context's namespace (key
 "namespace"). `port-forward`: tells the port in key "forward", where the peer must listen itself, and stays until it is
 ended. Notes how it was called in $FAKE_KUBECTL.log, and there too when a port-forward ends."""
 import json
@@ -24,7 +25,8 @@ def fail(text, status=1):
 
 def selected(pod, selector):
     fields = {"status.phase": pod.get("status", {}).get("phase", ""),
-              "spec.nodeName": pod.get("spec", {}).get("nodeName", "")}
+              "spec.nodeName": pod.get("spec", {}).get("nodeName", ""),
+              "spec.driver": pod.get("spec", {}).get("driver", "")}
     for term in filter(None, selector.split(",")):
         key, negative, value = term.partition("!=") if "!=" in term else term.partition("=")
         if (fields[key] == value) == (negative == "!="):
@@ -38,6 +40,9 @@ def serve_one(parts):
     for pod in world["pods"] if parts[-2] == "pods" else []:
         if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == (namespace, name):
             return {"kind": "Pod", "apiVersion": "v1"} | pod
+    for claim in world.get("claims", []) if parts[-2] == "resourceclaims" else []:
+        if (claim["metadata"]["namespace"], claim["metadata"]["name"]) == (namespace, name):
+            return {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1"} | claim
     leases = {"ack-co-scheduler": world["leader"]} if "leader" in world else {}
     leases |= world.get("leases", {})
     if parts[-2] == "leases" and namespace == "kube-system" and name in leases:
@@ -76,9 +81,17 @@ def serve(path, query):
     if "namespaces" in parts:
         forbid(parts[-2])
         return serve_one(parts)
-    if parts[:2] != ["api", "v1"] or parts[2] not in ("nodes", "pods"):
+    kinds = {"nodes": ("nodes", "NodeList"), "pods": ("pods", "PodList")}
+    if parts[:3] == ["apis", "resource.k8s.io", "v1"] and "slices" in world:
+        parts = parts[1:]
+        kinds = {"resourceslices": ("slices", "ResourceSliceList"), "resourceclaims": ("claims", "ResourceClaimList"),
+                 "deviceclasses": ("classes", "DeviceClassList")}
+    elif parts[:2] != ["api", "v1"]:
         fail("Error from server (NotFound): the server could not find the requested resource")
-    items = world[parts[2]]
+    if parts[2] not in kinds:
+        fail("Error from server (NotFound): the server could not find the requested resource")
+    forbid(parts[2])
+    items = world.get(kinds[parts[2]][0], [])
     if len(parts) == 4:
         for item in items:
             if item["metadata"]["name"] == urllib.parse.unquote(parts[3]):
@@ -91,7 +104,7 @@ def serve(path, query):
     metadata = {"resourceVersion": "1"}
     if end < len(items):
         metadata["continue"] = f"token/+={end}"
-    return {"kind": {"nodes": "NodeList", "pods": "PodList"}[parts[2]], "apiVersion": "v1", "metadata": metadata,
+    return {"kind": kinds[parts[2]][1], "apiVersion": "v1", "metadata": metadata,
             "items": items[start:end]}
 
 

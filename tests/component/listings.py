@@ -37,6 +37,37 @@ def pod(name, on, units, card=None, namespace="default", phase="Running", init=N
             "spec": spec, "status": {"phase": phase}}
 
 
+def gpu_device(name, index, mib, uuid, **more):
+    """A device as the agent of a node in mode dra publishes it, with a unit of 1 GiB."""
+    most = f"{mib // 1024}Gi"
+    return {"name": name, "allowMultipleAllocations": True,
+            "attributes": {"uuid": {"string": uuid}, "index": {"int": index}, "productName": {"string": "Tesla V100"}},
+            "capacity": {"memory": {"value": f"{mib}Mi", "requestPolicy": {
+                "default": most, "validRange": {"min": "1Gi", "max": most, "step": "1Gi"}}},
+                "cores": {"value": "100", "requestPolicy": {
+                    "default": "0", "validRange": {"min": "0", "max": "100", "step": "5"}}}}} | more
+
+
+def resource_slice(node_name, *mibs, generation=1, devices=None):
+    devices = devices or [gpu_device(f"gpu-{i}", i, mib, f"GPU-{node_name}-{i}") for i, mib in enumerate(mibs)]
+    return {"metadata": {"name": f"{node_name}-gpu.ration.dev-abcde"},
+            "spec": {"driver": "gpu.ration.dev", "nodeName": node_name, "devices": devices,
+                     "pool": {"name": node_name, "generation": generation, "resourceSliceCount": 1}}}
+
+
+def resource_claim(name, memory=None, on=None, device="gpu-0", cores=None, pods=(), namespace="default", requests=None, **more):
+    """Allocated to a device of the node `on`, where that is given, and reserved for these pods."""
+    asked = {k: v for k, v in (("memory", memory), ("cores", cores)) if v}
+    requests = requests or [{"name": "gpu", "exactly": {"deviceClassName": "gpu.ration.dev", "capacity": {"requests": asked}}}]
+    result = {"request": requests[0]["name"], "driver": "gpu.ration.dev", "pool": on, "device": device,
+              "shareID": f"share-{name}", "consumedCapacity": {"memory": memory, "cores": cores or "0"}}
+    status = {"allocation": {"devices": {"results": [result]}}} if on else {}
+    if pods:
+        status["reservedFor"] = [{"resource": "pods", "name": pod_name, "uid": f"uid-{pod_name}"} for pod_name in pods]
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-claim-{name}"} | more,
+            "spec": {"devices": {"requests": requests}}, "status": status}
+
+
 class Cluster:
     def __init__(self, directory):
         self.path = directory / "world.json"
