@@ -180,3 +180,36 @@ int list_read(const struct kubectl *kubectl, const char *path, const char *selec
 	}
 	return error_set(err, EBADMSG, "the API server's list has more than %d pages", PAGES_MAX);
 }
+
+/* ---- one object ---- */
+
+/* The first line of what kubectl complained of: the API server's own words. */
+static const char *first_line(struct strbuf *complaints)
+{
+	if (!complaints->len)
+		return "kubectl failed, and what it said is above";
+	complaints->data[strcspn(complaints->data, "\n")] = '\0';
+	return complaints->data;
+}
+
+int object_read(
+	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_free_ char *raw = NULL;
+	int r;
+
+	strbuf_init(&out, PAGE_BYTES_MAX);
+	strbuf_init(&complaints, 64u << 10);
+	if (asprintf(&raw, "--raw=%s", path) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = kubectl_run(kubectl, (const char *const[]){"get", raw, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return json_parse(strbuf_cstr(&out), out.len, ret_object, err);
+	r = strstr(strbuf_cstr(&complaints), "(NotFound)")	? ENOENT
+	    : strcasestr(strbuf_cstr(&complaints), "forbidden") ? EACCES
+								: EIO;
+	return error_set(err, r, "%.*s: %.380s", (int)strcspn(path, "?"), path, first_line(&complaints));
+}

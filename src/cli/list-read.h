@@ -1,4 +1,5 @@
-/* list-read.h - reads lists of the API server through kubectl, in pages, one object after the other. */
+/* list-read.h - reads lists of the API server through kubectl, in pages, one object after the other; and
+ * single objects. */
 #pragma once
 
 #include <stddef.h>
@@ -34,6 +35,12 @@ struct list_reader {
  * objects. */
 int list_read(const struct kubectl *kubectl, const char *path, const char *selector,
 	const struct list_reader *reader, struct error *err);
+
+/* object_read() - reads one object, or a list that is not cut into pages. The caller puts *ret_object.
+ * -ENOENT if the API server does not have it, -EACCES if the user may not read it, or another negative errno;
+ * each with a sentence. */
+int object_read(
+	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err);
 
 /* url_add_escaped() - unreserved characters of RFC 3986 stay; all others become %XX. */
 void url_add_escaped(struct strbuf *url, const char *text);

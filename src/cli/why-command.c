@@ -19,6 +19,7 @@
 #include "cli/leader.h"
 #include "cli/options.h"
 #include "cli/pod.h"
+#include "cli/why-claims.h"
 #include "cli/why-text.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -90,35 +91,63 @@ static int ask(const struct why_options *options, const struct pod_facts *facts,
 	return forward_get(&options->kubectl, leader, path, body, err);
 }
 
+/* Prints the text, or for -o json the answer. */
+static int print_text(
+	const struct why_options *options, struct json_object *answer, struct strbuf *text, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out;
+
+	strbuf_init(&out, ANSWER_MAX);
+	if (options->output == OUTPUT_JSON)
+		strbuf_addf(&out, "%s\n",
+			json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY |
+								       JSON_C_TO_STRING_SPACED |
+								       JSON_C_TO_STRING_NOSLASHESCAPE));
+	else
+		strbuf_adds(&out, strbuf_cstr(text));
+	if (out.failed || text->failed)
+		return error_set(err, ENOMEM, "out of memory");
+	fputs(strbuf_cstr(&out), stdout);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
+}
+
 static int print_answer(const struct why_options *options, const struct pod_facts *facts,
 	const struct strbuf *body, struct error *err)
 {
 	_cleanup_json_ struct json_object *answer = NULL;
-	_cleanup_strbuf_ struct strbuf out;
+	_cleanup_strbuf_ struct strbuf text;
 	char who[2 * POD_NAME_MAX + 2];
 	int r;
 
-	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&text, ANSWER_MAX);
 	r = json_parse(strbuf_cstr(body), body->len, &answer, err);
 	if (r < 0) {
 		error_prefix(err, "the scheduler's answer");
 		return r;
 	}
 	snprintf(who, sizeof(who), "%s/%s", facts->namespace_, facts->name);
-	if (options->output == OUTPUT_JSON)
-		r = strbuf_addf(&out, "%s\n",
-			json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY |
-								       JSON_C_TO_STRING_SPACED |
-								       JSON_C_TO_STRING_NOSLASHESCAPE));
-	else
-		r = request_is_empty(&facts->request) ? why_policy_text(answer, who, &out)
-						      : why_text(answer, who, &out);
+	if (options->output != OUTPUT_JSON)
+		r = request_is_empty(&facts->request) ? why_policy_text(answer, who, &text)
+						      : why_text(answer, who, &text);
+	return r < 0 ? error_set(err, -r, "out of memory") : print_text(options, answer, &text, err);
+}
+
+static int explain_claims(const struct why_options *options, struct json_object *pod,
+	const struct pod_facts *facts, struct error *err)
+{
+	_cleanup_json_ struct json_object *answer = NULL;
+	_cleanup_strbuf_ struct strbuf text;
+	int r;
+
+	strbuf_init(&text, ANSWER_MAX);
+	r = why_claims_read(options, pod, facts, &answer, err);
 	if (r < 0)
-		return error_set(err, -r, "out of memory");
-	fputs(strbuf_cstr(&out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+		return r;
+	if (options->output != OUTPUT_JSON)
+		why_claims_text(answer, options->node, &text);
+	return print_text(options, answer, &text, err);
 }
 
 /* For a pod without a GPU, the scheduler is responsible if it has a ResourcePolicy. If that is unknown, the
@@ -168,6 +197,8 @@ static int run(struct why_options *options, struct error *err)
 	}
 	if (has_level(options, pod, &facts, &body))
 		return print_answer(options, &facts, &body, err);
+	if (request_is_empty(&facts.request) && pod_has_claims(pod))
+		return explain_claims(options, pod, &facts, err);
 	strbuf_clear(&body);
 	r = is_none_of_ours(options, pod, &facts, err);
 	if (r != 0)

@@ -92,6 +92,11 @@ def serve(path, query):
         fail("Error from server (NotFound): the server could not find the requested resource")
     forbid(parts[2])
     items = world.get(kinds[parts[2]][0], [])
+    if len(parts) == 4 and parts[2] == "deviceclasses":
+        for item in items:
+            if item["metadata"]["name"] == parts[3]:
+                return {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1"} | item
+        fail(f'Error from server (NotFound): deviceclasses.resource.k8s.io "{parts[3]}" not found')
     if len(parts) == 4:
         for item in items:
             if item["metadata"]["name"] == urllib.parse.unquote(parts[3]):

@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "cli/cel.h"
 #include "kube/claim-request.h"
 #include "kube/claim.h"
 #include "kube/device-slice.h"
@@ -90,6 +91,10 @@ static void slice(struct json_object *object)
 	}
 }
 
+static struct device_attribute attribute = {.name = "productName", .kind = ATTRIBUTE_TEXT, .text = "A100"};
+static struct slice_device device = {.attributes = &attribute, .n_attributes = 1};
+static const struct device_slice slice_of_selectors = {.driver = "gpu.ration.dev"};
+
 static void requests(struct json_object *object)
 {
 	_cleanup_claim_requests_ struct claim_requests requests;
@@ -104,6 +109,8 @@ static void requests(struct json_object *object)
 		name(requests.list[i].name);
 		MUST(requests.list[i].count > 0 && *requests.list[i].class_);
 		claim_request_tolerates(&requests.list[i], &taint);
+		for (size_t k = 0; k < requests.list[i].n_selectors; k++)
+			cel_evaluate(requests.list[i].selectors[k], &slice_of_selectors, &device);
 	}
 }
 

@@ -11,7 +11,7 @@
 
 const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff",
-	"\"kind\":\"NodeList\"", "\"kind\":\"PodList\"", "\"items\":[",
+	"\"kind\":\"NodeList\"", "\"kind\":\"PodList\"", "\"kind\":\"ResourceClaimList\"", "\"items\":[",
 	"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}", "\"continue\":\"c\"",
 	"\"nodeName\":\"n1\"", "\"annotations\":{", "\"ration.dev/placement\":", "\"ration.dev/gpus\":",
 	"\"scheduler.framework.gpushare.allocation\":\"{\\\"0\\\":{\\\"0\\\":3}}\"",

@@ -15,12 +15,12 @@
 #include "cli/doctor/report.h"
 #include "cli/fields.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 
-#define ANSWER_MAX (256u << 20)
 #define PAGES_MAX 10000
 #define PAGE_ITEMS "500"
 #define LEASE_DURATION_S 40
@@ -28,39 +28,6 @@
 #define ADMISSION "/apis/admissionregistration.k8s.io/v1"
 
 typedef void item_fn(struct cluster *cluster, struct json_object *item);
-
-/* The first line of what kubectl complained of: the API server's own words. */
-static const char *first_line(struct strbuf *complaints)
-{
-	if (!complaints->len)
-		return "kubectl failed, and what it said is above";
-	complaints->data[strcspn(complaints->data, "\n")] = '\0';
-	return complaints->data;
-}
-
-/* One object or list of the API. -EACCES, -ENOENT or another negative errno with a sentence.
- */
-static int cluster_get(
-	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
-{
-	_cleanup_strbuf_ struct strbuf out, complaints;
-	_cleanup_free_ char *raw = NULL;
-	int r;
-
-	strbuf_init(&out, ANSWER_MAX);
-	strbuf_init(&complaints, 64u << 10);
-	if (asprintf(&raw, "--raw=%s", path) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	r = kubectl_run(kubectl, (const char *const[]){"get", raw, NULL}, &out, &complaints, err);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return json_parse(strbuf_cstr(&out), out.len, ret_object, err);
-	r = strstr(strbuf_cstr(&complaints), "(NotFound)")	? ENOENT
-	    : strcasestr(strbuf_cstr(&complaints), "forbidden") ? EACCES
-								: EIO;
-	return error_set(err, r, "%.*s: %.380s", (int)strcspn(path, "?"), path, first_line(&complaints));
-}
 
 static int read_page(struct cluster *cluster, const char *path, const char *token, item_fn *take,
 	char **ret_token, struct error *err)
@@ -74,7 +41,7 @@ static int read_page(struct cluster *cluster, const char *path, const char *toke
 	if (asprintf(&url, "%s%slimit=" PAGE_ITEMS "%s%s", path, strchr(path, '?') ? "&" : "?",
 		    token ? "&continue=" : "", token ? token : "") < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = cluster_get(cluster->kubectl, url, &page, err);
+	r = object_read(cluster->kubectl, url, &page, err);
 	if (r < 0)
 		return r;
 	items = json_member(page, "items");
@@ -115,7 +82,7 @@ static void note_problem(struct cluster *cluster, enum source source, int r, con
 static int read_version(struct cluster *cluster, struct error *err)
 {
 	_cleanup_json_ struct json_object *version = NULL;
-	int r = cluster_get(cluster->kubectl, "/version", &version, err);
+	int r = object_read(cluster->kubectl, "/version", &version, err);
 
 	if (r < 0)
 		return r;
@@ -242,7 +209,7 @@ static int read_policies(struct cluster *cluster, struct error *err)
 	_cleanup_json_ struct json_object *kinds = NULL;
 	struct json_object *resources;
 	bool webhooks = false;
-	int r = cluster_get(cluster->kubectl, ADMISSION, &kinds, err);
+	int r = object_read(cluster->kubectl, ADMISSION, &kinds, err);
 
 	resources = json_member(kinds, "resources");
 	for (size_t i = 0; i < count_of(resources); i++) {
