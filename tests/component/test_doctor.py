@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 import doctor_report
+from listings import gpu_device, resource_claim, resource_slice
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 RATION = BUILD / "src/cli/ration"
@@ -19,10 +20,12 @@ LEASES = f"/apis/coordination.k8s.io/v1/{SYSTEM}/leases"
 CONFIGMAPS = f"/api/v1/{SYSTEM}/configmaps"
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+RESOURCE = "/apis/resource.k8s.io/v1"
+SLICES, CLAIMS, CLASSES = RESOURCE + "/resourceslices", RESOURCE + "/resourceclaims", RESOURCE + "/deviceclasses"
 VALIDATING = ["ration-placement-keys", "ration-gpu-requests", "ration-gpu-volumes", "ration-gpu-privileges",
               "ration-agent-own-node"]
 CHECKS = ["kubernetes", "permissions", "policies", "scheduler", "ledger", "versions", "labels", "agents", "runtime",
-          "capacity", "cards", "mig", "fault-lists", "foreign-plugins", "requests", "unplaced", "placements",
+          "capacity", "cards", "mig", "fault-lists", "foreign-plugins", "requests", "unplaced", "placements", "claims",
           "scheduler-name"]
 CARD = "GPU-11111111-0000-0000-0000-00000000000"
 
@@ -105,7 +108,9 @@ def pages(path, items, size):
     for start in range(0, max(len(items), 1), size):
         url = path + ("&" if "?" in path else "?") + "limit=500" + (f"&continue={start}" if start else "")
         metadata = {"continue": str(start + size)} if start + size < len(items) else {}
-        yield url, {"kind": "List", "metadata": metadata, "items": items[start:start + size]}
+        url += "&fieldSelector=spec.driver%3Dgpu.ration.dev" if path == SLICES else ""
+        kind = {SLICES: "ResourceSliceList", CLAIMS: "ResourceClaimList"}.get(path, "List")
+        yield url, {"kind": kind, "metadata": metadata, "items": items[start:start + size]}
 
 
 def write_cluster(folder, cluster):
@@ -148,7 +153,29 @@ def test_a_healthy_cluster_has_no_findings(doctor):
     assert list(states) == CHECKS
     assert status == 0
     done = doctor(healthy())
-    assert (done.returncode, done.stdout) == (0, "18 checks: 0 findings in 0 of them, 0 could not be made\n")
+    assert (done.returncode, done.stdout) == (0, "19 checks: 0 findings in 0 of them, 0 could not be made\n")
+
+
+def test_a_node_whose_gpus_claims_have_has_no_findings(doctor):
+    cluster = healthy()
+    dra(claims=[resource_claim("c", "8Gi", "n1", cores="50", pods=["x"]), resource_claim("d", "7Gi", "n1", cores="50", pods=["y"]),
+                resource_claim("other", requests=[{"name": "nic", "exactly": {"deviceClassName": "nic.example.com"}}])])(cluster)
+    status, findings, states = examine(doctor, cluster)
+    assert (status, findings, states["claims"]) == (0, [], "ok")
+
+
+def test_claims_that_may_not_be_read_are_unknown(doctor):
+    cluster = healthy()
+    dra()(cluster)
+    cluster["forbidden"] = [SLICES]
+    status, findings, states = examine(doctor, cluster)
+    assert (status, findings, states["claims"]) == (3, [], "unknown")
+
+
+def test_without_the_api_of_claims_one_request_more_is_made(doctor, tmp_path):
+    doctor(healthy())
+    log = (tmp_path / "cluster" / "log").read_text().splitlines()
+    assert [line for line in log if "resource.k8s.io" in line] == ["get --raw=/apis/resource.k8s.io/v1"]
 
 
 def the_node(cluster, name="n1"):
@@ -296,6 +323,41 @@ def because(reason):
 RESET = "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data  # then reboot the node"
 OLD = "2026-11-22T03:59:00.000000Z"  # a minute before the newest
 N1, LEDGER = "node n1", "Lease kube-system/ration-ledger"
+
+
+def dra(*more, slices=None, claims=(), classes=("gpu.ration.dev", "whole.gpu.ration.dev"), pods=()):
+    """n1 gives its GPUs to claims, after these changes."""
+    def change(cluster):
+        shared = node("n1", "dra")
+        shared["status"] = {of: {"cpu": "8"} for of in ("capacity", "allocatable")} | {"nodeInfo": shared["status"]["nodeInfo"]}
+        replaced(NODES, shared)(cluster)
+        without(PODS, "p", "waits", "over")(cluster)
+        add(PODS, *pods)(cluster)
+        add(ADMISSION + "/validatingadmissionpolicies", {"metadata": {"name": "ration-gpu-claims"}})(cluster)
+        cluster["objects"] |= {
+            RESOURCE: {"kind": "APIResourceList"}, CLAIMS: list(claims),
+            SLICES: [resource_slice("n1", devices=[gpu_device(f"gpu-{i}", i, 16160, f"{CARD}{i}") for i in (0, 1)])]
+            if slices is None else slices,
+            CLASSES: {"items": [{"metadata": {"name": name}} for name in classes]}}
+        both(*more)(cluster)
+    return change
+
+
+def claim_pod(name, claim, made=None):
+    """A pod that waits, with this claim; made: the name of the claim that was made from its template."""
+    waiting = pod(name, "main", namespace="default", phase="Pending", schedulerName="default-scheduler",
+                  resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"} if made else
+                                  {"name": "gpu", "resourceClaimName": claim}])
+    if made:
+        waiting["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": made}]
+    return waiting
+
+
+GONE = resource_claim("c", "3Gi", "n1", "gpu-7", pods=["user"])
+OTHER_CLASS = resource_claim("c", requests=[{"name": "gpu", "firstAvailable": [
+    {"name": "a", "deviceClassName": "gpu.ration.dev"}, {"name": "b", "deviceClassName": "big.example.com"}]}])
+EXCLUSIVE = resource_slice("n1", devices=[gpu_device("gpu-0", 0, 16160, f"{CARD}0", allowMultipleAllocations=False)])
+TORN = resource_slice("n1", devices=[{"name": "a.b"}])
 FAULTS = [
     # what, change, check, severity, where, words of what is said, words of the command
     ("too-old", version(28), "kubernetes", "error", "cluster", "1.29", ""),
@@ -399,6 +461,36 @@ FAULTS = [
      "no data.devices", "edit configmap"),
     ("no-such-card", listed("unhealthy-gpu-n1", gpus="1,2"), "fault-lists", "warning",
      "configmap kube-system/unhealthy-gpu-n1", "GPU 2, which node n1 does not have", "edit configmap"),
+    ("no-dra", labels(ack_node_gpu_schedule="dra"), "claims", "error", "cluster", "does not serve resource.k8s.io/v1 (from 1.34)", ""),
+    ("no-slice", dra(slices=[]), "claims", "error", N1, "has published no ResourceSlice", "logs agent-n1 -c ration-agent"),
+    ("slice-of-no-agent", dra(replaced(LEASES, lease("ration-agent-n1", "n1", OLD, 40))), "claims", "error", N1,
+     "no ration-agent serves there, but its ResourceSlice n1-gpu.ration.dev-abcde is there",
+     "kubectl -n kube-system describe daemonset gpushare-device-plugin-ds"),
+    ("slice-of-another-mode", dra(replaced(NODES, node("n1")), classes=("gpu.ration.dev", "whole.gpu.ration.dev")), "claims", "error",
+     N1, "it is not in mode dra or does not exist", "kubectl delete resourceslice n1-gpu.ration.dev-abcde"),
+    ("exclusive", dra(slices=[EXCLUSIVE]), "claims", "error", N1, "the feature gate DRAConsumableCapacity is off", ""),
+    ("torn-slice", dra(slices=[TORN, resource_slice("n1", 16160)]), "claims", "error", "cluster",
+     "ResourceSlice n1-gpu.ration.dev-abcde: devices[0]: name is \"a.b\"", ""),
+    ("no-class", dra(classes=("whole.gpu.ration.dev",)), "claims", "warning", "DeviceClass gpu.ration.dev", "does not exist",
+     "--set claims.enabled=true"),
+    ("no-policy-of-claims", dra(without(ADMISSION + "/validatingadmissionpolicies", "ration-gpu-claims")), "claims", "warning",
+     "ValidatingAdmissionPolicy/ration-gpu-claims", "it is not installed", "--set policies.claims=true"),
+    ("device-gone", dra(claims=[GONE]), "claims", "error", "ResourceClaim default/c", "allocated to device gpu-7 of pool n1, which no",
+     "kubectl -n default delete pod user"),
+    ("device-gone-unused", dra(claims=[resource_claim("c", "3Gi", "n9")]), "claims", "error", "ResourceClaim default/c",
+     "device gpu-0 of pool n9", "kubectl -n default delete resourceclaim c"),
+    ("over-total", dra(claims=[resource_claim(name, "8Gi", "n1", pods=["x"]) for name in "ab"]), "claims", "error", N1,
+     "its device gpu-0 has claims for 16 GiB of 16160 MiB of memory and 0 percent", "kubectl get resourceclaims"),
+    ("over-total-cores", dra(claims=[resource_claim(name, "1Gi", "n1", cores="55", pods=["x"]) for name in "ab"]), "claims", "error",
+     N1, "2 GiB of 16160 MiB of memory and 110 percent", "kubectl get resourceclaims"),
+    ("broken-claim", dra(claims=[resource_claim("c", "0", "n1")]), "claims", "error", "ResourceClaim default/c",
+     "memory is 0: must be above 0", "kubectl -n default delete resourceclaim c"),
+    ("class-of-claim", dra(claims=[OTHER_CLASS]), "claims", "warning", "ResourceClaim default/c",
+     "names DeviceClass big.example.com, which does not exist", "delete resourceclaim c"),
+    ("claim-waits", dra(claims=[resource_claim("c", "3Gi")], pods=[claim_pod("w", "c")]), "claims", "note", "pod default/w",
+     "its ResourceClaim c is not allocated", "ration why -n default w"),
+    ("made-claim-waits", dra(claims=[resource_claim("w-gpu-x", "3Gi")], pods=[claim_pod("w", None, "w-gpu-x")]), "claims", "note",
+     "pod default/w", "its ResourceClaim w-gpu-x is not allocated", "ration why -n default w"),
     ("no-such-node", listed("unhealthy-gpu-n9", gpus="0"), "fault-lists", "note",
      "configmap kube-system/unhealthy-gpu-n9", "node faulty that is not there", "delete configmap unhealthy-gpu-n9"),
     ("nvidia", add(PODS, pod("nvidia-device-plugin-daemonset-x", "p", "nvcr.io/nvidia/k8s-device-plugin:v0.17", node="n1")),
@@ -470,11 +562,11 @@ def test_what_may_not_be_read_is_unknown_and_never_well(doctor):
     status, findings, states = examine(doctor, cluster)
     assert (status, findings) == (3, [])
     assert {check for check, state in states.items() if state == "unknown"} == {"scheduler", "ledger", "agents",
-                                                                               "scheduler-name"}
+                                                                               "claims", "scheduler-name"}
     text = doctor(cluster).stdout
     assert 'unknown  ledger: could not look: /apis/coordination.k8s.io/v1/namespaces/kube-system/leases: Error from ' \
         'server (Forbidden): User "jane"' in text
-    assert text.endswith("18 checks: 0 findings in 0 of them, 4 could not be made\n")
+    assert text.endswith("19 checks: 0 findings in 0 of them, 5 could not be made\n")
 
 
 @pytest.mark.parametrize("minor", [30, 35])

@@ -157,7 +157,8 @@ static struct offer offer_of(struct json_object *node, const struct node_facts *
 		.core = quantity(capacity, RESOURCE_GPU_CORE),
 		.count = quantity(capacity, RESOURCE_GPU_COUNT)};
 
-	for (size_t i = 0; i < facts->n_gpus; i++) {
+	/* Claims get GPUs from a ResourceSlice. */
+	for (size_t i = 0; facts->mode != GPU_MODE_DRA && i < facts->n_gpus; i++) {
 		uint64_t units = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
 
 		offer.units += units;
@@ -191,7 +192,8 @@ static void check_companions(struct cluster *cluster, const struct node_facts *f
 	const struct offer *offer, const char *where, const char *mend)
 {
 	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_GPU : 0;
-	int64_t count = facts->mode == GPU_MODE_TOPOLOGY ? 0 : (int64_t)facts->n_gpus;
+	bool counted = facts->mode != GPU_MODE_TOPOLOGY && facts->mode != GPU_MODE_DRA;
+	int64_t count = counted ? (int64_t)facts->n_gpus : 0;
 
 	if (offer->core != core)
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,

@@ -23,6 +23,8 @@ const struct cluster_check cluster_checks[] = {
 	{"requests", NEEDS(PODS), .pod = check_requests},
 	{"unplaced", NEEDS(PODS), .pod = check_unplaced},
 	{"placements", NEEDS(PODS) | NEEDS(NODES), .pod = collect_placement, .node = check_placements},
+	{"claims", NEEDS(PODS) | NEEDS(NODES) | NEEDS(LEASES) | NEEDS(POLICIES) | NEEDS(CLAIMS),
+		.pod = collect_claims_of_pod, .node = collect_claims_of_node, .finish = check_claims},
 	{"scheduler-name", NEEDS(PODS) | NEEDS(LEASES), .pod = check_scheduler_name},
 };
 const size_t n_cluster_checks = ARRAY_SIZE(cluster_checks);

@@ -297,6 +297,8 @@ static void read_all(struct cluster *cluster)
 	note_problem(cluster, SOURCE_PODS, r, &err);
 	r = read_list(cluster, "/api/v1/nodes", take_node, &err);
 	note_problem(cluster, SOURCE_NODES, r, &err);
+	r = cluster_read_claims(cluster, &err);
+	note_problem(cluster, SOURCE_CLAIMS, r, &err);
 }
 
 static void finish(struct cluster *cluster)
@@ -322,6 +324,7 @@ static void cluster_release(struct cluster *cluster)
 	json_put_ptr(&cluster->foreign);
 	json_put_ptr(&cluster->extenders);
 	json_put_ptr(&cluster->placed);
+	claims_found_free(cluster->claims);
 }
 
 int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err)
@@ -339,7 +342,8 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 	int r;
 
 	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.agents ||
-		!cluster.schedulers || !cluster.foreign || !cluster.extenders || !cluster.placed)
+		!cluster.schedulers || !cluster.foreign || !cluster.extenders || !cluster.placed ||
+		claims_found_new(&cluster.claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	/* In the order of the table, whatever finds something first. */
 	for (size_t i = 0; i < n_cluster_checks; i++)

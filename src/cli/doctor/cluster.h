@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct claims_found;
 struct error;
 struct json_object;
 struct kubectl;
@@ -20,6 +21,7 @@ enum source {
 	SOURCE_POLICIES,   /* of admission, and their bindings */
 	SOURCE_PODS,
 	SOURCE_NODES,
+	SOURCE_CLAIMS, /* ResourceSlices, ResourceClaims and DeviceClasses, if the API server has them */
 	SOURCE_MAX,
 };
 
@@ -40,6 +42,7 @@ struct cluster {
 	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource","daemonset",
 					 * "affinity","operator"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
+	struct claims_found *claims;	/* check-claims.c */
 	struct json_object *placed;	/* node -> [{"namespace","pod","gpus":[uuid]}] */
 };
 
@@ -83,6 +86,12 @@ void cluster_collect_pod(struct cluster *cluster, struct json_object *pod);
 /* cluster_is_gpu_node() - the node offers GPUs of ration, or its labels ask for a mode. */
 bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *facts);
 
+/* claims_found_new() - -ENOMEM. claims_found_free() - accepts NULL. cluster_read_claims() - after pods and
+ * nodes were read; nothing if the API server does not have resource.k8s.io/v1. */
+int claims_found_new(struct claims_found **ret_found);
+void claims_found_free(struct claims_found *found);
+int cluster_read_claims(struct cluster *cluster, struct error *err);
+
 /* The checks. */
 void check_kubernetes(struct cluster *cluster);
 void check_runtime(struct cluster *, struct json_object *, const struct node_facts *, const char *);
@@ -99,6 +108,9 @@ void collect_placement(struct cluster *, struct json_object *, const struct pod_
 void check_placements(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_scheduler_name(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
 void check_requests(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
+void collect_claims_of_pod(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
+void collect_claims_of_node(struct cluster *, struct json_object *, const struct node_facts *, const char *);
+void check_claims(struct cluster *cluster);
 void check_ledger(struct cluster *cluster);
 void check_scheduler(struct cluster *cluster);
 void check_versions(struct cluster *cluster);
