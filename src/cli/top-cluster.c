@@ -13,6 +13,7 @@
 #include "cli/fields.h"
 #include "cli/forward.h"
 #include "cli/pod.h"
+#include "cli/top-claims.h"
 #include "cli/top-page.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -29,12 +30,14 @@ struct agent {
 	char *node, *pod, port[8];
 	struct forward forward;
 	bool is_open;
+	bool gives_to_claims; /* the node is in mode dra */
 };
 
 struct top_cluster {
 	const struct kubectl *kubectl;
 	struct agent agents[AGENTS_MAX];
 	size_t n;
+	struct top_claims claims;
 };
 
 static int list_get(
@@ -59,13 +62,12 @@ static const char *name_of(struct json_object *object)
 	return text_of(json_member(object, "metadata"), "name");
 }
 
-static bool is_isolated(struct json_object *node)
+static enum gpu_mode mode_of(struct json_object *node)
 {
 	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
 	enum gpu_mode mode;
 
-	return gpu_mode_parse(text_of(annotations, ANNOTATION_NODE_MODE), &mode) == 0 &&
-	       gpu_mode_is_isolated(mode);
+	return gpu_mode_parse(text_of(annotations, ANNOTATION_NODE_MODE), &mode) == 0 ? mode : GPU_MODE_NONE;
 }
 
 /* The port of the agent's page is in its arguments: --metrics=ADDRESS:PORT; "" for none. */
@@ -144,15 +146,18 @@ static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n
 		struct json_object *node = item_of(found, i);
 		const char *name = name_of(node);
 
-		if (is_isolated(node) && is_wanted(name, nodes, n_nodes))
-			r = agent_add(cluster, name, agent_on(pods, name), err);
+		if (!gpu_mode_is_isolated(mode_of(node)) || !is_wanted(name, nodes, n_nodes))
+			continue;
+		r = agent_add(cluster, name, agent_on(pods, name), err);
+		if (r == 0)
+			cluster->agents[cluster->n - 1].gives_to_claims = mode_of(node) == GPU_MODE_DRA;
 	}
 	if (r == 0 && cluster->n < (n_nodes ? n_nodes : 1))
 		return error_set(err, ENOENT,
 			n_nodes ? "not all of these are nodes with isolation (label " LABEL_SCHEDULE
-				  ": cgpu or core_mem)"
+				  ": cgpu, core_mem or dra)"
 				: "this cluster has no node with isolation (label " LABEL_SCHEDULE
-				  ": cgpu or core_mem): `ration inspect` shows the others, `ration top --runs` this machine");
+				  ": cgpu, core_mem or dra): `ration inspect` shows the others, `ration top --runs` this machine");
 	return r;
 }
 
@@ -186,6 +191,7 @@ int top_cluster_read(
 	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf page;
+	bool claims = false;
 	size_t answered = 0;
 
 	strbuf_init(&page, PAGE_MAX);
@@ -194,6 +200,7 @@ int top_cluster_read(
 		int r;
 
 		strbuf_clear(&page);
+		claims |= cluster->agents[i].gives_to_claims;
 		r = agent_read(cluster->kubectl, &cluster->agents[i], &page, &problem);
 		if (r == 0)
 			r = top_sample_add(sample, cluster->agents[i].node, strbuf_cstr(&page));
@@ -205,6 +212,11 @@ int top_cluster_read(
 		if (r < 0 && !err->text[0])
 			*err = problem;
 	}
+	if (claims)
+		top_claims_refresh(&cluster->claims, cluster->kubectl, problems);
+	for (size_t i = 0; i < cluster->n; i++)
+		if (cluster->agents[i].gives_to_claims)
+			top_claims_apply(&cluster->claims, sample, cluster->agents[i].node);
 	return answered ? 0 : -EIO;
 }
 
@@ -217,6 +229,7 @@ int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n
 	if (!cluster)
 		return error_set(err, ENOMEM, "out of memory");
 	cluster->kubectl = kubectl;
+	top_claims_init(&cluster->claims);
 	r = agents_find(cluster, nodes, n_nodes, err);
 	if (r < 0)
 		top_cluster_close(cluster);
@@ -237,5 +250,6 @@ void top_cluster_close(struct top_cluster *cluster)
 		free(agent->node);
 		free(agent->pod);
 	}
+	top_claims_release(&cluster->claims);
 	free(cluster);
 }

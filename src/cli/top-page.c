@@ -128,6 +128,7 @@ static void holder_free(struct top_holder *holder)
 	free(holder->pod);
 	free(holder->container);
 	free(holder->uuid);
+	free(holder->users);
 	free(holder);
 }
 

@@ -16,9 +16,11 @@ struct top_gpu {
 	bool used_known;
 };
 
-/* One container, or run, on one GPU. For an unknown value, the flag is false. */
+/* One container, or run, on one GPU; or a ResourceClaim: then `pod` is the claim's name. For an unknown
+ * value, the flag is false. */
 struct top_holder {
 	char *node, *namespace_, *pod, *container, *uuid;
+	char *users; /* of a claim: its pods, "a, b"; "" if none is known; NULL if it is not a claim */
 	int index;
 	uint64_t limit_bytes, used_bytes;
 	bool used_known;

@@ -141,6 +141,17 @@ static void add_gpu(struct strbuf *text, const struct top_sample *before, const 
 	add_name(text, (const char *const[]){*gpu->model ? gpu->model : gpu->uuid, NULL}, "");
 }
 
+/* The claim's pods have its part of the GPU together. */
+static void add_claim(struct strbuf *text, const struct top_holder *holder)
+{
+	const bool used = *holder->users;
+
+	add_name(text,
+		(const char *const[]){holder->namespace_, "/", used ? holder->users : "",
+			used ? " (claim " : "(claim ", holder->pod, ")", NULL},
+		"");
+}
+
 static void add_holder(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
 	const struct top_holder *holder, bool runs)
 {
@@ -152,7 +163,9 @@ static void add_holder(struct strbuf *text, const struct top_sample *before, con
 	add_part(text, rates.used >= 0, rates.used);
 	add_part(text, rates.waited >= 0, rates.waited);
 	strbuf_adds(text, "  ");
-	if (runs)
+	if (!runs && holder->users)
+		add_claim(text, holder);
+	else if (runs)
 		add_name(text, (const char *const[]){holder->pod, holder->container, NULL}, " ");
 	else
 		add_name(text,
@@ -197,6 +210,20 @@ static struct json_object *part(double value)
 	return json_object_new_double_s(value, text);
 }
 
+static struct json_object *users_json(const char *users)
+{
+	struct json_object *list = json_object_new_array();
+
+	while (*users) {
+		size_t len = strcspn(users, ",");
+
+		json_object_array_add(list, json_object_new_string_len(users, (int)len));
+		users += len;
+		users += strspn(users, ", ");
+	}
+	return list;
+}
+
 static struct json_object *holder_json(const struct top_sample *before, const struct top_sample *now,
 	const struct top_holder *holder, bool runs)
 {
@@ -207,6 +234,10 @@ static struct json_object *holder_json(const struct top_sample *before, const st
 	put(object, runs ? "pid" : "pod", true,
 		runs ? json_object_new_int(atoi(holder->pod)) : json_object_new_string(holder->pod));
 	put(object, runs ? "program" : "container", true, json_object_new_string(holder->container));
+	if (!runs && holder->users) {
+		put(object, "claim", true, json_object_new_string(holder->pod));
+		put(object, "pods", true, users_json(holder->users));
+	}
 	put(object, "limitBytes", true, json_object_new_int64((int64_t)holder->limit_bytes));
 	put(object, "usedBytes", holder->used_known, json_object_new_int64((int64_t)holder->used_bytes));
 	put(object, "coreShare", holder->share > 0, part(holder->share));

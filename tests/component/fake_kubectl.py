@@ -78,6 +78,8 @@ def port_forward():
 
 def serve(path, query):
     parts = path.strip("/").split("/")
+    if parts[:3] == ["api", "v1", "namespaces"] and parts[4:] == ["pods"]:
+        return {"kind": "PodList", "items": [pod for pod in world["pods"] if pod["metadata"]["namespace"] == parts[3]]}
     if "namespaces" in parts:
         forbid(parts[-2])
         return serve_one(parts)
@@ -104,7 +106,7 @@ def serve(path, query):
         fail(f'Error from server (NotFound): nodes "{parts[3]}" not found')
     items = [item for item in items if selected(item, query.get("fieldSelector", ""))]
     start = int(query["continue"].removeprefix("token/+=")) if "continue" in query else 0
-    size = min(int(query["limit"]), world.get("page", 500))
+    size = min(int(query.get("limit", 500)), world.get("page", 500))
     end = start + size
     metadata = {"resourceVersion": "1"}
     if end < len(items):

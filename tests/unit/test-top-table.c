@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "base/strbuf.h"
+#include "cli/top-claims.h"
 #include "cli/top-page.h"
 #include "cli/top-table.h"
+#include "model/claim.h"
 
 #include <json-c/json.h>
 
@@ -104,12 +106,71 @@ static void a_counter_that_began_anew_gives_no_rate(void **state)
 	assert_string_equal(used_between(first, second), "");
 }
 
+static void note_claim(struct top_claims *claims, const char *name, size_t n_pods)
+{
+	struct claim_pod pods[] = {{.name = "web-0"}, {.name = "web-1"}};
+	struct claim claim = {.namespace_ = "ns", .pods = pods, .n_pods = n_pods};
+
+	snprintf(claim.name, sizeof(claim.name), "%s", name);
+	assert_int_equal(top_claims_note(claims, &claim), 0);
+}
+
+#define OF_CLAIM(name)                                                                                       \
+	"ration_container_limit_bytes{namespace=\"ns\",pod=\"" name                                          \
+	"\",container=\"claim\",gpu=\"0\",UUID=\"GPU-0\"} 3221225472\n"
+
+/* On the node n1, which is in mode dra. On n2, a container has the name by chance. */
+static void a_claim_is_shown_with_the_pods_that_use_it(void **state)
+{
+	struct top_claims claims;
+	struct top_sample sample;
+	struct json_object *document, *holders;
+	struct strbuf out;
+
+	top_claims_init(&claims);
+	top_sample_init(&sample);
+	strbuf_init(&out, 65536);
+	add_node(&sample, "n1", OF_CLAIM("both") OF_CLAIM("free") OF_CLAIM("one") OF_CLAIM("unread"));
+	add_node(&sample, "n2", OF_CLAIM("one"));
+	note_claim(&claims, "one", 2);
+	note_claim(&claims, "one", 1);
+	note_claim(&claims, "both", 2);
+	note_claim(&claims, "free", 0);
+	top_claims_apply(&claims, &sample, "n1");
+	top_sample_sort(&sample);
+	assert_int_equal(top_table(&sample, &sample, false, &out), 0);
+	assert_string_equal(strbuf_cstr(&out),
+		"NODE  GPU  MEMORY      CORE  USED  WAITED  POD\n"
+		"n1    0    -/16384MiB  -     -     -       T4\n"
+		"n1    0    -/3072MiB   -     -     -         ns/web-0, web-1 (claim both)\n"
+		"n1    0    -/3072MiB   -     -     -         ns/(claim free)\n"
+		"n1    0    -/3072MiB   -     -     -         ns/web-0 (claim one)\n"
+		"n1    0    -/3072MiB   -     -     -         ns/(claim unread)\n"
+		"n2    0    -/16384MiB  -     -     -       T4\n"
+		"n2    0    -/3072MiB   -     -     -         ns/one/claim\n");
+	document = top_json(&sample, &sample, false);
+	holders = member(gpu_of(document, 0), "holders");
+	assert_string_equal(
+		json_object_to_json_string_ext(member(json_object_array_get_idx(holders, 0), "pods"), 0),
+		"[\"web-0\",\"web-1\"]");
+	assert_string_equal(
+		json_object_get_string(member(json_object_array_get_idx(holders, 1), "claim")), "free");
+	assert_int_equal(json_object_array_length(member(json_object_array_get_idx(holders, 1), "pods")), 0);
+	holders = member(gpu_of(document, 1), "holders");
+	assert_null(member(json_object_array_get_idx(holders, 0), "claim"));
+	json_object_put(document);
+	strbuf_release(&out);
+	top_sample_release(&sample);
+	top_claims_release(&claims);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gpu_has_the_containers_of_its_own_node),
 		cmocka_unit_test(a_rate_is_what_a_counter_grew_by_in_a_second),
 		cmocka_unit_test(a_counter_that_began_anew_gives_no_rate),
+		cmocka_unit_test(a_claim_is_shown_with_the_pods_that_use_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
