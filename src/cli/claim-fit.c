@@ -188,7 +188,7 @@ void fit_add_text(struct strbuf *out, const struct fit *fit, const struct claims
 			fit->selector);
 		break;
 	case FIT_NO_CAPACITY:
-		strbuf_addf(out, "it has no capacity %s; kube-scheduler stops there with an error",
+		strbuf_addf(out, "it has no capacity %s, which the request names",
 			*request->other			 ? request->other
 			: device->device->memory.present ? "cores"
 							 : "memory");

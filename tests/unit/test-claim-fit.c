@@ -184,19 +184,18 @@ static void computing_power_is_compared_too(void **state)
 	device.memory.max = 0;
 }
 
-static void capacities_that_the_device_does_not_have_stop_kube_scheduler(void **state)
+static void a_device_must_have_each_capacity_that_the_request_names(void **state)
 {
 	struct scene scene;
 
 	scene_set(&scene);
 	strcpy(scene.request.other, "gpu.ration.dev/memory");
-	assert_fit(&scene, FIT_NO_CAPACITY,
-		"it has no capacity gpu.ration.dev/memory; kube-scheduler stops there with an error");
+	assert_fit(
+		&scene, FIT_NO_CAPACITY, "it has no capacity gpu.ration.dev/memory, which the request names");
 	scene.request.other[0] = '\0';
 	scene.request.has_cores = true;
 	device.cores.present = false;
-	assert_fit(&scene, FIT_NO_CAPACITY,
-		"it has no capacity cores; kube-scheduler stops there with an error");
+	assert_fit(&scene, FIT_NO_CAPACITY, "it has no capacity cores, which the request names");
 }
 
 static void a_taint_keeps_requests_away_that_do_not_tolerate_it(void **state)
@@ -302,7 +301,7 @@ int main(void)
 		cmocka_unit_test(other_forms_are_unknown),
 		cmocka_unit_test(a_request_fits_into_what_is_left),
 		cmocka_unit_test(computing_power_is_compared_too),
-		cmocka_unit_test(capacities_that_the_device_does_not_have_stop_kube_scheduler),
+		cmocka_unit_test(a_device_must_have_each_capacity_that_the_request_names),
 		cmocka_unit_test(a_taint_keeps_requests_away_that_do_not_tolerate_it),
 		cmocka_unit_test(a_device_that_is_not_shared_is_allocated_once),
 		cmocka_unit_test(admin_access_needs_no_room),
