@@ -13,6 +13,7 @@
 #include "agent/container/records.h"
 #include "agent/container/runtime.h"
 #include "agent/door.h"
+#include "agent/dra/dra.h"
 #include "agent/gpu/health.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/power.h"
@@ -53,7 +54,7 @@ static void report_unknown_placement(struct agent *agent, const char *value)
 	enum gpu_policy policy;
 	char text[400];
 
-	if (!gpu_mode_is_served(agent->node.asked.mode) || !value || gpu_policy_parse(value, &policy) == 0)
+	if (!gpu_mode_is_served(agent->node.labelled) || !value || gpu_policy_parse(value, &policy) == 0)
 		value = "";
 	if (*value && strncmp(agent->unknown_placement, value, sizeof(agent->unknown_placement) - 1) != 0) {
 		snprintf(text, sizeof(text),
@@ -78,7 +79,7 @@ static void on_node(void *userdata, struct json_object *node)
 		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
 
 	mode_from_labels(&values, agent->options.node_name, &mode);
-	agent->node.asked.mode = mode.asked;
+	agent->node.labelled = mode.asked;
 	if (mode.refused && strcmp(problem, mode.sentence) != 0)
 		event_on_node(&agent->events, "GPUModeRefused", mode.sentence);
 	snprintf(problem, sizeof(agent->node.problems.mode), "%s", mode.refused ? mode.sentence : "");
@@ -376,6 +377,20 @@ static int start_plugins(struct agent *agent)
 	return r < 0 ? r : topology_new(agent->client, &agent->node, &agent->topology);
 }
 
+static int start_dra(struct agent *agent)
+{
+	const struct dra_deps dra = {.loop = agent->loop,
+		.client = agent->client,
+		.node = &agent->node,
+		.events = &agent->events,
+		.runtime = agent->runtime,
+		.kubelet_dir = agent->options.kubelet_dir,
+		.changed = on_change,
+		.userdata = agent};
+
+	return dra_new(&dra, &agent->dra);
+}
+
 static int start_keepers(struct agent *agent)
 {
 	const struct orphans_deps orphans = {.loop = agent->loop,
@@ -416,6 +431,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = start_plugins(agent);
 	if (r == 0)
+		r = start_dra(agent);
+	if (r == 0)
 		r = start_keepers(agent);
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
@@ -433,6 +450,7 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->node.inventory = state.inventory;
 	agent->node.in_force = state.mode;
 	agent->node.asked = node_registry_in_force(&agent->node);
+	agent->node.labelled = agent->node.asked.mode;
 	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->node.served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
 	r = connect_new(agent->loop, o->kubeconfig, &agent->client, err);
@@ -461,6 +479,7 @@ void agent_stop(struct agent *agent)
 	door_free(agent->metrics_page);
 	door_free(agent->probes);
 	kubelet_free(agent->kubelet);
+	dra_free(agent->dra);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
 	leftovers_free(agent->leftovers);

@@ -16,6 +16,7 @@
 
 struct delivery;
 struct door;
+struct dra;
 struct faults;
 struct gpu_health;
 struct grpc_client;
@@ -71,6 +72,7 @@ struct agent {
 	struct leave *leave; /* not NULL: the agent is about to end */
 	bool uninstalled;    /* the chart is being removed: no other agent follows */
 	struct kubelet *kubelet;
+	struct dra *dra;
 	struct report *report;
 	struct topology *topology;
 	struct orphans *orphans;

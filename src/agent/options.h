@@ -15,6 +15,7 @@ struct options {
 	const char *node_name;	      /* NULL only with uninstall */
 	const char *driver_root;      /* as the agent sees it */
 	const char *host_driver_root; /* as the container runtime sees it */
+	const char *kubelet_dir;
 	const char *plugin_dir;
 	const char *pod_resources_socket;
 	const char *cri_socket;

@@ -7,6 +7,7 @@
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"
 #include "agent/container/runtime.h"
+#include "agent/dra/dra.h"
 #include "agent/gpu/health.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/power.h"
@@ -66,10 +67,13 @@ void agent_reconcile(void *userdata)
 	delivery_follow_sizes(agent->delivery, agent->leftovers);
 	/* The lists of faulty GPUs decide which GPUs the inventory shows as healthy. */
 	faults_follow(agent->faults);
+	/* The mode dra is asked for only where the API server knows claims. */
+	dra_follow_label(agent->dra);
 	/* Until the cluster is known, the mode and the unit that were in force last stay. */
 	if (knows_the_cluster(agent)) {
 		const struct settle_seen seen = {.object = report_node(agent->report),
 			.n_orphans = leftovers_count(agent->leftovers),
+			.offered_to_claims = dra_is_offered(agent->dra),
 			.following = kube_watch_connected(agent->pod_watch)};
 
 		settle_terms(&agent->settle, &seen);
@@ -90,6 +94,7 @@ void agent_reconcile(void *userdata)
 	 * report as not served. */
 	agent_remember(agent);
 	kubelet_offer(agent->kubelet);
+	dra_offer(agent->dra, agent->node.settled && faults_settled(agent->faults));
 	/* No other step reads the shares of computing power. */
 	power_changed(agent->power);
 	/* The Node object is last, because the scheduler places pods here by what it says. Before the fault

@@ -138,8 +138,10 @@
 #define DRA_CLASS_WHOLE "whole.gpu.ration.dev"
 #define DRA_CAPACITY_MEMORY "memory" /* bytes */
 #define DRA_CAPACITY_CORES "cores"   /* percent of the GPU's computing power */
+#define DRA_CORES_STEP 5
 #define DRA_CONFIG_VERSION "ration.dev/v1"
 #define DRA_CONFIG_KIND "GpuConfig"
+#define DRA_TAINT_UNHEALTHY DRA_DRIVER "/unhealthy" /* effect NoSchedule */
 
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"

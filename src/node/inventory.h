@@ -23,6 +23,9 @@ struct gpu {
 	unsigned int minor;	    /* the number in /dev/nvidia<minor> */
 	char bus_id[32]; /* "00000000:00:09.0"; "" if an earlier version of the agent did not save it */
 	uint32_t units;
+	/* As the driver says; not saved. 0, and -1 for the node: not known. */
+	unsigned int compute_major, compute_minor; /* CUDA compute capability */
+	int numa_node;
 };
 
 /* A GPU that MIG divides. It is not shared. */
@@ -39,6 +42,7 @@ struct inventory {
 	size_t n_mig;
 	uint32_t unit_mib;
 	char driver_version[80];
+	unsigned int cuda_major, cuda_minor; /* the newest CUDA that the driver can do; 0: not known */
 };
 
 /* inventory_update() - takes over what the driver shows now. Known GPUs (by UUID) take over their health

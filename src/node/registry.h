@@ -37,7 +37,8 @@ struct node_registry {
 	struct table spent; /* ids that the present kubelet still holds for ended pods */
 	struct turn turn;   /* which pods had their turn at that kubelet */
 
-	struct terms asked;	 /* what the node's labels and the cluster's unit ask for */
+	enum gpu_mode labelled;	 /* what the node's labels ask for */
+	struct terms asked;	 /* the same and the cluster's unit, as far as the cluster can do it */
 	enum gpu_mode in_force;	 /* what is advertised to the kubelet; its unit is the inventory's */
 	int64_t closed_since_ns; /* see struct terms_change */
 	bool open;		 /* the scheduler may place pods here */

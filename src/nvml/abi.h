@@ -119,6 +119,7 @@ struct nvml_functions {
 		nvml_device device, unsigned *ret_current, unsigned *ret_pending); /* or NULL */
 	int (*device_memory_affinity)(
 		nvml_device device, unsigned words, unsigned long *ret_nodes, unsigned scope); /* or NULL */
+	int (*device_compute_capability)(nvml_device device, int *ret_major, int *ret_minor);  /* or NULL */
 	int (*device_fields)(nvml_device device, int count, struct nvml_field_value *values);
 	int (*device_compute_processes)(nvml_device device, unsigned *count, void *infos);  /* or NULL */
 	int (*device_graphics_processes)(nvml_device device, unsigned *count, void *infos); /* or NULL */

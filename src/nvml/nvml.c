@@ -38,6 +38,8 @@ static const struct symbol {
 	{offsetof(struct nvml_functions, device_compute_mode), "nvmlDeviceGetComputeMode", NULL, false},
 	{offsetof(struct nvml_functions, device_mig_mode), "nvmlDeviceGetMigMode", NULL, true},
 	{offsetof(struct nvml_functions, device_memory_affinity), "nvmlDeviceGetMemoryAffinity", NULL, true},
+	{offsetof(struct nvml_functions, device_compute_capability), "nvmlDeviceGetCudaComputeCapability",
+		NULL, true},
 	{offsetof(struct nvml_functions, device_fields), "nvmlDeviceGetFieldValues", NULL, false},
 	{offsetof(struct nvml_functions, device_compute_processes), "nvmlDeviceGetComputeRunningProcesses_v3",
 		"nvmlDeviceGetComputeRunningProcesses_v2", true},
@@ -185,6 +187,18 @@ static int numa_node_of(const struct nvml *nvml, nvml_device device)
 	return found;
 }
 
+static void read_compute_capability(const struct nvml *nvml, nvml_device device, struct nvml_gpu *gpu)
+{
+	int major = 0, minor = 0;
+
+	if (!nvml->table.device_compute_capability ||
+		nvml->table.device_compute_capability(device, &major, &minor) != NVML_SUCCESS || major < 0 ||
+		minor < 0)
+		return;
+	gpu->compute_major = (unsigned)major;
+	gpu->compute_minor = (unsigned)minor;
+}
+
 /* Returns NVML_SUCCESS, or the reason why this GPU cannot be described. */
 static int read_gpu(const struct nvml *nvml, unsigned index, struct nvml_gpu *ret_gpu)
 {
@@ -221,6 +235,7 @@ static int read_gpu(const struct nvml *nvml, unsigned index, struct nvml_gpu *re
 	gpu.mig_enabled = mig != 0;
 	gpu.compute_mode = (enum nvml_compute_mode)mode;
 	gpu.numa_node = numa_node_of(nvml, device);
+	read_compute_capability(nvml, device, &gpu);
 	*ret_gpu = gpu;
 	return NVML_SUCCESS;
 }

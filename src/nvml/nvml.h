@@ -31,6 +31,7 @@ struct nvml_gpu {
 	char bus_id[32];     /* "00000000:00:09.0" */
 	uint64_t memory_mib; /* physical, whole MiB; 0 if the memory is shared with the host */
 	int numa_node;	     /* -1: unknown */
+	unsigned compute_major, compute_minor; /* CUDA compute capability; 0: unknown */
 	bool mig_enabled;
 	enum nvml_compute_mode compute_mode;
 };

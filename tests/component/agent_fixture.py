@@ -156,7 +156,7 @@ class World:
                    "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,
                    "--pod-resources-socket", self.kubelet.pod_resources_socket,
                    "--cri-socket", self.kubelet.cri_socket, "--cdi-dir", self.kubelet.cdi_dir,
-                   "--state-dir", self.state, "--shim-dir", self.shim, "--metrics", "127.0.0.1:0", "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
+                   "--state-dir", self.state, "--kubelet-dir", self.dir, "--shim-dir", self.shim, "--metrics", "127.0.0.1:0", "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
         if self.unit:
             command += ["--unit", self.unit]
         command += self.options

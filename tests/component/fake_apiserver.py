@@ -71,6 +71,7 @@ class FakeApiServer:
         self.store, self.requests, self.faults = Store(), [], []
         self.connections, self.open_watches = set(), []
         self.hidden = set()    # collections that it does not know
+        self.gates = {"DRAConsumableCapacity", "DRADeviceTaints"}    # without one it drops fields of ResourceSlices
         self.stopping, self.silent, self.expire_by, self.port = threading.Event(), False, "event", 0
         self.http = None
         self.directory = tempfile.TemporaryDirectory(prefix="fake-apiserver-")
@@ -318,6 +319,10 @@ class FakeApiServer:
             return 201, self.bind_pod(namespace, name, self.body(request))
         if request.method == "POST" and sub == "eviction":
             return 201, self.evict_pod(namespace, name, self.body(request))
+        if request.method in ("POST", "PUT") and collection == "resourceslices":
+            self.drop_fields(self.body(request))
+        if request.method == "POST" and not name and request.query.get("dryRun") == "All":
+            return 201, self.body(request)
         if request.method == "POST" and not name:
             return 201, self.store.create(collection, namespace, self.body(request))
         if request.method == "PATCH" and name:
@@ -333,6 +338,18 @@ class FakeApiServer:
                 self.store.delete(collection, namespace, item["metadata"]["name"])
             return 200, gone
         raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    def drop_fields(self, slice_):
+        """dropDisabledFields() of resourceslice/strategy.go, 1.36.3; and the default of timeAdded."""
+        for device in slice_["spec"].get("devices") or []:
+            if "DRAConsumableCapacity" not in self.gates:
+                device.pop("allowMultipleAllocations", None)
+                for capacity in device.get("capacity", {}).values():
+                    capacity.pop("requestPolicy", None)
+            if "DRADeviceTaints" not in self.gates:
+                device.pop("taints", None)
+            for taint in device.get("taints", []):
+                taint.setdefault("timeAdded", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
     @staticmethod
     def body(request):

@@ -96,12 +96,12 @@ SCHEMA = {
 }
 
 
-def build_messages():
+def build_messages(schema):
     pool = descriptor_pool.DescriptorPool()
     kinds = {name: getattr(descriptor_pb2.FieldDescriptorProto, "TYPE_" + name.upper())
              for name in ("bool", "string", "bytes", "int32", "int64")}
     found = {}
-    for package, messages in SCHEMA.items():
+    for package, messages in schema.items():
         file = descriptor_pb2.FileDescriptorProto(name=package + ".proto", package=package, syntax="proto3")
         for name, fields in messages.items():
             message = file.message_type.add(name=name)
@@ -131,7 +131,7 @@ def add_field(message, package, owner, name, number, kind, kinds):
         field.type, field.type_name = 11, f".{package}.{kind}"
 
 
-MESSAGES = build_messages()
+MESSAGES = build_messages(SCHEMA)
 
 
 def msg(kind, package="v1beta1", /, **fields):

@@ -8,10 +8,12 @@ import uuid
 
 KINDS = {"pods": "Pod", "nodes": "Node", "events": "Event", "leases": "Lease", "configmaps": "ConfigMap",
          "namespaces": "Namespace", "secrets": "Secret", "resourcepolicies": "ResourcePolicy",
-         "poddisruptionbudgets": "PodDisruptionBudget", "daemonsets": "DaemonSet", "deployments": "Deployment"}
-CLUSTER_SCOPED = {"nodes", "namespaces"}
+         "poddisruptionbudgets": "PodDisruptionBudget", "daemonsets": "DaemonSet", "deployments": "Deployment",
+         "resourceslices": "ResourceSlice", "resourceclaims": "ResourceClaim"}
+CLUSTER_SCOPED = {"nodes", "namespaces", "resourceslices"}
 GROUPS = {"leases": "coordination.k8s.io/v1", "poddisruptionbudgets": "policy/v1", "daemonsets": "apps/v1",
-          "deployments": "apps/v1", "resourcepolicies": "scheduling.alibabacloud.com/v1alpha1"}
+          "deployments": "apps/v1", "resourcepolicies": "scheduling.alibabacloud.com/v1alpha1",
+          "resourceslices": "resource.k8s.io/v1", "resourceclaims": "resource.k8s.io/v1"}
 # Their specs have a number, as those of custom resources with a status subresource have.
 NUMBERED = {"resourcepolicies"}
 

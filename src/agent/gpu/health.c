@@ -127,9 +127,14 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 		gpu->facts.mib = from->memory_mib;
 		gpu->minor = from->minor;
 		snprintf(gpu->bus_id, sizeof(gpu->bus_id), "%s", from->bus_id);
+		gpu->compute_major = from->compute_major;
+		gpu->compute_minor = from->compute_minor;
+		gpu->numa_node = from->numa_node;
 		n++;
 	}
 	snprintf(inventory->driver_version, sizeof(inventory->driver_version), "%s", found->driver_version);
+	inventory->cuda_major = found->cuda_major;
+	inventory->cuda_minor = found->cuda_minor;
 	mig_changed = inventory_set_mig(inventory, mig, n_mig);
 	return inventory_update(inventory, gpus, n) || mig_changed;
 }

@@ -65,6 +65,8 @@ bool kubelet_has_devices(const struct kubelet *kubelet)
 {
 	const struct node_registry *node = kubelet->deps.node;
 
+	if (node->in_force == GPU_MODE_DRA)
+		return node->watched;
 	return plugin_watched(node->in_force == GPU_MODE_TOPOLOGY ? kubelet->gpu_plugin : kubelet->plugin) &&
 	       (!node_registry_offers(node, IDS_OF_CORE) || core_plugin_watched(kubelet->core_plugin));
 }
@@ -88,6 +90,9 @@ void kubelet_offer(struct kubelet *kubelet)
 	plugin_update(kubelet->plugin);
 	plugin_update(kubelet->gpu_plugin);
 	core_plugin_update(kubelet->core_plugin);
+	/* In the mode dra the kubelet has a driver instead of devices (dra.h). */
+	if (node->in_force == GPU_MODE_DRA)
+		return;
 	unregistered_look(kubelet);
 	node->watched = kubelet_has_devices(kubelet);
 }

@@ -157,7 +157,7 @@ void settle_terms(struct settle *settle, const struct settle_seen *what)
 	struct node_registry *node = settle->node;
 	struct terms_seen seen = {
 		.asked = node->asked,
-		.closed = is_closed(annotations),
+		.closed = is_closed(annotations) && !what->offered_to_claims,
 		.following = what->following,
 		.now_ns = monotonic_ns(),
 	};

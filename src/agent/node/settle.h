@@ -28,8 +28,9 @@ void settle_unit_told(struct settle *settle, const char *text);
 /* What settle_terms() reads besides the registry. */
 struct settle_seen {
 	struct json_object *object; /* the Node as last seen; NULL: not yet, or gone */
-	size_t n_orphans; /* pods that are gone from the API server while their containers may run */
-	bool following;	  /* the watch of pods is open */
+	size_t n_orphans;	/* pods that are gone from the API server while their containers may run */
+	bool offered_to_claims; /* the ResourceSlice is there: kube-scheduler may still give GPUs to claims */
+	bool following;		/* the watch of pods is open */
 };
 
 /* settle_terms() - call it when node, pods and the cluster's unit are known, and whenever one of them

@@ -45,7 +45,7 @@ static bool gpu_read(struct json_object *object, struct gpu *gpu)
 		number(object, "minor", INT32_MAX, &minor) < 0 ||
 		number(object, "mib", INT32_MAX, &mib) < 0 || !mib)
 		return false;
-	*gpu = (struct gpu){.minor = (unsigned int)minor};
+	*gpu = (struct gpu){.minor = (unsigned int)minor, .numa_node = -1};
 	snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "%s", uuid);
 	snprintf(gpu->details.model, sizeof(gpu->details.model), "%.63s", model);
 	snprintf(gpu->bus_id, sizeof(gpu->bus_id), "%.31s", bus_id ? bus_id : "");

@@ -1,0 +1,27 @@
+/* service.h - the sockets on which the kubelet finds and calls the driver. They belong to the worker, not to
+ * the supervisor: the kubelet repeats a call that failed, and connects again by itself. */
+#pragma once
+
+#include <stdbool.h>
+
+struct error;
+struct grpc_method;
+struct loop;
+struct service;
+
+/* service_new() - kubelet_dir must outlive it. changed() is called when the kubelet has registered the
+ * driver, or has refused to. */
+int service_new(struct loop *loop, const char *kubelet_dir, void (*changed)(void *userdata), void *userdata,
+	struct service **ret_service);
+void service_free(struct service *service); /* accepts NULL */
+
+/* service_open() - listens. May be called again: a socket whose file is gone is made anew. A negative errno
+ * with a sentence; service_close() undoes it. */
+int service_open(struct service *service, struct error *err);
+void service_close(struct service *service);
+bool service_is_open(const struct service *service);
+
+/* service_is_registered() - the kubelet has said so. service_refusal() - why not, in the kubelet's words; ""
+ * if it has not said anything. */
+bool service_is_registered(const struct service *service);
+const char *service_refusal(const struct service *service);
