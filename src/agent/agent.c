@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/connect.h"
+#include "agent/container/alive.h"
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"
 #include "agent/container/orphans.h"
@@ -43,6 +44,7 @@
 #include "kube/watch.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
+#include "node/claims.h"
 
 #define CRI_ANSWER_MAX ((size_t)16 << 20) /* the size of a list of all containers */
 #define FIRST_TICK_NS (100 * NS_PER_MS)
@@ -116,8 +118,10 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct agent *agent = userdata;
 	struct node_pod *pod = pod_read(&agent->node.pods, object);
 
-	if (pod)
+	if (pod) {
 		pod->watched = true;
+		node_claims_follow(&agent->node, pod);
+	}
 	if (pod && pod->facts.finished && !pod->facts.succeeded)
 		on_pod_failed(agent, &pod->facts);
 	agent_changed(agent);
@@ -377,18 +381,36 @@ static int start_plugins(struct agent *agent)
 	return r < 0 ? r : topology_new(agent->client, &agent->node, &agent->topology);
 }
 
+static enum share_policy on_policy_wanted(void *userdata)
+{
+	return power_policy(((struct agent *)userdata)->power);
+}
+
+static int on_alive_wanted(void *userdata, alive_fn fn, void *fn_userdata)
+{
+	return alive_ask(((struct agent *)userdata)->alive, fn, fn_userdata);
+}
+
 static int start_dra(struct agent *agent)
 {
+	char kubelet_socket[PATH_MAX];
+	int r;
 	const struct dra_deps dra = {.loop = agent->loop,
 		.client = agent->client,
 		.node = &agent->node,
 		.events = &agent->events,
 		.runtime = agent->runtime,
+		.delivery = agent->delivery,
+		.state_dir = agent->options.state_dir,
 		.kubelet_dir = agent->options.kubelet_dir,
+		.policy = on_policy_wanted,
+		.ask_alive = on_alive_wanted,
 		.changed = on_change,
 		.userdata = agent};
 
-	return dra_new(&dra, &agent->dra);
+	kubelet_socket_path(agent->options.plugin_dir, kubelet_socket);
+	r = alive_new(agent->cri, kubelet_socket, &agent->alive);
+	return r < 0 ? r : dra_new(&dra, &agent->dra);
 }
 
 static int start_keepers(struct agent *agent)
@@ -480,6 +502,7 @@ void agent_stop(struct agent *agent)
 	door_free(agent->probes);
 	kubelet_free(agent->kubelet);
 	dra_free(agent->dra);
+	alive_free(agent->alive);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
 	leftovers_free(agent->leftovers);

@@ -14,6 +14,7 @@
 #include "agent/supervisor.h"
 #include "node/registry.h"
 
+struct alive;
 struct delivery;
 struct door;
 struct dra;
@@ -73,6 +74,7 @@ struct agent {
 	bool uninstalled;    /* the chart is being removed: no other agent follows */
 	struct kubelet *kubelet;
 	struct dra *dra;
+	struct alive *alive; /* the question of the claims, beside that of the leftovers */
 	struct report *report;
 	struct topology *topology;
 	struct orphans *orphans;

@@ -148,6 +148,7 @@ void agent_tick(void *userdata)
 	looks_tick(agent->looks);
 	refused_tick(agent->refused);
 	kubelet_retry(agent->kubelet);
+	dra_tick(agent->dra);
 	if (kube_watch_connected(agent->pod_watch))
 		strays_look(agent->strays);
 	if (agent->node.pods_listed && kube_watch_connected(agent->pod_watch))

@@ -27,6 +27,13 @@ void node_pod_forget_containers(struct node_pod *pod)
 	free(pod->containers);
 	pod->containers = NULL;
 	pod->n_containers = 0;
+	for (size_t i = 0; i < pod->n_claims; i++) {
+		free(pod->claims[i].claim);
+		free(pod->claims[i].container);
+	}
+	free(pod->claims);
+	pod->claims = NULL;
+	pod->n_claims = 0;
 }
 
 static void pod_free(struct node_pod *pod)

@@ -22,6 +22,11 @@ struct container_spec {
 	bool asks_for_no_limit;
 };
 
+/* A container of the pod uses this ResourceClaim (of any driver); both are names. */
+struct pod_claim {
+	char *claim, *container;
+};
+
 struct node_pod {
 	struct pod_facts facts;
 	bool may_return;      /* another pod can get its name later */
@@ -36,6 +41,8 @@ struct node_pod {
 	uint32_t size_applied, size_refused;
 	struct container_spec *containers; /* init containers, too */
 	size_t n_containers;
+	struct pod_claim *claims; /* as far as they exist: those of a template come later */
+	size_t n_claims;
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is invalid */
@@ -67,7 +74,7 @@ struct container_spec *node_pod_container(const struct node_pod *pod, const char
 /* node_pod_asks_for_no_limit() - asks_for_no_limit of this container. */
 bool node_pod_asks_for_no_limit(const struct node_pod *pod, const char *container);
 
-/* node_pod_forget_containers() - call before they are read again. */
+/* node_pod_forget_containers() - call before they and their claims are read again. */
 void node_pod_forget_containers(struct node_pod *pod);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);

@@ -1,9 +1,12 @@
 #include "node/registry.h"
 
+#include "node/claims.h"
+
 void node_registry_init(struct node_registry *node, const char *name)
 {
 	*node = (struct node_registry){.name = name, .open = true};
 	node_pods_init(&node->pods);
+	table_init(&node->claims);
 	served_init(&node->served);
 	table_init(&node->spent);
 	turn_init(&node->turn);
@@ -11,6 +14,11 @@ void node_registry_init(struct node_registry *node, const char *name)
 
 void node_registry_release(struct node_registry *node)
 {
+	void *claim;
+
+	table_for_each (&node->claims, cursor, claim)
+		node_claim_free(claim);
+	table_release(&node->claims);
 	served_release(&node->served);
 	table_release(&node->spent);
 	turn_release(&node->turn);
@@ -30,11 +38,11 @@ bool node_pod_holds(const struct pod_facts *pod)
 size_t node_registry_count_holders(const struct node_registry *node)
 {
 	const struct node_pod *pod;
-	size_t n = 0;
+	size_t n = node->claims.count;
 
 	table_for_each (&node->pods.by_uid, cursor, pod)
 		n += node_pod_holds(&pod->facts);
-	return n;
+	return node->in_force == GPU_MODE_DRA ? n + node_claims_pending(node) : n;
 }
 
 const struct pod_facts *node_registry_holder(const struct node_registry *node)

@@ -32,7 +32,8 @@ struct node_registry {
 
 	struct inventory inventory;
 	struct node_pods pods;
-	bool pods_listed; /* the API server has shown all pods of the node at least once */
+	bool pods_listed;    /* the API server has shown all pods of the node at least once */
+	struct table claims; /* the ResourceClaims that are prepared: uid -> struct node_claim (claims.h) */
 	struct served served;
 	struct table spent; /* ids that the present kubelet still holds for ended pods */
 	struct turn turn;   /* which pods had their turn at that kubelet */
@@ -61,7 +62,8 @@ struct terms node_registry_in_force(const struct node_registry *node);
 /* node_pod_holds() - the pod has, or will get, devices: it asks for a GPU and has not ended. */
 bool node_pod_holds(const struct pod_facts *pod);
 
-/* node_registry_count_holders() - the number of such pods. node_registry_holder() - one of them, or NULL. */
+/* node_registry_count_holders() - the number of such pods, of claims that are prepared, and in the mode dra
+ * of pods whose claims may be about to be. node_registry_holder() - one of the pods with devices, or NULL. */
 size_t node_registry_count_holders(const struct node_registry *node);
 const struct pod_facts *node_registry_holder(const struct node_registry *node);
 

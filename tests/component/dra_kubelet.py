@@ -1,4 +1,4 @@
-"""The kubelet's side of a driver of Dynamic Resource Allocation, over real gRPC: it finds the driver's socket, asks who it is, says
+"""The kubelet's side of a driver of Dynamic Resource Allocation, over real gRPC: it finds the driver's socket, asks for its name, says
 that it is registered, and asks it to prepare and to unprepare claims (k8s.io/kubelet at 1.36).
 
 The messages are built here from the numbers in the documentation of the APIs, independently of ration's own."""
@@ -80,7 +80,18 @@ class DraKubelet:
         return found[0] if found else None
 
     def register(self, registered=True, error=""):
-        socket = wait_for(self.registration_socket, what="the socket of the registration")
+        """As the kubelet it tries again: the socket may be that of an agent that was killed."""
+        return wait_for(lambda: self.try_to_register(registered, error), what="the registration")
+
+    def try_to_register(self, registered, error):
+        socket = self.registration_socket()
+        try:
+            return socket and self.register_at(socket, registered, error)
+        except grpc.RpcError as e:
+            assert e.code() == grpc.StatusCode.UNAVAILABLE, e
+            return None
+
+    def register_at(self, socket, registered, error):
         with Channel(socket) as channel:
             self.info = channel.call("pluginregistration.Registration", "GetInfo", msg("InfoRequest", "pluginregistration"),
                                      "pluginregistration", "PluginInfo")

@@ -1,15 +1,17 @@
 """A node of the mode dra in its agent's tests."""
 import pathlib
 
-from agent_fixture import NODE, World, wait_for
+from agent_fixture import NODE, wait_for
 from dra_kubelet import DraKubelet
+from fake_kubelet import Container
+from isolated import Node
 
 DRIVER = "gpu.ration.dev"
 GIB = 1 << 30
 DRA = {"ack.node.gpu.schedule": "dra"}
 
 
-class DraWorld(World):
+class DraWorld(Node):
     """gates: those of the API server."""
 
     def __init__(self, cards="2x16160MiB", labels=None, gates=None, **more):
@@ -63,6 +65,17 @@ class DraWorld(World):
         return self.api.create_pod(name, node=NODE, status={"phase": phase}, spec={
             "resourceClaims": [{"name": n, "resourceClaimName": c} for n, c in claims.items()],
             "containers": [{"name": c, "image": "example", "resources": {"claims": [{"name": n} for n in claims]}} for c in containers]})
+
+    def run(self, pod, container, prepared):
+        """What a container of the pod finds inside that uses all of this prepared claim."""
+        found = Container()
+        for device in prepared.devices:
+            for name in device.cdi_device_ids:
+                self.kubelet.inject(name, found)
+        with self.kubelet.lock:
+            self.kubelet.containers[pod["metadata"]["uid"], container] = 1
+            self.kubelet.sandboxes.add(pod["metadata"]["uid"])
+        return found
 
     def grants(self):
         """uid -> the folder of its grant"""

@@ -64,6 +64,11 @@ bool cdi_uid(const char *file, char *ret_uid, size_t size)
 	return true;
 }
 
+bool cdi_is_partial(const char *file)
+{
+	return strncmp(file, PREFIX, strlen(PREFIX)) == 0 && strstr(file, SUFFIX ".tmp-");
+}
+
 bool cdi_exists(const char *dir, const char *uid)
 {
 	char path[PATH_MAX];

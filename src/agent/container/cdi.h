@@ -39,3 +39,6 @@ void cdi_remove(const char *dir, const char *uid);
 
 /* cdi_uid() - the uid in a file name of ours; false for any other name. */
 bool cdi_uid(const char *file, char *ret_uid, size_t size);
+
+/* cdi_is_partial() - the name of a file of ours that an agent was writing when it was killed. */
+bool cdi_is_partial(const char *file);

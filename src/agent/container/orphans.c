@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/container/cdi.h"
 #include "agent/container/delivery.h"
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/loop.h"
+#include "node/claims.h"
 #include "node/registry.h"
 
 #define FIRST_NS (5 * NS_PER_S) /* what ended while no agent was there */
@@ -40,6 +42,9 @@ static void orphan_look(const struct orphans_deps *deps, const struct listing *l
 {
 	const struct node_pod *pod = node_pods_by_uid(&deps->node->pods, uid);
 
+	/* The files of a claim go when the kubelet unprepares it. */
+	if (node_claims_by_uid(deps->node, uid))
+		return;
 	if (!pod) {
 		leftovers_examine(deps->leftovers, uid);
 	} else if (pod->facts.finished && !is_listed(listing, &pod->facts)) {
@@ -58,6 +63,8 @@ static void orphans_look_at_cdi(const struct orphans_deps *deps, const struct li
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		if (cdi_uid(entry->d_name, uid, sizeof(uid)))
 			orphan_look(deps, listing, uid);
+		else if (cdi_is_partial(entry->d_name))
+			unlinkat(dirfd(dir), entry->d_name, 0);
 	}
 	closedir(dir);
 }

@@ -6,13 +6,17 @@
 #include <string.h>
 
 #include "agent/container/runtime.h"
+#include "agent/dra/gone.h"
+#include "agent/dra/prepare.h"
 #include "agent/dra/publisher.h"
+#include "agent/dra/record.h"
 #include "agent/dra/service.h"
 #include "agent/events.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/names.h"
+#include "node/claims.h"
 #include "node/registry.h"
 
 #define PATIENCE_NS (10 * NS_PER_S) /* a kubelet that restarts may take that long */
@@ -21,6 +25,8 @@
 struct dra {
 	struct dra_deps deps;
 	struct publisher *publisher;
+	struct preparer *preparer;
+	struct gone *gone;
 	struct service *service;
 	char told[512];		 /* the problem of the mode that an Event was about */
 	int64_t unregistered_ns; /* since when the kubelet has not known the driver; 0: it does */
@@ -73,6 +79,7 @@ void dra_follow_label(struct dra *dra)
 
 static void open_or_close(struct dra *dra, struct error *err)
 {
+	/* Claims can be prepared in no other mode: it changes when the last one is unprepared. */
 	if (dra->deps.node->in_force != GPU_MODE_DRA)
 		service_close(dra->service);
 	else if (runtime_answered(dra->deps.runtime))
@@ -148,6 +155,26 @@ bool dra_is_offered(const struct dra *dra)
 	return dra->deps.node->in_force == GPU_MODE_DRA && publisher_is_out(dra->publisher);
 }
 
+/* ---- the claims ---- */
+
+/* Pods that come later may use a claim too. */
+static void save_claims(struct dra *dra)
+{
+	struct node_claim *claim;
+	struct error err = {""};
+
+	table_for_each (&dra->deps.node->claims, cursor, claim)
+		if (!claim->saved && claim->n_devices && record_write(dra->deps.state_dir, claim, &err) < 0)
+			log_debug("%s; trying again", err.text);
+}
+
+void dra_tick(struct dra *dra)
+{
+	save_claims(dra);
+	if (dra->deps.node->pods_listed)
+		gone_look(dra->gone);
+}
+
 /* ---- life ---- */
 
 static void on_change(void *userdata)
@@ -167,7 +194,11 @@ int dra_new(const struct dra_deps *deps, struct dra **ret_dra)
 	dra->deps = *deps;
 	r = publisher_new(deps->loop, deps->client, deps->node, on_change, dra, &dra->publisher);
 	if (r == 0)
-		r = service_new(deps->loop, deps->kubelet_dir, on_change, dra, &dra->service);
+		r = preparer_new(&dra->deps, &dra->preparer);
+	if (r == 0)
+		r = gone_new(&dra->deps, &dra->gone);
+	if (r == 0)
+		r = service_new(&dra->deps, dra->preparer, &dra->service);
 	if (r < 0)
 		dra_free(dra);
 	else
@@ -180,6 +211,8 @@ void dra_free(struct dra *dra)
 	if (!dra)
 		return;
 	service_free(dra->service);
+	gone_free(dra->gone);
+	preparer_free(dra->preparer);
 	publisher_free(dra->publisher);
 	free(dra);
 }

@@ -4,27 +4,11 @@
 
 #include <stdbool.h>
 
+#include "agent/dra/deps.h"
+
 struct dra;
-struct events;
-struct kube_client;
-struct loop;
-struct node_registry;
-struct runtime;
 
-#define DRA_SOCKET "dra.sock" /* in KUBELET/plugins/gpu.ration.dev */
-
-/* What the folder needs from other parts. All of it must outlive the struct dra. */
-struct dra_deps {
-	struct loop *loop;
-	struct kube_client *client;
-	struct node_registry *node; /* its mode that is asked for, and problems, are written here */
-	const struct events *events;
-	struct runtime *runtime;
-	const char *kubelet_dir; /* of the kubelet: "/var/lib/kubelet" */
-	void (*changed)(void *userdata);
-	void *userdata;
-};
-
+/* dra_new() - loads the claims that earlier agents have prepared into the registry. */
 int dra_new(const struct dra_deps *deps, struct dra **ret_dra);
 void dra_free(struct dra *dra); /* accepts NULL */
 
@@ -37,6 +21,9 @@ void dra_follow_label(struct dra *dra);
  * driver; sets the node's `watched` and its problem `unregistered` while the mode is dra. ready: what the
  * node's GPUs are, and which are faulty, is known. Call it at least once a second. */
 void dra_offer(struct dra *dra, bool ready);
+
+/* dra_tick() - each second. */
+void dra_tick(struct dra *dra);
 
 /* dra_is_offered() - the API server shows GPUs of this node to kube-scheduler. */
 bool dra_is_offered(const struct dra *dra);

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/dra/dra.h"
+#include "agent/dra/deps.h"
+#include "agent/dra/prepare.h"
 #include "agent/registration.pb-c.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
@@ -16,13 +17,12 @@
 #include "kube/names.h"
 #include "net/grpc-server.h"
 
+#define SOCKET "dra.sock"
 #define ARENA_MAX ((size_t)1 << 20)
 
 struct service {
-	struct loop *loop;
-	const char *kubelet_dir;
-	void (*changed)(void *userdata);
-	void *userdata;
+	const struct dra_deps *deps;
+	struct preparer *preparer;
 	struct grpc_server *plugin, *registration;
 	bool registered;
 	char refusal[300];
@@ -30,7 +30,7 @@ struct service {
 
 static int endpoint_path(const struct service *service, char ret_path[PATH_MAX])
 {
-	return snprintf(ret_path, PATH_MAX, "%s/plugins/" DRA_DRIVER "/" DRA_SOCKET, service->kubelet_dir) <
+	return snprintf(ret_path, PATH_MAX, "%s/plugins/" DRA_DRIVER "/" SOCKET, service->deps->kubelet_dir) <
 			       PATH_MAX
 		       ? 0
 		       : -ENAMETOOLONG;
@@ -89,7 +89,7 @@ static void handle_notify(void *userdata, struct grpc_call *call, const uint8_t 
 	snprintf(service->refusal, sizeof(service->refusal), "%.299s",
 		status->plugin_registered ? "" : status->error);
 	grpc_call_reply(call, NULL, 0);
-	service->changed(service->userdata);
+	service->deps->changed(service->deps->userdata);
 }
 
 static const struct grpc_method REGISTRATION[] = {
@@ -101,11 +101,24 @@ static const struct grpc_method REGISTRATION[] = {
 
 static void handle_prepare(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-	grpc_call_fail(call, GRPC_UNIMPLEMENTED, "claims are not prepared yet");
+	preparer_prepare(((struct service *)userdata)->preparer, call, message, len);
 }
 
+static void handle_unprepare(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+	preparer_unprepare(((struct service *)userdata)->preparer, call, message, len);
+}
+
+static void prepare_closed(void *userdata, struct grpc_call *call)
+{
+	preparer_closed(((struct service *)userdata)->preparer, call);
+}
+
+#define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+
 static const struct grpc_method PLUGIN[] = {
-	{"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", handle_prepare, NULL},
+	{SERVICE "NodePrepareResources", handle_prepare, prepare_closed},
+	{SERVICE "NodeUnprepareResources", handle_unprepare, NULL},
 };
 
 /* ---- sockets ---- */
@@ -123,7 +136,7 @@ static int listen_at(struct service *service, const char *path, const struct grp
 	fs_mkdir_parents(folder, 0750);
 	if (*server)
 		return grpc_server_listen_again(*server, err);
-	return grpc_server_new(service->loop, path, methods, n, service, server, err);
+	return grpc_server_new(service->deps->loop, path, methods, n, service, server, err);
 }
 
 /* The kubelet dials the plugin as soon as it sees the socket of the registration. */
@@ -137,8 +150,8 @@ int service_open(struct service *service, struct error *err)
 	if (r < 0)
 		return r;
 	if (snprintf(path, sizeof(path), "%s/plugins_registry/" DRA_DRIVER "-reg.sock",
-		    service->kubelet_dir) >= PATH_MAX)
-		return error_set(err, ENAMETOOLONG, "%s: the path is too long", service->kubelet_dir);
+		    service->deps->kubelet_dir) >= PATH_MAX)
+		return error_set(err, ENAMETOOLONG, "%s: the path is too long", service->deps->kubelet_dir);
 	return listen_at(service, path, REGISTRATION, ARRAY_SIZE(REGISTRATION), &service->registration, err);
 }
 
@@ -166,17 +179,14 @@ const char *service_refusal(const struct service *service)
 	return service->refusal;
 }
 
-int service_new(struct loop *loop, const char *kubelet_dir, void (*changed)(void *userdata), void *userdata,
-	struct service **ret_service)
+int service_new(const struct dra_deps *deps, struct preparer *preparer, struct service **ret_service)
 {
 	struct service *service = calloc(1, sizeof(*service));
 
 	if (!service)
 		return -ENOMEM;
-	service->loop = loop;
-	service->kubelet_dir = kubelet_dir;
-	service->changed = changed;
-	service->userdata = userdata;
+	service->deps = deps;
+	service->preparer = preparer;
 	*ret_service = service;
 	return 0;
 }

@@ -4,15 +4,14 @@
 
 #include <stdbool.h>
 
+struct dra_deps;
 struct error;
-struct grpc_method;
-struct loop;
+struct preparer;
 struct service;
 
-/* service_new() - kubelet_dir must outlive it. changed() is called when the kubelet has registered the
- * driver, or has refused to. */
-int service_new(struct loop *loop, const char *kubelet_dir, void (*changed)(void *userdata), void *userdata,
-	struct service **ret_service);
+/* service_new() - both must outlive it. deps->changed() is called when the kubelet has registered the driver,
+ * or has refused to. */
+int service_new(const struct dra_deps *deps, struct preparer *preparer, struct service **ret_service);
 void service_free(struct service *service); /* accepts NULL */
 
 /* service_open() - listens. May be called again: a socket whose file is gone is made anew. A negative errno

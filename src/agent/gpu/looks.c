@@ -16,6 +16,7 @@
 #include "grant/overhead.h"
 #include "model/correction.h"
 #include "net/loop.h"
+#include "node/claims.h"
 #include "node/registry.h"
 #include "nvml/nvml.h"
 
@@ -177,6 +178,14 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 /* ---- whose they are -------------------------------------------------------------------------------------
  */
 
+/* The grant of a claim that the container uses; container NULL: of the only one that the pod uses. */
+static struct watched *find_claim(const struct looks *looks, const char *pod_uid, const char *container)
+{
+	const struct node_claim *claim = node_claims_of(looks->deps.node, pod_uid, container);
+
+	return claim ? watched_only(looks->set, claim->uid) : NULL;
+}
+
 static void find_container(struct looks *looks, struct holder *holder)
 {
 	const struct cgroup_place *place = &holder->process->place;
@@ -189,6 +198,8 @@ static void find_container(struct looks *looks, struct holder *holder)
 		/* Most pods have one container with a grant. Its first context must count before the runtime
 		 * has answered. */
 		holder->watched = watched_only(looks->set, place->uid);
+	if (!holder->watched && r != -ENOENT)
+		holder->watched = find_claim(looks, place->uid, r == 0 ? holder->container : NULL);
 	holder->certain = r != -EAGAIN;
 }
 

@@ -14,6 +14,7 @@
 #include "kube/names.h"
 #include "model/shares.h"
 #include "net/loop.h"
+#include "node/claims.h"
 #include "node/power-facts.h"
 #include "node/registry.h"
 
@@ -87,7 +88,7 @@ static void know_holders(struct power *power)
 {
 	list_for_each (item, watched_list(power->deps.set)) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		struct node_pod *pod = node_pods_by_uid(&power->deps.node->pods, watched->uid);
+		struct node_pod *pod = node_claims_served(power->deps.node, watched->uid);
 		const struct power_facts *facts = pod ? power_facts_find(
 								pod->power, pod->n_power, watched->container)
 						      : NULL;
@@ -258,7 +259,7 @@ bool power_wants_use(struct power *power, const char *uuid)
 
 static void complain_about_endless(const struct power *power, const struct watched_part *gpu)
 {
-	const struct node_pod *pod = node_pods_by_uid(&power->deps.node->pods, gpu->of->uid);
+	const struct node_pod *pod = node_claims_reader(power->deps.node, gpu->of->uid);
 	char text[600];
 
 	if (!pod)

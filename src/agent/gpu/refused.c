@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "grant/grant.h"
+#include "node/claims.h"
 #include "node/registry.h"
 
 #define AGAIN_NS (60 * NS_PER_S)
@@ -86,7 +87,7 @@ void refused_tick(struct refused *refused)
 
 	list_for_each (item, watched_list(looks_set(refused->looks))) {
 		struct watched *watched = list_entry(item, struct watched, item);
-		const struct node_pod *pod = node_pods_by_uid(&refused->node->pods, watched->uid);
+		const struct node_pod *pod = node_claims_reader(refused->node, watched->uid);
 		bool may = pod && (!watched->told_ns || now - watched->told_ns >= AGAIN_NS), told = false;
 
 		for (unsigned i = 0; i < watched->n_gpus; i++) {

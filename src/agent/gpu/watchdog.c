@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "grant/grant.h"
 #include "kube/eviction.h"
+#include "node/claims.h"
 #include "node/registry.h"
 
 #define CONFIRM_NS (4 * NS_PER_S) /* longer than the end of a process or the writing of a grant takes */
@@ -78,7 +79,7 @@ static void offence_free(struct watchdog *watchdog, struct offence *offence)
 
 static const struct node_pod *pod_of(const struct watchdog *watchdog, const struct offence *offence)
 {
-	return offence->uid[0] ? node_pods_by_uid(&watchdog->deps.node->pods, offence->uid) : NULL;
+	return offence->uid[0] ? node_claims_reader(watchdog->deps.node, offence->uid) : NULL;
 }
 
 static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)

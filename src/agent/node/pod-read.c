@@ -176,6 +176,84 @@ static void power_facts_read(struct json_object *pod, struct power_facts **ret_l
 	*ret_n = list.n;
 }
 
+/* ---- claims ---- */
+
+#define CLAIMS_MAX 256 /* of the containers of one pod together */
+
+static void add_claim(struct node_pod *pod, const char *claim, const char *container)
+{
+	struct pod_claim *grown, added;
+
+	if (!claim || !container || pod->n_claims == CLAIMS_MAX)
+		return;
+	grown = reallocarray(pod->claims, pod->n_claims + 1, sizeof(*grown));
+	if (!grown)
+		return;
+	pod->claims = grown;
+	added = (struct pod_claim){strdup(claim), strdup(container)};
+	if (added.claim && added.container) {
+		grown[pod->n_claims++] = added;
+		return;
+	}
+	free(added.claim);
+	free(added.container);
+}
+
+static size_t length_of(struct json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+static struct json_object *find_by_name(struct json_object *list, const char *name)
+{
+	for (size_t i = 0; i < length_of(list); i++) {
+		struct json_object *entry = json_object_array_get_idx(list, i);
+		const char *found = json_member_string(entry, "name");
+
+		if (found && strcmp(found, name) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+/* The name of the object: the spec's own, or that of the claim that was made from a template. NULL while
+ * there is none. */
+static const char *claim_object(struct json_object *pod, const char *name)
+{
+	struct json_object *spec = json_member(json_member(pod, "spec"), "resourceClaims");
+	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
+	const char *own = json_member_string(find_by_name(spec, name), "resourceClaimName");
+
+	return own ? own : json_member_string(find_by_name(made, name), "resourceClaimName");
+}
+
+static void claims_read(struct node_pod *pod, struct json_object *object, struct json_object *containers)
+{
+	for (size_t i = 0; i < length_of(containers); i++) {
+		struct json_object *container = json_object_array_get_idx(containers, i);
+		struct json_object *claims = json_member(json_member(container, "resources"), "claims");
+
+		for (size_t k = 0; k < length_of(claims); k++) {
+			const char *name = json_member_string(json_object_array_get_idx(claims, k), "name");
+
+			if (name)
+				add_claim(pod, claim_object(object, name),
+					json_member_string(container, "name"));
+		}
+	}
+}
+
+/* The claim that kube-scheduler makes for a resource that a DeviceClass stands for (extendedResourceName). */
+static void extended_claim_read(struct node_pod *pod, struct json_object *status)
+{
+	struct json_object *extended = json_member(status, "extendedResourceClaimStatus");
+	struct json_object *mappings = json_member(extended, "requestMappings");
+
+	for (size_t i = 0; i < length_of(mappings); i++)
+		add_claim(pod, json_member_string(extended, "resourceClaimName"),
+			json_member_string(json_object_array_get_idx(mappings, i), "containerName"));
+}
+
 /* ---- the pod ---- */
 
 static uint64_t read_runs(const struct request *request, struct json_object *statuses)
@@ -222,5 +300,8 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 	node_pod_forget_containers(pod);
 	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
 	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));
+	claims_read(pod, object, json_member(json_member(object, "spec"), "containers"));
+	claims_read(pod, object, json_member(json_member(object, "spec"), "initContainers"));
+	extended_claim_read(pod, status);
 	return pod;
 }

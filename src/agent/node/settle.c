@@ -18,7 +18,11 @@ static void name_a_holder(const struct node_registry *node, char *buf, size_t si
 {
 	const struct pod_facts *pod = node_registry_holder(node);
 
-	if (pod)
+	if (node->claims.count)
+		snprintf(buf, size, "%zu ResourceClaims are prepared", node->claims.count);
+	else if (node->in_force == GPU_MODE_DRA)
+		snprintf(buf, size, "pods wait for their ResourceClaims");
+	else if (pod)
 		snprintf(buf, size, "pod %.63s/%.120s", pod->namespace_, pod->name);
 	else
 		snprintf(buf, size, "containers of deleted pods");

@@ -1,0 +1,31 @@
+/* deps.h - what the folder needs from other parts. */
+#pragma once
+
+#include "model/shares.h"
+
+struct delivery;
+struct events;
+struct kube_client;
+struct loop;
+struct node_registry;
+struct runtime;
+struct table;
+
+/* All of it must outlive the struct dra. */
+struct dra_deps {
+	struct loop *loop;
+	struct kube_client *client;
+	struct node_registry *node; /* its mode that is asked for, and problems, are written here */
+	const struct events *events;
+	struct runtime *runtime;
+	struct delivery *delivery;
+	const char *state_dir;
+	const char *kubelet_dir;		     /* of the kubelet: "/var/lib/kubelet" */
+	enum share_policy (*policy)(void *userdata); /* in force on the node */
+	/* Asks the container runtime of which pods something runs; fn is called once, never from within, with
+	 * the uids of these pods as keys, or with NULL and a text. -EBUSY. */
+	int (*ask_alive)(void *userdata,
+		void (*fn)(void *fn_userdata, const struct table *uids, const char *text), void *fn_userdata);
+	void (*changed)(void *userdata);
+	void *userdata;
+};

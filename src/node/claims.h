@@ -1,0 +1,99 @@
+/* claims.h - the ResourceClaims that are prepared on this node. One claim has one grant, which all containers
+ * that use the claim share: the kubelet fixes what they get when it prepares the claim, before it is known
+ * which containers these are. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/claim.h"
+#include "model/shares.h"
+#include "node/pods.h"
+
+struct node_registry;
+
+/* The name of the one container of which the stand-in of a claim consists. */
+#define CLAIM_CONTAINER "claim"
+
+/* One allocated device, as the kubelet is answered. Several may be the same GPU. */
+struct claim_device {
+	char request[CLAIM_REQUEST_SIZE]; /* without a subrequest */
+	char pool[CLAIM_NAME_SIZE], device[CLAIM_LABEL_SIZE], share_id[CLAIM_UID_SIZE];
+	char uuid[GPU_UUID_SIZE];
+	uint32_t mib, core; /* core 0: the computing power is not limited */
+};
+
+/* A container that uses the claim. */
+struct claim_user {
+	char pod_uid[CLAIM_UID_SIZE];
+	char *container;
+};
+
+struct node_claim {
+	char uid[CLAIM_UID_SIZE], namespace_[CLAIM_LABEL_SIZE], name[CLAIM_NAME_SIZE];
+	struct claim_device *devices; /* none: the record of an earlier agent was not readable */
+	size_t n_devices;
+	struct claim_user *users; /* also those of pods that are gone from the API server since */
+	size_t n_users;
+	uint32_t weight; /* 0: not set */
+	/* What the parts see that serve pods: a pod of one container, placed in units of 1 MiB. Its uid is
+	 * the claim's. */
+	struct node_pod stand_in;
+	bool saved;	/* the record has all of this */
+	bool confirmed; /* the API server has shown this allocation since the start of the agent */
+};
+
+/* node_claim_new() - NULL: out of memory. node_claim_add() - adds a device, before node_claim_complete(),
+ * which makes the stand-in. -ENOMEM. */
+struct node_claim *node_claim_new(const char *uid, const char *namespace_, const char *name);
+void node_claim_free(struct node_claim *claim); /* accepts NULL */
+int node_claim_add(struct node_claim *claim, const struct claim_device *device);
+int node_claim_complete(struct node_claim *claim);
+
+/* node_claim_use() - this container uses the claim; nothing twice. -ENOMEM. */
+int node_claim_use(struct node_claim *claim, const char *pod_uid, const char *container);
+
+/* node_claim_decide() - what the allocation gives on this node, or -EINVAL with a sentence for the pod's
+ * Event: no device of ration's, another pool, a GPU that is gone or unhealthy, more than the GPU has,
+ * parameters that cannot be met. policy: in force on the node. -ENOMEM. */
+int node_claim_decide(const struct node_registry *node, const struct claim *claim, enum share_policy policy,
+	struct node_claim **ret_claim, struct error *err);
+
+/* node_claim_fits() - the last check: no GPU gets over its total by the claims that are prepared already, and
+ * no container gets two claims, since it can have only one grant. -EBUSY with a sentence. */
+int node_claim_fits(const struct node_registry *node, const struct node_claim *claim, struct error *err);
+
+/* node_claim_same() - the same devices, with the same amounts. */
+bool node_claim_same(const struct node_claim *a, const struct node_claim *b);
+
+/* ---- the claims of the node ---- */
+
+struct node_claim *node_claims_by_uid(const struct node_registry *node, const char *uid);
+
+/* node_claims_put() - takes the claim over, in place of one with the same uid. -ENOMEM: it stays with the
+ * caller. */
+int node_claims_put(struct node_registry *node, struct node_claim *claim);
+void node_claims_remove(struct node_registry *node, const char *uid);
+
+/* node_claims_follow() - the pod is known, or known anew: its containers become users of the prepared claims
+ * that it names. node_claims_meet() - the same for all pods and one claim. */
+void node_claims_follow(struct node_registry *node, const struct node_pod *pod);
+void node_claims_meet(const struct node_registry *node, struct node_claim *claim);
+
+/* node_claims_of() - the claim that this container uses; container NULL: the only one that the pod uses. NULL
+ * if there is none. */
+struct node_claim *node_claims_of(
+	const struct node_registry *node, const char *pod_uid, const char *container);
+
+/* node_claims_served() - the pod with this uid, or the stand-in of the claim with this uid; NULL. */
+struct node_pod *node_claims_served(const struct node_registry *node, const char *uid);
+
+/* node_claims_reader() - the pod that is told what concerns the grant of this uid: the pod itself, or one
+ * that uses the claim; NULL if none is known. */
+const struct node_pod *node_claims_reader(const struct node_registry *node, const char *uid);
+
+/* node_claims_pending() - pods with claims of which no container has started. Theirs may be of ration's
+ * driver and not prepared yet. */
+size_t node_claims_pending(const struct node_registry *node);
