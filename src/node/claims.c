@@ -165,6 +165,8 @@ int node_claim_use(struct node_claim *claim, const char *pod_uid, const char *co
 
 	if (is_user(claim, pod_uid, container))
 		return 0;
+	if (claim->n_users >= CLAIM_USERS_MAX)
+		return -E2BIG;
 	grown = reallocarray(claim->users, claim->n_users + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
@@ -393,10 +395,25 @@ void node_claims_remove(struct node_registry *node, const char *uid)
 	node_claim_free(table_remove(&node->claims, uid));
 }
 
-static void follow(struct node_claim *claim, const struct node_pod *pod)
+static void forget_gone_users(const struct node_registry *node, struct node_claim *claim)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < claim->n_users; i++) {
+		if (node_pods_by_uid(&node->pods, claim->users[i].pod_uid))
+			claim->users[kept++] = claim->users[i];
+		else
+			free(claim->users[i].container);
+	}
+	claim->n_users = kept;
+}
+
+static void follow(const struct node_registry *node, struct node_claim *claim, const struct node_pod *pod)
 {
 	if (strcmp(claim->namespace_, pod->facts.namespace_) != 0)
 		return;
+	if (claim->n_users + pod->n_claims > CLAIM_USERS_MAX)
+		forget_gone_users(node, claim);
 	/* If memory runs out, a later event of the pod repeats it. */
 	for (size_t i = 0; i < pod->n_claims; i++)
 		if (strcmp(pod->claims[i].claim, claim->name) == 0)
@@ -409,7 +426,7 @@ void node_claims_follow(struct node_registry *node, const struct node_pod *pod)
 
 	if (pod->n_claims && !pod->facts.finished)
 		table_for_each (&node->claims, cursor, claim)
-			follow(claim, pod);
+			follow(node, claim, pod);
 }
 
 void node_claims_meet(const struct node_registry *node, struct node_claim *claim)
@@ -418,7 +435,7 @@ void node_claims_meet(const struct node_registry *node, struct node_claim *claim
 
 	table_for_each (&node->pods.by_uid, cursor, pod)
 		if (!pod->facts.finished)
-			follow(claim, pod);
+			follow(node, claim, pod);
 }
 
 struct node_claim *node_claims_of(

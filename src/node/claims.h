@@ -25,7 +25,9 @@ struct claim_device {
 	uint32_t mib, core; /* core 0: the computing power is not limited */
 };
 
-/* A container that uses the claim. */
+/* A container that uses the claim. Of a claim that is used by one pod after the other, those of pods that are
+ * gone are forgotten when there are more than this. */
+#define CLAIM_USERS_MAX 1024
 struct claim_user {
 	char pod_uid[CLAIM_UID_SIZE];
 	char *container;
@@ -52,7 +54,7 @@ void node_claim_free(struct node_claim *claim); /* accepts NULL */
 int node_claim_add(struct node_claim *claim, const struct claim_device *device);
 int node_claim_complete(struct node_claim *claim);
 
-/* node_claim_use() - this container uses the claim; nothing twice. -ENOMEM. */
+/* node_claim_use() - this container uses the claim; nothing twice. -ENOMEM, -E2BIG. */
 int node_claim_use(struct node_claim *claim, const char *pod_uid, const char *container);
 
 /* node_claim_decide() - what the allocation gives on this node, or -EINVAL with a sentence for the pod's

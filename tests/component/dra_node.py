@@ -2,6 +2,7 @@
 import pathlib
 
 from agent_fixture import NODE, wait_for
+from cgpu_node import card_of
 from dra_kubelet import DraKubelet
 from fake_kubelet import Container
 from isolated import Node
@@ -14,8 +15,8 @@ DRA = {"ack.node.gpu.schedule": "dra"}
 class DraWorld(Node):
     """gates: those of the API server."""
 
-    def __init__(self, cards="2x16160MiB", labels=None, gates=None, **more):
-        super().__init__(cards=cards, labels=DRA if labels is None else labels, **more)
+    def __init__(self, gpus="2x16160MiB", labels=None, gates=None, **more):
+        super().__init__(gpus, labels=DRA if labels is None else labels, **more)
         if gates is not None:
             self.api.gates = set(gates)
         self.dra = DraKubelet(self.dir)
@@ -44,12 +45,12 @@ class DraWorld(Node):
         self.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": mode}}})
 
     def claim(self, name, *results, pods=(), config=(), **more):
-        """An allocated ResourceClaim. Each of results: {"card": index, "memory": quantity, "cores": "30", ...}; other members of a result
+        """An allocated ResourceClaim. Each of results: {"gpu": index, "memory": quantity, "cores": "30", ...}; other members of a result
         as they are."""
         allocated = []
         for at, result in enumerate(results):
             result = dict(result)
-            device = self.devices()[result.pop("card", 0)]["name"]
+            device = self.devices()[result.pop("gpu", 0)]["name"]
             capacity = {k: result.pop(k) for k in ("memory", "cores") if k in result}
             allocated.append({"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device, "shareID": f"00000000-0000-0000-0000-{at:012}",
                               "consumedCapacity": capacity, **result})
@@ -88,3 +89,28 @@ class DraWorld(Node):
     def records(self):
         folder = self.state / "claims"
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+
+
+def uid_of(obj):
+    return obj["metadata"]["uid"]
+
+
+def prepared(w, claim):
+    """The kubelet's answer, which is no error."""
+    answer = w.dra.prepare(claim)[uid_of(claim)]
+    assert not answer.error, answer.error
+    return answer
+
+
+def grant(w, claim):
+    return w.state / "grants" / uid_of(claim) / "claim" / "grant"
+
+
+def limits(w, claim, gpus=1):
+    """(UUID, MiB) of each GPU, as the grant says now."""
+    found = [card_of(grant(w, claim), i) for i in range(gpus)]
+    return [(uuid, now) for uuid, _, _, now in found]
+
+
+def nothing_left(w):
+    assert w.cdi_files() == [] and w.grants() == {} and w.records() == []

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from agent_fixture import NODE, wait_for
-from cgpu_node import LIVE, card_of, needs_root
-from dra_node import DRIVER, DraWorld
+from cgpu_node import LIVE, needs_root
+from dra_node import DRIVER, DraWorld, grant, limits, nothing_left, prepared, uid_of
 from fake_kubelet import StartError
 from isolated import MIB
 
@@ -20,39 +20,16 @@ def world():
         yield w.up_for_claims()
 
 
-def uid_of(obj):
-    return obj["metadata"]["uid"]
-
-
-def prepared(w, claim):
-    answer = w.dra.prepare(claim)[uid_of(claim)]
-    assert not answer.error, answer.error
-    return answer
-
-
-def grant(w, claim):
-    return w.state / "grants" / uid_of(claim) / "claim" / "grant"
-
-
-def limits(w, claim, cards=1):
-    """(UUID, MiB) of each GPU, as the grant says now."""
-    return [(card_of(grant(w, claim), i)[0], card_of(grant(w, claim), i)[3]) for i in range(cards)]
-
-
 def share(w, claim):
     """Of the computing power of its GPU, in millionths; 0: not limited."""
     return struct.unpack_from("<Q", grant(w, claim).read_bytes(), LIVE + 40)[0]
-
-
-def nothing_left(w):
-    assert w.cdi_files() == [] and w.grants() == {} and w.records() == []
 
 
 # ---- one claim ----
 
 def test_a_prepared_claim_has_exactly_its_bytes_and_its_devices_are_named_by_its_uid(world):
     pod = world.pod_with("a", "slice")
-    claim = world.claim("slice", {"card": 1, "memory": "3Gi"}, pods=[pod])
+    claim = world.claim("slice", {"gpu": 1, "memory": "3Gi"}, pods=[pod])
     answer = prepared(world, claim)
     device, = answer.devices
     assert list(device.request_names) == ["gpu"] and device.pool_name == NODE
@@ -131,7 +108,7 @@ def test_unpreparing_reaches_nothing_of_a_pod():
 def test_computing_power_is_limited_where_it_was_asked_for(world):
     part = world.claim("part", {"memory": "2Gi", "cores": "30"})
     rest = world.claim("rest", {"memory": "2Gi", "cores": "0"})
-    whole = world.claim("whole", {"card": 1, "memory": "15Gi", "cores": "100"})
+    whole = world.claim("whole", {"gpu": 1, "memory": "15Gi", "cores": "100"})
     for claim in (part, rest, whole):
         prepared(world, claim)
     wait_for(lambda: share(world, part) == 300000)
@@ -141,12 +118,12 @@ def test_computing_power_is_limited_where_it_was_asked_for(world):
 # ---- what a claim can consist of ----
 
 def test_a_claim_with_devices_on_two_gpus_is_one_grant_for_both(world):
-    claim = world.claim("two", {"card": 0, "memory": "3Gi", "request": "a"}, {"card": 1, "memory": "5Gi", "request": "b/large"})
+    claim = world.claim("two", {"gpu": 0, "memory": "3Gi", "request": "a"}, {"gpu": 1, "memory": "5Gi", "request": "b/large"})
     answer = prepared(world, claim)
     assert [(list(d.request_names), d.device_name) for d in answer.devices] == [
         (["a"], world.uuid(0).lower()), (["b"], world.uuid(1).lower())]
     assert {i for d in answer.devices for i in d.cdi_device_ids} == {f"ration.dev/grant={uid_of(claim)}.claim"}
-    assert limits(world, claim, cards=2) == [(world.uuid(0), 3072), (world.uuid(1), 5120)]
+    assert limits(world, claim, gpus=2) == [(world.uuid(0), 3072), (world.uuid(1), 5120)]
 
 
 def test_two_devices_of_a_claim_on_the_same_gpu_are_added_up(world):

@@ -6,8 +6,7 @@ import pytest
 
 from agent_fixture import wait_for
 from cgpu_node import needs_root
-from dra_node import DraWorld
-from test_dra_claims import limits, nothing_left, prepared, uid_of
+from dra_node import DraWorld, limits, nothing_left, prepared, uid_of
 
 pytestmark = [needs_root, pytest.mark.plain]    # the library below has to be the first one
 

@@ -1,17 +1,19 @@
 """ResourceSlices of a node in the mode dra: what they say, and that they stay so; the node's mode; the registration at the kubelet."""
+import json
 import time
 
 import pytest
 
 from agent_fixture import NODE, wait_for
 from cgpu_node import needs_root
-from dra_node import DRA, DRIVER, DraWorld
+from dra_kubelet import Channel, msg
+from dra_node import DRIVER, DraWorld
 
 pytestmark = needs_root
 
 
 def test_a_node_in_the_mode_dra_publishes_its_gpus_and_offers_no_resource():
-    with DraWorld(cards="2x16160MiB") as w:
+    with DraWorld(gpus="2x16160MiB") as w:
         w.up_for_claims()
         slice_ = w.slice()
         spec = slice_["spec"]
@@ -28,12 +30,12 @@ def test_a_node_in_the_mode_dra_publishes_its_gpus_and_offers_no_resource():
             "cores": {"value": "100", "requestPolicy": {"default": "0", "validRange": {"min": "0", "step": "5"}}}}
         attributes = device["attributes"]
         assert attributes["uuid"] == {"string": w.uuid(1)} and attributes["index"] == {"int": 1}
-        assert attributes["productName"] == {"string": w.cards()[1]["model"]}
+        assert attributes["productName"] == {"string": json.loads(w.api.node(NODE)["metadata"]["annotations"]["ration.dev/gpus"])[1]["model"]}
         assert set(attributes) >= {"architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion", "resource.kubernetes.io/pciBusID"}
 
 
 def test_a_gpu_of_one_unit_has_no_step_which_the_api_server_would_refuse():
-    with DraWorld(cards="1x1536MiB") as w:
+    with DraWorld(gpus="1x1536MiB") as w:
         w.up_for_claims()
         assert w.devices()[0]["capacity"]["memory"]["requestPolicy"] == {"default": "1Gi", "validRange": {"min": "1Gi"}}
 
@@ -159,3 +161,33 @@ def test_the_change_from_dra_withdraws_the_slice_first():
         wait_for(lambda: w.mode() == "cgpu", timeout=15)
         w.kubelet.wait_devices(30)
         assert not w.dra.registration_socket()
+
+
+def test_a_kubelet_that_does_not_register_the_driver_is_reported():
+    with DraWorld() as w:
+        w.kubelet.start()
+        w.start_agent()
+        w.dra.register(registered=False, error="version mismatch")
+        wait_for(lambda: any("version mismatch" in e["message"] for e in w.api.events("GPUNotRegistered")), timeout=20)
+        wait_for(lambda: (c := w.condition()) and c["reason"] == "GPUNotRegistered")
+        w.dra.register()
+        w.slice()
+        wait_for(lambda: w.condition()["status"] == "False")
+
+
+def test_the_kubelet_is_told_the_health_of_the_gpus_and_its_changes():
+    with DraWorld() as w:
+        w.up_for_claims()
+        names = [w.uuid(i).lower() for i in (0, 1)]
+        with Channel(w.dra.info.endpoint) as channel:
+            stream = channel.stream("v1alpha1.DRAResourceHealth", "NodeWatchResources", msg("NodeWatchResourcesRequest", "v1alpha1"), "v1alpha1",
+                                    "NodeWatchResourcesResponse")
+            first = next(stream)
+            assert [(d.device.pool_name, d.device.device_name, d.health, d.message) for d in first.devices] == [(NODE, n, 1, "") for n in names]
+            assert abs(first.devices[0].last_updated_time - time.time()) < 5
+            w.api.create("configmaps", {"metadata": {"name": f"unhealthy-gpu-{NODE}", "namespace": "kube-system"}, "data": {"gpus": "1"}})
+            second = next(stream)
+            assert [d.health for d in second.devices] == [1, 2] and second.devices[1].message
+            begin = time.monotonic()
+            assert [d.health for d in next(stream).devices] == [1, 2]    # the kubelet forgets after 30 s
+            assert 5 < time.monotonic() - begin < 20

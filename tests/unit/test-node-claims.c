@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -297,6 +298,25 @@ static void pod_with_two_claims_has_no_only_one(void **state)
 	assert_string_equal(node_claims_of(node, "p", "b")->uid, "u2");
 }
 
+/* A claim that many pods have used one after the other. */
+static void users_of_pods_that_are_gone_make_room(void **state)
+{
+	struct node_registry *node = *state;
+	struct node_claim *claim = put(node, "u1", GIB, 0);
+	char uid[32];
+
+	add_pod(node, "p0", "slice", false, false);
+	for (size_t i = 1; i < CLAIM_USERS_MAX; i++) {
+		snprintf(uid, sizeof(uid), "gone%zu", i);
+		assert_int_equal(node_claim_use(claim, uid, "main"), 0);
+	}
+	assert_int_equal(node_claim_use(claim, "more", "main"), -E2BIG);
+	add_pod(node, "p1", "slice", false, false);
+	assert_int_equal(claim->n_users, 2);
+	assert_ptr_equal(node_claims_of(node, "p0", "main"), claim);
+	assert_ptr_equal(node_claims_of(node, "p1", "main"), claim);
+}
+
 static void claims_and_pods_that_wait_for_theirs_hold_the_mode(void **state)
 {
 	struct node_registry *node = *state;
@@ -332,6 +352,7 @@ int main(void)
 		claim_test(container_has_one_claim_only),
 		claim_test(containers_are_found_by_the_claims_that_their_pods_name),
 		claim_test(pod_with_two_claims_has_no_only_one),
+		claim_test(users_of_pods_that_are_gone_make_room),
 		claim_test(claims_and_pods_that_wait_for_theirs_hold_the_mode),
 	};
 

@@ -62,13 +62,14 @@ void delivery_clear(struct delivery *delivery)
 {
 	const char *state_dir = delivery->deps.state_dir;
 	char shim[PATH_MAX];
-	bool grants, pods;
+	bool grants, pods, claims;
 
 	clear_finished(delivery);
 	clear_cdi(delivery->deps.cdi_dir);
 	grants = clear_folder(state_dir, "grants");
 	pods = clear_folder(state_dir, "pods");
-	if (!grants || !pods) {
+	claims = clear_folder(state_dir, "claims");
+	if (!grants || !pods || !claims) {
 		log_info(
 			"this agent was the last one here: CDI files are removed; %s keeps what pods that still run have open",
 			state_dir);

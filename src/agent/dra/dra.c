@@ -7,6 +7,7 @@
 
 #include "agent/container/runtime.h"
 #include "agent/dra/gone.h"
+#include "agent/dra/health-stream.h"
 #include "agent/dra/prepare.h"
 #include "agent/dra/publisher.h"
 #include "agent/dra/record.h"
@@ -27,6 +28,7 @@ struct dra {
 	struct publisher *publisher;
 	struct preparer *preparer;
 	struct gone *gone;
+	struct health_stream *health;
 	struct service *service;
 	char told[512];		 /* the problem of the mode that an Event was about */
 	int64_t unregistered_ns; /* since when the kubelet has not known the driver; 0: it does */
@@ -138,6 +140,7 @@ void dra_offer(struct dra *dra, bool ready)
 	bool wanted;
 
 	look_at_registration(dra);
+	health_stream_update(dra->health);
 	if (!ready || node->in_force != GPU_MODE_DRA)
 		return;
 	/* What the driver says of the GPUs is not saved: the slice that an agent before this one has written
@@ -198,7 +201,9 @@ int dra_new(const struct dra_deps *deps, struct dra **ret_dra)
 	if (r == 0)
 		r = gone_new(&dra->deps, &dra->gone);
 	if (r == 0)
-		r = service_new(&dra->deps, dra->preparer, &dra->service);
+		r = health_stream_new(deps->node, &dra->health);
+	if (r == 0)
+		r = service_new(&dra->deps, dra->preparer, dra->health, &dra->service);
 	if (r < 0)
 		dra_free(dra);
 	else
@@ -211,6 +216,7 @@ void dra_free(struct dra *dra)
 	if (!dra)
 		return;
 	service_free(dra->service);
+	health_stream_free(dra->health);
 	gone_free(dra->gone);
 	preparer_free(dra->preparer);
 	publisher_free(dra->publisher);

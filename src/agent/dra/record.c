@@ -198,7 +198,7 @@ static int record_read(const char *path, const char *uid, struct node_claim **re
 	claim->weight = (uint32_t)weight;
 	r = each(claim, json_member(root, "devices"), CLAIM_RESULTS_MAX, device_read);
 	if (r == 0)
-		r = each(claim, json_member(root, "users"), (size_t)CLAIM_PODS_MAX * 64, user_read);
+		r = each(claim, json_member(root, "users"), CLAIM_USERS_MAX, user_read);
 	if (r < 0) {
 		node_claim_free(claim);
 		return r;

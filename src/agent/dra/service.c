@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/dra/deps.h"
+#include "agent/dra/health-stream.h"
 #include "agent/dra/prepare.h"
 #include "agent/registration.pb-c.h"
 #include "agent/wire.h"
@@ -23,6 +24,7 @@
 struct service {
 	const struct dra_deps *deps;
 	struct preparer *preparer;
+	struct health_stream *health;
 	struct grpc_server *plugin, *registration;
 	bool registered;
 	char refusal[300];
@@ -114,11 +116,22 @@ static void prepare_closed(void *userdata, struct grpc_call *call)
 	preparer_closed(((struct service *)userdata)->preparer, call);
 }
 
+static void handle_watch(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+	health_stream_open(((struct service *)userdata)->health, call);
+}
+
+static void watch_closed(void *userdata, struct grpc_call *call)
+{
+	health_stream_closed(((struct service *)userdata)->health, call);
+}
+
 #define SERVICE "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
 
 static const struct grpc_method PLUGIN[] = {
 	{SERVICE "NodePrepareResources", handle_prepare, prepare_closed},
 	{SERVICE "NodeUnprepareResources", handle_unprepare, NULL},
+	{"/v1alpha1.DRAResourceHealth/NodeWatchResources", handle_watch, watch_closed},
 };
 
 /* ---- sockets ---- */
@@ -179,7 +192,8 @@ const char *service_refusal(const struct service *service)
 	return service->refusal;
 }
 
-int service_new(const struct dra_deps *deps, struct preparer *preparer, struct service **ret_service)
+int service_new(const struct dra_deps *deps, struct preparer *preparer, struct health_stream *health,
+	struct service **ret_service)
 {
 	struct service *service = calloc(1, sizeof(*service));
 
@@ -187,6 +201,7 @@ int service_new(const struct dra_deps *deps, struct preparer *preparer, struct s
 		return -ENOMEM;
 	service->deps = deps;
 	service->preparer = preparer;
+	service->health = health;
 	*ret_service = service;
 	return 0;
 }

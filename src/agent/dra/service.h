@@ -6,12 +6,14 @@
 
 struct dra_deps;
 struct error;
+struct health_stream;
 struct preparer;
 struct service;
 
-/* service_new() - both must outlive it. deps->changed() is called when the kubelet has registered the driver,
+/* service_new() - all must outlive it. deps->changed() is called when the kubelet has registered the driver,
  * or has refused to. */
-int service_new(const struct dra_deps *deps, struct preparer *preparer, struct service **ret_service);
+int service_new(const struct dra_deps *deps, struct preparer *preparer, struct health_stream *health,
+	struct service **ret_service);
 void service_free(struct service *service); /* accepts NULL */
 
 /* service_open() - listens. May be called again: a socket whose file is gone is made anew. A negative errno
