@@ -401,6 +401,7 @@ static int start_dra(struct agent *agent)
 		.events = &agent->events,
 		.runtime = agent->runtime,
 		.delivery = agent->delivery,
+		.allow_disable = agent->options.allow_disable,
 		.state_dir = agent->options.state_dir,
 		.kubelet_dir = agent->options.kubelet_dir,
 		.policy = on_policy_wanted,

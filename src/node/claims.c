@@ -111,17 +111,18 @@ static int add_weight(struct node_claim *claim)
 	return power->container ? 0 : -ENOMEM;
 }
 
-static int add_spec(struct node_pod *pod)
+static int add_spec(struct node_claim *claim)
 {
 	struct container_spec *spec = calloc(1, sizeof(*spec));
 
 	if (!spec)
 		return -ENOMEM;
-	pod->containers = spec;
-	pod->n_containers = 1;
+	claim->stand_in.containers = spec;
+	claim->stand_in.n_containers = 1;
 	spec->name = strdup(CLAIM_CONTAINER);
 	spec->capabilities = strdup(CAPABILITIES);
 	spec->capabilities_by_spec = true;
+	spec->asks_for_no_limit = claim->unlimited;
 	return spec->name && spec->capabilities ? 0 : -ENOMEM;
 }
 
@@ -147,7 +148,7 @@ int node_claim_complete(struct node_claim *claim)
 	facts->request.units = facts->request.asked = request->units;
 	facts->request.core = request->core;
 	facts->has_placement = claim->n_devices > 0;
-	return add_spec(&claim->stand_in) < 0 ? -ENOMEM : add_weight(claim);
+	return add_spec(claim) < 0 ? -ENOMEM : add_weight(claim);
 }
 
 static bool is_user(const struct node_claim *claim, const char *pod_uid, const char *container)
@@ -225,20 +226,14 @@ static int check_amount(const struct gpu *gpu, const struct claim_result *result
 	return 0;
 }
 
-static int check_parameters(const struct claim *claim, const struct claim_result *result,
+static int check_parameters(const struct gpu_config *config, const struct claim_result *result,
 	enum share_policy policy, struct error *err)
 {
-	struct gpu_config config = claim_config_of(claim, result);
-
-	if (config.has_policy && config.policy != policy)
+	if (config->has_policy && config->policy != policy)
 		return error_set(err, EINVAL,
 			"request %s: the parameters ask for the policy %d (%s), and this node follows %d (%s)",
-			result->request, (int)config.policy, share_policy_name(config.policy), (int)policy,
+			result->request, (int)config->policy, share_policy_name(config->policy), (int)policy,
 			share_policy_name(policy));
-	if (config.allow_disable)
-		return error_set(err, EINVAL,
-			"request %s: the parameter allowDisable is not possible for a claim, whose containers share one limit",
-			result->request);
 	return 0;
 }
 
@@ -247,6 +242,7 @@ static int decide_result(const struct node_registry *node, const struct claim *c
 	struct error *err)
 {
 	const struct gpu *gpu = find_gpu(&node->inventory, result->device);
+	struct gpu_config config = claim_config_of(claim, result);
 	struct claim_device device = {.core = result->cores};
 	/* A claim that is prepared keeps what it has, as everything that runs on an unhealthy GPU does. */
 	bool is_new = !node_claims_by_uid(node, claim->uid);
@@ -267,7 +263,7 @@ static int decide_result(const struct node_registry *node, const struct claim *c
 			gpu->facts.index, gpu->facts.uuid, gpu->details.reason);
 	r = check_amount(gpu, result, err);
 	if (r == 0 && is_new)
-		r = check_parameters(claim, result, policy, err);
+		r = check_parameters(&config, result, policy, err);
 	if (r < 0)
 		return r;
 	device.mib = (uint32_t)(result->memory / MIB);
@@ -277,8 +273,10 @@ static int decide_result(const struct node_registry *node, const struct claim *c
 	memcpy(device.device, result->device, sizeof(device.device));
 	memcpy(device.share_id, result->share_id, sizeof(device.share_id));
 	memcpy(device.uuid, gpu->facts.uuid, sizeof(device.uuid));
-	if (claim_config_of(claim, result).weight)
-		decided->weight = claim_config_of(claim, result).weight;
+	if (config.weight)
+		decided->weight = config.weight;
+	/* One limit is for all devices of the claim: a class that allows nothing counts. */
+	decided->may_disable = config.allow_disable && (decided->may_disable || !decided->n_devices);
 	return node_claim_add(decided, &device) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
@@ -316,6 +314,19 @@ int node_claim_decide(const struct node_registry *node, const struct claim *clai
 	error_prefix(err, "ResourceClaim %s/%.100s", claim->namespace_, claim->name);
 	node_claim_free(decided);
 	return r;
+}
+
+void node_claim_settle(const struct node_registry *node, struct node_claim *claim)
+{
+	bool all = claim->n_users > 0;
+
+	for (size_t i = 0; i < claim->n_users; i++) {
+		const struct node_pod *pod = node_pods_by_uid(&node->pods, claim->users[i].pod_uid);
+
+		all &= pod && node_pod_asks_for_no_limit(pod, claim->users[i].container);
+	}
+	claim->unlimited = claim->may_disable && all;
+	claim->stand_in.containers[0].asks_for_no_limit = claim->unlimited;
 }
 
 static struct amount amount_of_others(

@@ -40,6 +40,10 @@ struct node_claim {
 	struct claim_user *users; /* also those of pods that are gone from the API server since */
 	size_t n_users;
 	uint32_t weight; /* 0: not set */
+	/* The DeviceClass allows containers to ask for no limit (CGPU_DISABLE). All containers that were
+	 * known when the claim was prepared have asked for it, so that the claim has no limit: there is no
+	 * grant. */
+	bool may_disable, unlimited;
 	/* What the parts see that serve pods: a pod of one container, placed in units of 1 MiB. Its uid is
 	 * the claim's. */
 	struct node_pod stand_in;
@@ -62,6 +66,10 @@ int node_claim_use(struct node_claim *claim, const char *pod_uid, const char *co
  * parameters that cannot be met. policy: in force on the node. -ENOMEM. */
 int node_claim_decide(const struct node_registry *node, const struct claim *claim, enum share_policy policy,
 	struct node_claim **ret_claim, struct error *err);
+
+/* node_claim_settle() - sets `unlimited`, by the users that are known; for a claim with may_disable, in a
+ * cluster that allows it. */
+void node_claim_settle(const struct node_registry *node, struct node_claim *claim);
 
 /* node_claim_fits() - the last check: no GPU gets over its total by the claims that are prepared already, and
  * no container gets two claims, since it can have only one grant. -EBUSY with a sentence. */

@@ -25,6 +25,10 @@ def share(w, claim):
     return struct.unpack_from("<Q", grant(w, claim).read_bytes(), LIVE + 40)[0]
 
 
+def parameters(source, **values):
+    return {"source": source, "opaque": {"driver": DRIVER, "parameters": {"apiVersion": "ration.dev/v1", "kind": "GpuConfig", **values}}}
+
+
 # ---- one claim ----
 
 def test_a_prepared_claim_has_exactly_its_bytes_and_its_devices_are_named_by_its_uid(world):
@@ -155,11 +159,26 @@ def test_a_container_with_two_claims_is_refused_since_it_can_have_one_grant(worl
     assert len(world.grants()) == 1
 
 
+@pytest.mark.parametrize("cluster_allows", [True, False])
+def test_a_container_that_may_ask_for_no_limit_has_none(cluster_allows):
+    with DraWorld(options=("--allow-disable",) if cluster_allows else ()) as w:
+        w.up_for_claims()
+        pod = w.api.create_pod("a", node=NODE, spec={
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "slice"}],
+            "containers": [{"name": "main", "image": "example", "resources": {"claims": [{"name": "gpu"}]},
+                            "env": [{"name": "CGPU_DISABLE", "value": "true"}]}]})
+        time.sleep(0.5)    # the watch of pods
+        claim = w.claim("slice", {"memory": "3Gi"}, pods=[pod], config=[parameters("FromClass", allowDisable=True)])
+        container = w.run(pod, "main", prepared(w, claim))
+        assert ("/run/ration/grant" in container.mounts) is not cluster_allows
+        w.kill_worker()
+        w.dra.register()
+        assert ("/run/ration/grant" in w.run(pod, "main", prepared(w, claim)).mounts) is not cluster_allows
+        w.dra.unprepare(claim)
+        nothing_left(w)
+
+
 # ---- refusals ----
-
-def parameters(source, **values):
-    return {"source": source, "opaque": {"driver": DRIVER, "parameters": {"apiVersion": "ration.dev/v1", "kind": "GpuConfig", **values}}}
-
 
 @pytest.mark.parametrize("result, config, words", [
     ({"memory": "3Gi", "driver": "gpu.nvidia.com"}, (), "of gpu.nvidia.com"),
@@ -177,8 +196,7 @@ def parameters(source, **values):
     ({"memory": "3Gi", "adminAccess": True}, (), "admin access"),
     ({"memory": "3Gi"}, [parameters("FromClaim", colour="red")], "colour"),
     ({"memory": "3Gi"}, [parameters("FromClaim", kind="Other")], "Other"),
-    ({"memory": "3Gi"}, [parameters("FromClaim", policy=4)], "policy 4"),
-    ({"memory": "3Gi"}, [parameters("FromClass", allowDisable=True)], "allowDisable")])
+    ({"memory": "3Gi"}, [parameters("FromClaim", policy=4)], "policy 4")])
 def test_what_cannot_be_given_is_refused_with_a_sentence_and_leaves_nothing(world, result, config, words):
     claim = world.claim("slice", result, config=config)
     error = world.dra.prepare(claim)[uid_of(claim)].error

@@ -79,6 +79,41 @@ static struct node_claim *put(struct node_registry *node, const char *uid, uint6
 	return claim;
 }
 
+static void add_pod(
+	struct node_registry *node, const char *uid, const char *claim, bool running, bool finished)
+{
+	struct pod_facts facts;
+	struct node_pod *pod;
+
+	fixture_pod(&facts, uid, uid);
+	facts.running = running;
+	facts.finished = finished;
+	pod = node_pods_put(&node->pods, &facts);
+	assert_non_null(pod);
+	pod_facts_release(&facts);
+	node_pod_forget_containers(pod);
+	pod->claims = calloc(1, sizeof(*pod->claims));
+	assert_non_null(pod->claims);
+	pod->n_claims = 1;
+	pod->claims[0].claim = strdup(claim);
+	pod->claims[0].container = strdup("main");
+	node_claims_follow(node, pod);
+}
+
+static void add_asking_pod(struct node_registry *node, const char *uid, bool asks)
+{
+	struct container_spec *spec = calloc(1, sizeof(*spec));
+	struct node_pod *pod;
+
+	add_pod(node, uid, "slice", false, false);
+	pod = node_pods_by_uid(&node->pods, uid);
+	assert_non_null(spec);
+	spec->name = strdup("main");
+	spec->asks_for_no_limit = asks;
+	pod->containers = spec;
+	pod->n_containers = 1;
+}
+
 static void stand_in_is_a_pod_of_one_container_in_units_of_a_mebibyte(void **state)
 {
 	struct claim_result result = result_of(DEVICE_0, 3 * GIB, 30);
@@ -192,15 +227,49 @@ static void parameters_that_cannot_be_met_are_refused(void **state)
 	assert_non_null(strstr(err.text, "policy 4 (soft), and this node follows 5 (native)"));
 	assert_int_equal(node_claim_decide(*state, &claim, SHARE_SOFT, &decided, &err), 0);
 	node_claim_free(decided);
-	config = (struct claim_config){.has_allow_disable = true, .values = {.allow_disable = true}};
-	assert_int_equal(node_claim_decide(*state, &claim, SHARE_SOFT, &decided, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "allowDisable"));
 	config = (struct claim_config){.values = {.weight = 7}};
 	assert_int_equal(node_claim_decide(*state, &claim, SHARE_SOFT, &decided, &err), 0);
 	assert_int_equal(
 		power_facts_find(decided->stand_in.power, decided->stand_in.n_power, CLAIM_CONTAINER)->weight,
 		7);
 	node_claim_free(decided);
+}
+
+/* A limit is given up only if its class allows it and every container that uses the claim asks for it. */
+static void limit_is_given_up_when_all_containers_ask_and_the_class_allows(void **state)
+{
+	struct node_registry *node = *state;
+	struct claim_result results[] = {result_of(DEVICE_0, GIB, 0), result_of(DEVICE_1, GIB, 0)};
+	struct claim_config config = {.from_class = true, .has_allow_disable = true};
+	struct claim claim = {.name = "slice",
+		.namespace_ = "default",
+		.allocated = true,
+		.results = results,
+		.n_results = 2,
+		.configs = &config,
+		.n_configs = 1};
+	char named[1][CLAIM_REQUEST_SIZE] = {"other"};
+
+	config.values.allow_disable = true;
+	strcpy(results[1].request, "other");
+	for (int round = 0; round < 4; round++) {
+		bool class_allows = round != 1, first_asks = round != 2, second_asks = round != 3;
+		struct node_claim *decided = NULL;
+
+		config.requests = class_allows ? NULL
+					       : named; /* then only one of two requests is allowed to */
+		config.n_requests = class_allows ? 0 : 1;
+		add_asking_pod(node, "p1", first_asks);
+		add_asking_pod(node, "p2", second_asks);
+		assert_int_equal(node_claim_decide(node, &claim, SHARE_NATIVE, &decided, NULL), 0);
+		node_claim_settle(node, decided);
+		assert_false(decided->unlimited); /* no container is known */
+		node_claims_meet(node, decided);
+		node_claim_settle(node, decided);
+		assert_int_equal(decided->unlimited, round == 0);
+		assert_int_equal(node_pod_asks_for_no_limit(&decided->stand_in, CLAIM_CONTAINER), round == 0);
+		node_claim_free(decided);
+	}
 }
 
 static void claims_together_have_at_most_the_gpu(void **state)
@@ -246,27 +315,6 @@ static void container_has_one_claim_only(void **state)
 	assert_int_equal(node_claim_use(second, "pod", "a"), 0);
 	assert_int_equal(node_claim_fits(node, second, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "container a"));
-}
-
-static void add_pod(
-	struct node_registry *node, const char *uid, const char *claim, bool running, bool finished)
-{
-	struct pod_facts facts;
-	struct node_pod *pod;
-
-	fixture_pod(&facts, uid, uid);
-	facts.running = running;
-	facts.finished = finished;
-	pod = node_pods_put(&node->pods, &facts);
-	assert_non_null(pod);
-	pod_facts_release(&facts);
-	node_pod_forget_containers(pod);
-	pod->claims = calloc(1, sizeof(*pod->claims));
-	assert_non_null(pod->claims);
-	pod->n_claims = 1;
-	pod->claims[0].claim = strdup(claim);
-	pod->claims[0].container = strdup("main");
-	node_claims_follow(node, pod);
 }
 
 static void containers_are_found_by_the_claims_that_their_pods_name(void **state)
@@ -347,6 +395,7 @@ int main(void)
 		claim_test(all_of_a_gpu_can_be_given),
 		claim_test(unhealthy_gpu_is_refused_to_new_claims_only),
 		claim_test(parameters_that_cannot_be_met_are_refused),
+		claim_test(limit_is_given_up_when_all_containers_ask_and_the_class_allows),
 		claim_test(claims_together_have_at_most_the_gpu),
 		claim_test(claim_is_not_counted_beside_itself),
 		claim_test(container_has_one_claim_only),

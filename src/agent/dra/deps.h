@@ -1,6 +1,8 @@
 /* deps.h - what the folder needs from other parts. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "model/shares.h"
 
 struct delivery;
@@ -19,6 +21,8 @@ struct dra_deps {
 	const struct events *events;
 	struct runtime *runtime;
 	struct delivery *delivery;
+	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none, where their class
+			       allows it */
 	const char *state_dir;
 	const char *kubelet_dir;		     /* of the kubelet: "/var/lib/kubelet" */
 	enum share_policy (*policy)(void *userdata); /* in force on the node */

@@ -217,6 +217,8 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 
 	if (is_new) {
 		node_claims_meet(deps->node, decided);
+		if (deps->allow_disable)
+			node_claim_settle(deps->node, decided);
 		r = node_claim_fits(deps->node, decided, err);
 		if (r < 0) {
 			node_claim_free(decided);
