@@ -249,6 +249,19 @@ def test_an_answer_of_the_api_server_that_cannot_be_used_prepares_nothing_and_lo
     prepared(world, claim)
 
 
+def test_a_claim_that_cannot_be_written_leaves_nothing(world):
+    """The CDI file is the last step; a folder has its name."""
+    claim = world.claim("slice", {"memory": "3Gi"})
+    in_the_way = world.kubelet.cdi_dir / f"ration-{uid_of(claim)}.json"
+    (in_the_way / "x").mkdir(parents=True)
+    error = world.dra.prepare(claim)[uid_of(claim)].error
+    assert "nothing is prepared" in error and str(world.kubelet.cdi_dir) in error
+    assert world.grants() == {} and world.records() == []
+    (in_the_way / "x").rmdir()
+    in_the_way.rmdir()
+    prepared(world, claim)
+
+
 def test_another_claim_of_the_same_name_is_refused(world):
     claim = world.claim("slice", {"memory": "3Gi"})
     world.api.delete("resourceclaims", "slice", "default")

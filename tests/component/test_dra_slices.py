@@ -130,6 +130,8 @@ def test_where_the_cluster_cannot_the_node_stays_with_the_device_plugin_and_says
         assert words in problem and "core_mem" in problem
         wait_for(lambda: (c := w.condition()) and (c["status"], c["reason"]) == ("True", "GPUModeRefused"))
         wait_for(lambda: any(words in e["message"] for e in w.api.events("GPUModeRefused")))
+        time.sleep(1)
+        assert "ration.dev/mode-pending" not in w.api.node(NODE)["metadata"]["annotations"]
         assert w.mode() == "cgpu" and w.kubelet.has_healthy_devices() and not w.slices()
         w.label("cgpu")
         wait_for(lambda: "ration.dev/problem" not in w.api.node(NODE)["metadata"]["annotations"])
@@ -191,3 +193,15 @@ def test_the_kubelet_is_told_the_health_of_the_gpus_and_its_changes():
             begin = time.monotonic()
             assert [d.health for d in next(stream).devices] == [1, 2]    # the kubelet forgets after 30 s
             assert 5 < time.monotonic() - begin < 20
+
+
+def test_the_mode_waits_for_the_slice_to_go():
+    with DraWorld() as w:
+        w.up_for_claims()
+        fault = w.api.inject("DELETE", "resourceslices", times=-1, status=500, message="etcd is away")
+        w.label("cgpu")
+        wait_for(lambda: w.api.node(NODE)["metadata"]["annotations"].get("ration.dev/mode-pending") == "cgpu")
+        time.sleep(6)    # an empty node is closed for 4 s before it changes
+        assert w.mode() == "dra" and w.slices()
+        fault.times = 0
+        wait_for(lambda: w.mode() == "cgpu", timeout=40)
