@@ -8,6 +8,7 @@
 #include "agent/agent.h"
 #include "agent/container/delivery.h"
 #include "agent/door.h"
+#include "agent/dra/dra.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/power.h"
 #include "agent/gpu/watchdog.h"
@@ -173,6 +174,19 @@ static void add_calls(struct metrics *page, const struct kubelet_counts *counted
 	metrics_each(page, "result", verdicts, prestarts, ARRAY_SIZE(verdicts));
 }
 
+static void add_claims(struct metrics *page, const struct agent *agent)
+{
+	static const char *const results[] = {"prepared", "refused", "unprepared"};
+	const struct dra_counts *counted = dra_counts(agent->dra);
+	uint64_t values[] = {counted->prepared, counted->refused, counted->unprepared};
+
+	metrics_one(page, "ration_claims_prepared", "gauge", "ResourceClaims that are prepared on this node.",
+		agent->node.claims.count);
+	metrics_family(page, "ration_claim_results_total", "counter",
+		"Answers to NodePrepareResources and NodeUnprepareResources, by claims.");
+	metrics_each(page, "result", results, values, ARRAY_SIZE(results));
+}
+
 static void add_registration(struct metrics *page, const struct agent *agent)
 {
 	const struct kubelet_counts *counted = kubelet_counts(agent->kubelet);
@@ -213,6 +227,7 @@ static char *page_text(const struct agent *agent)
 	watchdog_metrics(agent->watchdog, &page);
 	power_metrics(agent->power, looks_set(agent->looks), &agent->node.inventory, &page);
 	add_calls(&page, kubelet_counts(agent->kubelet));
+	add_claims(&page, agent);
 	add_registration(&page, agent);
 	kube_metrics(&page, agent->client);
 	kube_watch_metrics(&page, watches, ARRAY_SIZE(watches));

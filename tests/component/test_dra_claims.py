@@ -10,6 +10,7 @@ from cgpu_node import LIVE, needs_root
 from dra_node import DRIVER, DraWorld, grant, limits, nothing_left, prepared, uid_of
 from fake_kubelet import StartError
 from isolated import MIB
+from metrics_page import agent_page
 
 pytestmark = needs_root
 
@@ -60,14 +61,14 @@ def test_ten_claims_of_different_sizes_on_one_gpu_have_their_bytes(world):
 def test_preparing_again_answers_the_same_and_makes_nothing_twice(world):
     claim = world.claim("slice", {"memory": "3Gi"})
     first = prepared(world, claim)
-    before = grant(world, claim).stat()
+    cdi = world.kubelet.cdi_dir / f"ration-{uid_of(claim)}.json"
+    before = grant(world, claim).stat().st_ino, cdi.stat().st_mtime_ns
     assert prepared(world, claim) == first
     world.kill_worker()
     world.dra.register()
     assert prepared(world, claim) == first
-    after = grant(world, claim).stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert world.cdi_files() == [f"ration-{uid_of(claim)}.json"] and world.records() == [f"{uid_of(claim)}.json"]
+    assert (grant(world, claim).stat().st_ino, cdi.stat().st_mtime_ns) == before
+    assert world.cdi_files() == [cdi.name] and world.records() == [f"{uid_of(claim)}.json"]
 
 
 def test_what_was_removed_meanwhile_is_made_anew(world):
@@ -390,6 +391,17 @@ def test_the_mode_changes_when_the_last_claim_is_unprepared_and_the_last_pending
         late = w.api.get("resourceclaims", "slice", "default")
         with pytest.raises(Exception):
             w.dra.prepare(late)
+
+
+def test_metrics_count_claims(world):
+    good, bad = world.claim("good", {"memory": "3Gi"}), world.claim("bad", {"memory": "17Gi"})
+    world.dra.prepare(good, bad)
+    page = agent_page(world)
+    assert page("ration_claims_prepared") == 1
+    assert [page("ration_claim_results_total", result=r) for r in ("prepared", "refused", "unprepared")] == [1, 1, 0]
+    world.dra.unprepare(good)
+    page = agent_page(world)
+    assert page("ration_claims_prepared") == 0 and page("ration_claim_results_total", result="unprepared") == 1
 
 
 # ---- who uses it ----

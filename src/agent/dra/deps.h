@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "model/shares.h"
 
@@ -12,6 +13,11 @@ struct loop;
 struct node_registry;
 struct runtime;
 struct table;
+
+/* Answers to the kubelet since the start, by claims. */
+struct dra_counts {
+	uint64_t prepared, refused, unprepared;
+};
 
 /* All of it must outlive the struct dra. */
 struct dra_deps {

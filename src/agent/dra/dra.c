@@ -153,6 +153,11 @@ void dra_offer(struct dra *dra, bool ready)
 	publisher_update(dra->publisher, wanted);
 }
 
+const struct dra_counts *dra_counts(const struct dra *dra)
+{
+	return preparer_counts(dra->preparer);
+}
+
 bool dra_is_offered(const struct dra *dra)
 {
 	return dra->deps.node->in_force == GPU_MODE_DRA && publisher_is_out(dra->publisher);

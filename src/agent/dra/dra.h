@@ -25,5 +25,8 @@ void dra_offer(struct dra *dra, bool ready);
 /* dra_tick() - each second. */
 void dra_tick(struct dra *dra);
 
+/* dra_counts() - for the metrics. */
+const struct dra_counts *dra_counts(const struct dra *dra);
+
 /* dra_is_offered() - the API server shows GPUs of this node to kube-scheduler. */
 bool dra_is_offered(const struct dra *dra);

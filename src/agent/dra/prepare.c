@@ -31,6 +31,7 @@
 struct preparer {
 	const struct dra_deps *deps;
 	struct list calls; /* struct preparation */
+	struct dra_counts counts;
 };
 
 /* One call. */
@@ -171,6 +172,10 @@ static void preparation_end(struct preparation *p)
 	struct answer answer = {.n = 0};
 	size_t len = 0;
 
+	for (size_t i = 0; i < p->request->n_claims; i++) {
+		p->preparer->counts.refused += p->errors[i].text[0] != '\0';
+		p->preparer->counts.prepared += p->errors[i].text[0] == '\0';
+	}
 	if (cdi && answer_build(p, cdi, &answer) == 0)
 		packed = wire_pack(&answer.response.base, &len);
 	if (packed)
@@ -401,10 +406,12 @@ void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const
 		list[i] = &entries[i];
 		entries[i].key = request->claims[i]->uid;
 		entries[i].value = &claims[i];
-		if (is_uid(request->claims[i]->uid))
-			preparer_remove(preparer->deps, request->claims[i]->uid);
-		else
+		if (!is_uid(request->claims[i]->uid)) {
 			claims[i].error = (char *)"the kubelet names a claim that cannot exist";
+			continue;
+		}
+		preparer_remove(preparer->deps, request->claims[i]->uid);
+		preparer->counts.unprepared++;
 	}
 	response.claims = list;
 	response.n_claims = n;
@@ -414,6 +421,11 @@ void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const
 	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	preparer->deps->changed(preparer->deps->userdata);
+}
+
+const struct dra_counts *preparer_counts(const struct preparer *preparer)
+{
+	return &preparer->counts;
 }
 
 int preparer_new(const struct dra_deps *deps, struct preparer **ret_preparer)

@@ -21,5 +21,7 @@ void preparer_unprepare(
 	struct preparer *preparer, struct grpc_call *call, const uint8_t *message, size_t len);
 void preparer_closed(struct preparer *preparer, struct grpc_call *call);
 
+const struct dra_counts *preparer_counts(const struct preparer *preparer);
+
 /* preparer_remove() - removes all that lies on the node for this claim; nothing is success. */
 void preparer_remove(const struct dra_deps *deps, const char *uid);
