@@ -8,7 +8,7 @@ from .errors import LabError
 
 KUBERNETES = "1.36.3"
 NO_LABEL = "none"
-MODES = ("share", "cgpu", "core_mem", "topology", "default", NO_LABEL)
+MODES = ("share", "cgpu", "core_mem", "topology", "dra", "default", NO_LABEL)
 PLACEMENTS = ("binpack", "spread")
 LINKS = ("dgx1-v100", "dgx-a100", "pcie-8")
 CGROUP_DRIVERS = ("cgroupfs", "systemd")

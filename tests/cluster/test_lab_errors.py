@@ -50,7 +50,7 @@ def test_without_root_it_says_that_it_needs_root(command, tmp_path):
 
 
 @pytest.mark.parametrize("node, words", [
-    ("cn-shanghai.192.168.6.104=1x16160MiB,shared", "unknown mode 'shared'; modes are share, cgpu, core_mem, topology"),
+    ("cn-shanghai.192.168.6.104=1x16160MiB,shared", "unknown mode 'shared'; modes are share, cgpu, core_mem, topology, dra, "),
     ("cn-shanghai.192.168.6.104=1x16160MiB,share,dense", "unknown placement 'dense'; placements are binpack, spread"),
     ("cn-shanghai.192.168.6.104=1x16160MiB,share,spread,x", "too many fields"),
     ("cn-shanghai.192.168.6.104=", "expected NAME=GPUS"),
