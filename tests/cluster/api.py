@@ -6,13 +6,15 @@ import json
 import ssl
 import urllib.parse
 
-_CORE, _APPS, _BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"
-# Every kind that makes pods, and Pod itself.
+_CORE, _APPS, _BATCH, _RESOURCE = "/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/resource.k8s.io/v1"
+# Every kind that makes pods, Pod itself, and those of ResourceClaims.
 PATHS = {"Pod": f"{_CORE}/namespaces/{{}}/pods", "PodTemplate": f"{_CORE}/namespaces/{{}}/podtemplates",
          "ReplicationController": f"{_CORE}/namespaces/{{}}/replicationcontrollers",
          "Deployment": f"{_APPS}/namespaces/{{}}/deployments", "ReplicaSet": f"{_APPS}/namespaces/{{}}/replicasets",
          "StatefulSet": f"{_APPS}/namespaces/{{}}/statefulsets", "DaemonSet": f"{_APPS}/namespaces/{{}}/daemonsets",
-         "Job": f"{_BATCH}/namespaces/{{}}/jobs", "CronJob": f"{_BATCH}/namespaces/{{}}/cronjobs"}
+         "Job": f"{_BATCH}/namespaces/{{}}/jobs", "CronJob": f"{_BATCH}/namespaces/{{}}/cronjobs",
+         "ResourceClaim": f"{_RESOURCE}/namespaces/{{}}/resourceclaims", "DeviceClass": f"{_RESOURCE}/deviceclasses",
+         "ResourceClaimTemplate": f"{_RESOURCE}/namespaces/{{}}/resourceclaimtemplates"}
 
 
 class Api:

@@ -14,7 +14,8 @@ from rationlab.layout import KUBERNETES    # noqa: E402
 
 AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
 IMAGES = {AGENT: "ration-agent", SCHEDULER: "ration-scheduler"}
-API_VERSIONS = ",".join(f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Mutating", "Validating"))
+API_VERSIONS = ",".join((*(f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Mutating", "Validating")),
+                         "resource.k8s.io/v1/DeviceClass"))
 
 
 def helm(*argv):

@@ -87,6 +87,7 @@ def test_a_chart_has_no_image_of_somebody_elses(chart):
     (AGENT, "policies.volume=false", "at '/policies': additional properties 'volume' not allowed"),
     (AGENT, "policies.volumes=null", "at '/policies': missing property 'volumes'"),
     (AGENT, "tolerations[0].operater=Exists", "at '/tolerations/0': additional properties 'operater' not allowed"),
+    (AGENT, "claims.enabled=maybe", "claims.enabled: invalid value maybe; must be auto, true or false"),
     (AGENT, "image.pullPolicy=Sometimes", "at '/image/pullPolicy': value must be one of"),
     (SCHEDULER, "jobMixing=maybe", "jobMixing: maybe is none: it must be forbid or allow"),
     (SCHEDULER, "nodeOrder=random", "nodeOrder: invalid value random; must be balanced or fullest"),
@@ -232,7 +233,8 @@ def test_driver_folders_of_the_values_are_what_the_agent_mounts():
     pod = pod_of(AGENT, "--set", "driverRoot=/d,criSocket=/run/x/x.sock,cdiDir=/etc/cdi,kubeletDir=/k")["spec"]
     assert {v["name"]: v["hostPath"]["path"] for v in pod["volumes"]} == {
         "device-plugins": "/var/lib/kubelet/device-plugins", "pod-resources": "/k/pod-resources", "cri": "/run/x",
-        "cdi": "/etc/cdi", "state": "/run/ration", "driver": "/d"}
+        "cdi": "/etc/cdi", "state": "/run/ration", "driver": "/d", "plugins-registry": "/k/plugins_registry",
+        "plugin": "/k/plugins/gpu.ration.dev"}
     inside = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
     assert (inside["pod-resources"], inside["cri"], inside["cdi"]) == ("/k/pod-resources", "/run/x", "/etc/cdi")
     policy = json.dumps(rendered(AGENT, "--set", "kubeletDir=/k,cdiDir=/cdi-files"))
@@ -326,7 +328,7 @@ def test_agent_is_privileged_for_its_mounts_and_writes_nowhere_else():
     assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
     assert "hostNetwork" not in spec and "hostIPC" not in spec and spec["hostPID"] is True
     writable = {m["name"] for m in container["volumeMounts"] if not m.get("readOnly")}
-    assert writable == {"device-plugins", "cdi", "state"}
+    assert writable == {"device-plugins", "cdi", "state", "plugins-registry", "plugin"}
 
 
 @pytest.mark.parametrize("chart, port", [(AGENT, 39996), (SCHEDULER, 39997)])
@@ -344,6 +346,43 @@ def test_network_policy_lets_in_only_who_reads_opened_metrics(chart, port):
                    '{"cidr":"10.0.0.0/8"}}]')
     assert other["ingress"][0]["from"] == [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
     assert "NetworkPolicy" not in {o["kind"] for o in rendered(chart, "--set", "networkPolicy.enabled=false")}
+
+
+# ---- claims
+
+def of_claims(objects):
+    """What the chart installs only for ResourceClaims: (objects, rights of the agent, volumes of its pod)."""
+    names = {(o["kind"], o["metadata"]["name"]) for o in objects if o["metadata"]["name"] in (
+        "gpu.ration.dev", "whole.gpu.ration.dev", "ration-gpu-claims", "ration-agent-own-slices")}
+    rights = {(resource, *sorted(rule["verbs"])) for o in objects if o["kind"] == "ClusterRole" and o["metadata"]["name"] == "ration-agent"
+              for rule in o["rules"] if "resource.k8s.io" in rule["apiGroups"] for resource in rule["resources"]}
+    volumes = {v["name"] for v in find(objects, "DaemonSet")["spec"]["template"]["spec"]["volumes"] if "plugin" in v["name"]}
+    return names, rights, volumes - {"device-plugins"}
+
+
+POLICY = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+CLASSES = {("DeviceClass", "gpu.ration.dev"), ("DeviceClass", "whole.gpu.ration.dev")}
+ALL_OF_CLAIMS = (CLASSES | {(kind, name) for kind in POLICY for name in ("ration-gpu-claims", "ration-agent-own-slices")},
+                 {("resourceslices", "create", "delete", "list", "update", "watch"), ("resourceclaims", "get")},
+                 {"plugins-registry", "plugin"})
+NONE_OF_CLAIMS = (set(), set(), set())
+
+
+def test_claims_are_served_where_the_cluster_has_them_or_by_a_value():
+    assert of_claims(rendered(AGENT)) == ALL_OF_CLAIMS
+    assert of_claims(rendered(AGENT, "--set", "claims.enabled=false")) == NONE_OF_CLAIMS
+    old = {"version": "1.33.0"}    # template() then says of no API that it is served
+    assert of_claims(rendered(AGENT, **old)) == NONE_OF_CLAIMS
+    assert of_claims(rendered(AGENT, "--set", "claims.enabled=true", **old)) == (CLASSES, *ALL_OF_CLAIMS[1:])
+
+
+def test_the_kubelet_and_the_agent_see_the_sockets_of_claims_at_one_path():
+    objects = rendered(AGENT, "--set", "kubeletDir=/k")
+    spec = find(objects, "DaemonSet")["spec"]["template"]["spec"]
+    mounted = {m["name"]: m["mountPath"] for m in spec["containers"][0]["volumeMounts"]}
+    there = {v["name"]: v["hostPath"]["path"] for v in spec["volumes"]}
+    for name, path in {"plugins-registry": "/k/plugins_registry", "plugin": "/k/plugins/gpu.ration.dev"}.items():
+        assert mounted[name] == there[name] == path
 
 
 # ---- labels
@@ -417,7 +456,7 @@ def test_dashboard_is_installed_as_it_is_in_the_file():
 # ---- every value
 
 # What a value is changed to where its kind does not tell; these are texts of which only some are right.
-OTHER = {"gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
+OTHER = {"claims.enabled": False, "gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
          "logLevel": "debug", "enabled": True,
          "jobMixing": "allow", "nodeOrder": "fullest", "replicas": 3, "bestNodes": 3, "pullPolicy": "Always", "digest": DIGEST,
          "listen": "0.0.0.0:1234", "driverRoot": "/d", "criSocket": "/run/x/x.sock", "cdiDir": "/c", "kubeletDir": "/k",
@@ -449,7 +488,7 @@ def test_each_value_changes_what_is_installed(tmp_path, chart):
         return rendered(chart, "--values", path, name=False)
     default = installed({})
     for path, value in leaves(values):
-        name = path[-1]
+        name = ".".join(path) if ".".join(path) in OTHER else path[-1]
         beside = BESIDE.get(".".join(path), {})
         other = OTHER[name] if name in OTHER and not isinstance(value, bool) else (
             not value if isinstance(value, bool) else "other" if isinstance(value, str) else None)
@@ -458,7 +497,7 @@ def test_each_value_changes_what_is_installed(tmp_path, chart):
         inner = changed
         for part in path[:-1]:
             inner = inner.setdefault(part, {})
-        inner[name] = other
+        inner[path[-1]] = other
         if path[0] == "image":
             changed = {"image": {"repository": "r/x", **changed["image"]}}
         if path == ("scheduler", "enabled"):

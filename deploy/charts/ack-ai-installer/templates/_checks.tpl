@@ -42,6 +42,9 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
+{{- if not (has (toString $v.claims.enabled) (list "auto" "true" "false")) }}
+{{- $wrong = append $wrong (printf "claims.enabled: invalid value %v; must be auto, true or false" $v.claims.enabled) }}
+{{- end }}
 {{- if and $v.scheduler.enabled (include "ration.scheduler.here" .Subcharts.scheduler) }}
 {{- if ne (int $v.maxPodsPerGPU) (int $v.scheduler.maxPodsPerGPU) }}
 {{- $wrong = append $wrong (printf "maxPodsPerGPU: %v here and %v in scheduler.maxPodsPerGPU: GPUs would be shared among another number of containers than the scheduler places: set both to the same number" $v.maxPodsPerGPU $v.scheduler.maxPodsPerGPU) }}
