@@ -22,11 +22,11 @@ _ration_lab()
 		COMPREPLY=($(compgen -W "containerd cri-o" -- "$current"))
 		return
 		;;
-	--node | --kubernetes | -n | --lines) return ;;
+	--node | --kubernetes | --feature-gates | -n | --lines) return ;;
 	esac
 	case $command in
 	"") COMPREPLY=($(compgen -W "$commands --help" -- "$current")) ;;
-	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --cgroup-driver --runtime --kubernetes --help" -- "$current")) ;;
+	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --cgroup-driver --runtime --kubernetes --feature-gates --help" -- "$current")) ;;
 	logs | restart)
 		if [[ $current == -* ]]; then
 			COMPREPLY=($(compgen -W "--name --help $([[ $command == restart ]] && echo --kill)" -- "$current"))

@@ -52,6 +52,8 @@ def _parser():
                          "cgroup v2, and one node")
     command.add_argument("--runtime", choices=layout.RUNTIMES, help=f"the nodes' container runtime (default: {layout.RUNTIMES[0]})")
     command.add_argument("--kubernetes", metavar="VERSION", help=f"the release of Kubernetes (default: {layout.KUBERNETES})")
+    command.add_argument("--feature-gates", metavar="NAME=BOOL[,...]",
+                         help="feature gates of all programs of Kubernetes but kube-proxy; this cannot be changed later")
     add("down", "End the lab and remove everything that it made.", _down)
     add("status", "Show which parts of the lab run.", _status)
     command = add("logs", "Show the log of a part of the lab (a program, such as kubelet@NODE), or list the parts.", _logs)
@@ -90,7 +92,8 @@ def _own_arguments(arguments):
 def _up(options):
     specs = layout.parse_nodes(options.node) if options.node else None
     kubernetes = layout.check_kubernetes(options.kubernetes) if options.kubernetes else None
-    asked = layout.Setup(kubernetes, options.default_scheduler, options.cgroup_driver, options.runtime)
+    gates = layout.check_feature_gates(options.feature_gates) if options.feature_gates else None
+    asked = layout.Setup(kubernetes, options.default_scheduler, options.cgroup_driver, options.runtime, gates)
     labs.up(options.name, specs, asked, not options.no_charts)
     suffix = "" if options.name == DEFAULT_NAME else f" --name {options.name}"
     say(f'next: eval "$(lab/lab env{suffix})"; kubectl get nodes')

@@ -36,7 +36,8 @@ class ControlPlane:
                      EXTENDER: self._extender}[name]()
         program = str(self.lab.product / "src/scheduler" / name) if name == EXTENDER else binaries.program(
             name, self.lab.kubernetes)
-        command = [*FIRST, program, *arguments]
+        gates = [f"--feature-gates={self.lab.feature_gates}"] if self.lab.feature_gates and name.startswith("kube-") else []
+        command = [*FIRST, program, *arguments, *gates]
         return self.part(name).start(network.inside(network.control_namespace(self.lab.name), command))
 
     def start_storage_and_api(self):

@@ -29,6 +29,7 @@ class Lab:
         self.default_scheduler = setup.default_scheduler
         self.cgroup_driver = setup.cgroup_driver
         self.runtime = setup.runtime
+        self.feature_gates = setup.feature_gates
         self.folder = state.folder_of(name)
         self.product = product_build()
         self.pki = Pki(self.folder, slot)
@@ -123,6 +124,8 @@ def _agree(name, record, specs, asked):
         differs = f"has the cgroup driver {setup.cgroup_driver}, not {asked.cgroup_driver}"
     elif asked.runtime and asked.runtime != setup.runtime:
         differs = f"has the container runtime {setup.runtime}, not {asked.runtime}"
+    elif asked.feature_gates and asked.feature_gates != setup.feature_gates:
+        differs = f"has the feature gates {setup.feature_gates or '(default)'}, not {asked.feature_gates}"
     if differs:
         raise LabError(f"lab {name} {differs}; lab/lab down --name {name} first, or choose another --name")
     return record["nodes"], setup

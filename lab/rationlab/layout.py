@@ -50,11 +50,12 @@ class Setup:
     default_scheduler: bool = False
     cgroup_driver: str = None
     runtime: str = None
+    feature_gates: str = None    # as the programs of Kubernetes take them
 
     def filled(self):
         """With the defaults for what was not asked for."""
         return Setup(self.kubernetes or KUBERNETES, self.default_scheduler, self.cgroup_driver or CGROUP_DRIVERS[0],
-                     self.runtime or RUNTIMES[0])
+                     self.runtime or RUNTIMES[0], self.feature_gates or "")
 
 
 # The nodes of the documents that ration follows (seeds 2 and 3).
@@ -158,6 +159,13 @@ def check_kubernetes(version):
     if match is None:
         raise LabError(f"--kubernetes {version}: expected a release such as {KUBERNETES}")
     return version
+
+
+def check_feature_gates(text):
+    """NAME=true|false[,...]; whether the programs know the names they say themselves."""
+    if not all(re.fullmatch(r"[A-Za-z0-9]+=(true|false)", gate) for gate in text.split(",")):
+        raise LabError(f"--feature-gates {text}: expected NAME=true or NAME=false, several with commas")
+    return text
 
 
 def node_as_dict(node):

@@ -125,7 +125,7 @@ class NodeRuntime:
             self.runtime.program: self.runtime.arguments(),
             "kubelet": [f"--config={self.folder / 'kubelet.json'}", f"--kubeconfig={self._kubeconfig()}",
                         f"--hostname-override={self.spec.name}", f"--node-ip={self.spec.address}",
-                        "--root-dir=/var/lib/kubelet", *self._node_labels()],
+                        "--root-dir=/var/lib/kubelet", *self._node_labels(), *self._feature_gates()],
             "kube-proxy": [f"--config={self.folder / 'proxy.json'}", f"--hostname-override={self.spec.name}"],
         }[layer]
         program = binaries.program(layer, self.lab.kubernetes)
@@ -215,6 +215,9 @@ class NodeRuntime:
     def _node_labels(self):
         labels = ",".join(f"{key}={value}" for key, value in self.spec.labels().items())
         return [f"--node-labels={labels}"] if labels else []
+
+    def _feature_gates(self):
+        return [f"--feature-gates={self.lab.feature_gates}"] if self.lab.feature_gates else []
 
     def _write_configs(self):
         for name, text, executable in (*self.runtime.files(), ("cni/10-lab.conflist", _json(self._cni()), False),

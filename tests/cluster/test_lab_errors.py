@@ -120,6 +120,14 @@ def record_of(folder, **more):
         "nodes": [{"index": 1, "name": "a.1.2.3.4", "cards": "", "mode": "", "placement": "", "links": ""}]}))
 
 
+def test_feature_gates_of_another_form_are_refused_and_a_lab_keeps_its_own(elsewhere, tmp_path):
+    for wrong in ("DRADeviceTaints", "DRADeviceTaints=no", "A=true,,B=false", "A=true B=true"):
+        assert f"--feature-gates {wrong}: expected NAME=true or NAME=false" in up_fails("--feature-gates", wrong, env=elsewhere)
+    record_of(tmp_path / "labs/old")
+    done = lab_command("up", "--name", "old", "--feature-gates", "A=true", check=False, env=elsewhere)
+    assert done.returncode == 1 and "lab old has the feature gates (default), not A=true" in done.stderr
+
+
 def test_a_lab_keeps_its_container_runtime(elsewhere, tmp_path):
     record_of(tmp_path / "labs/old")    # of the time before there was a choice
     record_of(tmp_path / "labs/new", runtime="cri-o")
