@@ -5,24 +5,12 @@ import time
 
 import pytest
 
-from agentpods import agent, rejected
+from agentpods import agent, rejected, supervisor_pid, worker_pid
 from cluster import is_ready
 from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
 
 NODE = "cn-beijing.192.168.8.44"
 LAYOUT = [f"{NODE}=2x15360MiB,share"]
-
-
-def supervisor_pid(cluster):
-    status = agent(cluster)["status"]["containerStatuses"][0]
-    identity = status["containerID"].removeprefix("containerd://")
-    rows = [line.split() for line in cluster.ctr(NODE, "tasks", "ls").splitlines()]
-    return int(next(row[1] for row in rows if row[0] == identity))
-
-
-def worker_pid(cluster, supervisor):
-    children = cluster.enter(NODE, "cat", f"/proc/{supervisor}/task/{supervisor}/children").split()
-    return int(children[0]) if children else None
 
 
 def agent_log(cluster):
@@ -35,10 +23,10 @@ def test_worker_killed_while_pods_run_and_arrive_rejects_none(lab):
     for i in range(2):
         cluster.create(pod(f"old{i}", 2))
     before = {p["metadata"]["uid"]: fingerprint(p) for p in cluster.wait_running(count=2)}
-    supervisor, kills = supervisor_pid(cluster), 0
+    supervisor, kills = supervisor_pid(cluster, NODE), 0
     for i in range(12):
         cluster.create(pod(f"new{i}", 1, 1))
-        cluster.enter(NODE, "kill", "-9", str(worker_pid(cluster, supervisor)))
+        cluster.enter(NODE, "kill", "-9", str(worker_pid(cluster, NODE, supervisor)))
         kills += 1
         time.sleep(1)    # faster is a crash loop
     pods = cluster.wait_running(count=14, timeout=60)
@@ -73,7 +61,7 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     # The second kill within a while is followed by the kubelet's back-off of 10 s.
     for n in range(1, 3):
         before_kill = agent(cluster)["status"]["containerStatuses"][0]["restartCount"]
-        victim = str(supervisor_pid(cluster))
+        victim = str(supervisor_pid(cluster, NODE))
         killer = threading.Thread(target=lambda: cluster.enter(NODE, "kill", "-9", victim))
         killer.start()
         if n == 2:
