@@ -12,8 +12,8 @@ A block fenced as `yaml NAME` is first written into a file of that name. What th
 
     <!-- lab: NODE-SPEC NODE-SPEC -->    the nodes, as lab/lab up wants them
     <!-- run: command -->                executed where it stands
-    <!-- needs: RESOURCE -->             until the next heading: left out where admissionregistration.k8s.io/v1 has no such
-                                         resource; the text says from which Kubernetes on it has
+    <!-- needs: RESOURCE -->             until the next heading: left out where neither admissionregistration.k8s.io/v1 nor
+                                         resource.k8s.io/v1 has such a resource; the text says from which Kubernetes on it has
 """
 import re
 import shlex

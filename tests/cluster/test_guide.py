@@ -45,9 +45,12 @@ def follow(cluster, folder, step):
 
 
 def served(cluster):
-    """What this API server has of admissionregistration.k8s.io/v1."""
-    listed = json.loads(cluster.kubectl("get", "--raw", "/apis/admissionregistration.k8s.io/v1"))
-    return {resource["name"] for resource in listed["resources"]}
+    """What this API server has of the groups that older ones lack."""
+    found = set()
+    for group in ("admissionregistration.k8s.io", "resource.k8s.io"):
+        done = cluster.run("kubectl", "get", "--raw", f"/apis/{group}/v1", check=False)
+        found |= {resource["name"] for resource in json.loads(done.stdout)["resources"]} if done.returncode == 0 else set()
+    return found
 
 
 def write_examples(folder, name_scheduler):
