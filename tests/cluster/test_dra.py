@@ -1,8 +1,15 @@
 """Nodes of the mode dra: pods that ask for GPUs by ResourceClaims, placed by the cluster's own kube-scheduler."""
+import json
+import re
+
 import pytest
 
 from api import check, out_of_force
-from claims import DRIVER, WHOLE, ask, claim, config, device_class, template
+from claims import (DRIVER, WHOLE, ask, claim, claimed, claims, config, device_class, device_of, left_on, pod, published, quantity,
+                    start, template)
+from cluster import is_ready
+from gpupods import SHOW, inventory
+from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 from nodetoken import Agent
 
 NODE, OTHER = "dra-a.192.168.60.1", "dra-b.192.168.60.2"
@@ -135,3 +142,160 @@ def test_policies_are_understood_by_the_api_server(cluster):
         found = cluster.wait_for(lambda name=name: cluster.json("get", "validatingadmissionpolicy", name).get("status", {}).get("typeChecking")
                                  is not None and cluster.json("get", "validatingadmissionpolicy", name), 30, "the look at its types")
         assert found["status"]["typeChecking"] == {}, found["status"]
+
+
+# ---- what nodes offer
+
+def test_node_offers_its_gpus_in_a_slice_and_nothing_else(cluster):
+    slices = published(cluster)
+    for node, mib, product in ((NODE, [79 << 10], "NVIDIA H100 80GB HBM3"), (OTHER, [23 << 10] * 2, "NVIDIA L4")):
+        spec = slices[node]["spec"]
+        assert (spec["driver"], spec["pool"]["name"], spec["pool"]["resourceSliceCount"]) == (DRIVER, node, 1)
+        assert [quantity(d["capacity"]["memory"]["value"]) >> 20 for d in spec["devices"]] == mib
+        assert {d["attributes"]["productName"]["string"] for d in spec["devices"]} == {product}
+        assert all(d["allowMultipleAllocations"] and "taints" not in d for d in spec["devices"])
+        uuids = [d["attributes"]["uuid"]["string"] for d in spec["devices"]]
+        assert sorted(uuids) == sorted(inventory(cluster.node(node)))
+        allocatable = cluster.node(node)["status"]["allocatable"]
+        assert {key: value for key, value in allocatable.items() if key.startswith("aliyun.com/")} in (
+            {}, {"aliyun.com/gpu-mem": "0", "aliyun.com/gpu-count": "0"}), allocatable
+
+
+# ---- claims
+
+def test_ten_claims_of_different_sizes_hold_exactly_theirs_and_the_eleventh_waits(cluster):
+    """55 of the 79 GiB of one GPU; 24 are left, and 25 are asked for."""
+    # 2500 MiB count as 3 GiB: the slice says that memory goes in steps of one unit.
+    start(cluster, *[claimed(f"p{i}", ask("2500Mi" if i == 3 else f"{i}Gi"), node=NODE) for i in range(1, 11)])
+    start(cluster, claimed("late", ask("25Gi"), node=NODE))
+    cluster.wait_running(names=[f"p{i}" for i in range(1, 11)])
+    device, = {device_of(made) for name, made in claims(cluster).items() if name != "late"}
+    for i in range(1, 11):
+        limit = i << 10
+        table, _, seen = cluster.exec_in(f"p{i}", "bash", "-c", f"nvidia-smi; {program('info')}").rstrip().rpartition("\n")
+        assert json.loads(seen) | {"free": 0} == {"free": 0, "total": limit, "device": limit, "count": 1}
+        assert f"/ {limit}MiB |" in re.sub(" +", " ", table), table
+    assert run_in(cluster, "p4", "take", 4 << 10) == {"result": OUT_OF_MEMORY}    # a context takes some 490
+    assert run_in(cluster, "p4", "take", (4 << 10) - 600) == {"result": 0}
+    why = cluster.condition(cluster.pod("late"), "PodScheduled")
+    assert why["reason"] == "Unschedulable" and "cannot allocate all claims" in why["message"], why
+    cluster.kubectl("delete", "pod", "p1", "--wait=true")
+    cluster.wait_running(names=["late"])
+    assert device_of(claims(cluster)["late"]) == device and run_in(cluster, "late", "info")["total"] == 25 << 10
+
+
+@pytest.mark.long(15, group="dra")
+def test_each_replica_of_a_deployment_has_a_claim_of_its_own(cluster):
+    cluster.create(template("part", ask("2Gi", "30")))
+    body = pod("x", of_template="part", labels={"app": "d"})
+    spec = {**body["spec"], "restartPolicy": "Always"}
+    cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+        "replicas": 2, "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": body["metadata"], "spec": spec}}})
+    first = cluster.wait_running("app=d", count=2)
+    assert len(claims(cluster)) == 2
+    assert all(run_in(cluster, p, "info")["total"] == 2048 for p in first)
+    cluster.kubectl("scale", "deployment", "d", "--replicas=4")
+    cluster.wait_running("app=d", count=4)
+    for made in claims(cluster).values():
+        result, = made["status"]["allocation"]["devices"]["results"]
+        assert {k: str(v) for k, v in result["consumedCapacity"].items()} == {"memory": "2Gi", "cores": "30"}
+    cluster.kubectl("delete", "deployment", "d")
+    cluster.wait_for(lambda: not claims(cluster), 30, "the end of the claims")
+
+
+def test_two_pods_on_one_claim_share_one_limit(cluster):
+    cluster.create(claim("shared", ask("3Gi")))
+    for name in ("a", "b"):
+        cluster.create(pod(name, of_claim="shared", command=program("hold", 1100) if name == "a" else SHOW))
+    pods = {p["metadata"]["name"]: p for p in cluster.wait_running(names=["a", "b"])}
+    assert pods["a"]["spec"]["nodeName"] == pods["b"]["spec"]["nodeName"]
+    cluster.wait_for(lambda: "rounds" in last_line(cluster.log_of("a")), 20, "the first round of a")
+    seen = run_in(cluster, "b", "info")
+    assert seen["total"] == 3072 and seen["free"] < 3072 - 1100, seen
+    assert run_in(cluster, "b", "take", 1900) == {"result": OUT_OF_MEMORY}
+    assert run_in(cluster, "b", "take", 500) == {"result": 0}
+    cluster.kubectl("delete", "pod", "a", "--wait=true")
+    assert run_in(cluster, "b", "take", 1900) == {"result": 0}    # the claim is still b's
+
+
+@pytest.mark.long(15, group="dra")
+def test_containers_of_a_pod_share_the_claim_that_they_name(cluster):
+    cluster.create(template("t", ask("3Gi")))
+    cluster.create(pod("two", of_template="t", containers=2))
+    cluster.wait_running(names=["two"])
+    for container in ("c0", "c1"):
+        assert run_in(cluster, "two", "info", container=container)["total"] == 3072
+
+
+@pytest.mark.long(15, group="dra")
+def test_first_alternative_that_fits_is_taken(cluster):
+    cluster.create(claim("big", ask("60Gi")))
+    cluster.create(pod("big", of_claim="big"))
+    cluster.wait_running(names=["big"])
+    cluster.create(claim("choice", [ask("30Gi"), ask("20Gi"), ask("1Gi")]))
+    cluster.create(pod("choice", of_claim="choice"))
+    cluster.wait_running(names=["choice"])
+    result, = claims(cluster)["choice"]["status"]["allocation"]["devices"]["results"]
+    assert result["request"] == "r0/s1" and run_in(cluster, "choice", "info")["total"] == 20 << 10
+
+
+@pytest.mark.long(15, group="dra")
+def test_gpu_is_chosen_by_its_model(cluster):
+    start(cluster, *[claimed(name, ask("4Gi", selector=f'device.attributes["{DRIVER}"].productName.contains("{model}")'))
+                     for name, model in (("h100", "H100"), ("l4", "NVIDIA L4"))])
+    pods = {p["metadata"]["name"]: p for p in cluster.wait_running(names=["h100", "l4"])}
+    assert (pods["h100"]["spec"]["nodeName"], pods["l4"]["spec"]["nodeName"]) == (NODE, OTHER)
+
+
+def test_whole_gpu_is_alone_on_it(cluster):
+    start(cluster, claimed("small", ask("1Gi"), node=OTHER))
+    cluster.wait_running(names=["small"])
+    start(cluster, claimed("whole", ask(device_class=WHOLE), node=OTHER))
+    cluster.wait_running(names=["whole"])
+    assert run_in(cluster, "whole", "info")["total"] == 23 << 10
+    start(cluster, claimed("second", ask(device_class=WHOLE), node=OTHER), claimed("beside", ask("20Gi"), node=OTHER))
+    cluster.wait_running(names=["beside"])
+    gpus = {name: device_of(made) for name, made in claims(cluster).items() if name != "second"}
+    assert gpus["beside"] == gpus["small"] != gpus["whole"]
+    assert cluster.pod("second")["spec"].get("nodeName") is None
+
+
+def test_unhealthy_gpu_is_tainted_and_gets_no_claim(cluster):
+    def tainted():
+        return [d["attributes"]["index"]["int"] for d in published(cluster)[OTHER]["spec"]["devices"] if d.get("taints")]
+    assert tainted() == []
+    cluster.fault(OTHER, 0, "xid", "79")
+    try:
+        cluster.wait_for(lambda: tainted() == [0], 20, "the taint")
+        start(cluster, *[claimed(name, ask("12Gi"), node=OTHER) for name in ("a", "b")])
+        cluster.wait_for(lambda: len(placed := [p for p in cluster.pods() if p["spec"].get("nodeName")]) == 1 and is_ready(placed[0]), 30,
+                         "one pod on the other GPU")
+    finally:
+        cluster.fault(OTHER, 0, "heal")
+    cluster.wait_running(names=["a", "b"])    # the last one on the GPU that is healthy again
+    assert len(set(map(device_of, claims(cluster).values()))) == 2 and tainted() == []
+
+
+# ---- bad input past the API server's policy
+
+def test_claim_with_unknown_parameters_is_refused_at_its_start_in_words(cluster):
+    """As on a cluster without the policy, or with a claim that is older than it."""
+    bad = claim("bad", ask("3Gi"), configs=[config(memory="3Gi")])
+    with out_of_force(cluster, {"ration-gpu-claims": bad}):
+        cluster.create(bad)
+    cluster.create(pod("bad", of_claim="bad"))
+    said = cluster.wait_for(lambda: [e["message"] for e in cluster.events("bad") if e["reason"] == "FailedPrepareDynamicResources"],
+                            30, "the kubelet's Event")
+    assert "unknown field memory; GpuConfig has policy, weight and allowDisable" in said[0], said
+    node = cluster.pod("bad")["spec"]["nodeName"]
+    assert claims(cluster)["bad"]["metadata"]["uid"] not in " ".join(left_on(cluster, node))
+    cluster.kubectl("delete", "pod", "bad", "--timeout=30s")
+    cluster.kubectl("delete", "resourceclaim", "bad", "--timeout=30s")
+
+
+def test_nothing_is_left_on_the_nodes_when_the_pods_are_gone(cluster):
+    start(cluster, *[claimed(f"p-{node[4]}", ask("3Gi"), node=node) for node in (NODE, OTHER)])
+    cluster.wait_running(count=2)
+    assert left_on(cluster, NODE) and left_on(cluster, OTHER)
+    cluster.kubectl("delete", "pods", "--all", "--wait=true")
+    cluster.wait_for(lambda: not left_on(cluster, NODE) and not left_on(cluster, OTHER), 30, "the end of grants and CDI files")
