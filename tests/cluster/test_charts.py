@@ -383,6 +383,7 @@ def test_the_kubelet_and_the_agent_see_the_sockets_of_claims_at_one_path():
     there = {v["name"]: v["hostPath"]["path"] for v in spec["volumes"]}
     for name, path in {"plugins-registry": "/k/plugins_registry", "plugin": "/k/plugins/gpu.ration.dev"}.items():
         assert mounted[name] == there[name] == path
+    assert argument(AGENT, "kubelet-dir", "--set", "kubeletDir=/k") == "/k"
 
 
 # ---- labels
