@@ -100,7 +100,7 @@ struct node_claim *node_claims_of(
 /* node_claims_served() - the pod with this uid, or the stand-in of the claim with this uid; NULL. */
 struct node_pod *node_claims_served(const struct node_registry *node, const char *uid);
 
-/* node_claims_reader() - the pod that is told what concerns the grant of this uid: the pod itself, or one
+/* node_claims_reader() - the pod whose Events report on the grant of this uid: the pod itself, or one
  * that uses the claim; NULL if none is known. */
 const struct node_pod *node_claims_reader(const struct node_registry *node, const char *uid);
 

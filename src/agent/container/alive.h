@@ -13,7 +13,7 @@ struct table;
  * NULL: the runtime did not answer, text says why. Valid during the call only. */
 typedef void (*alive_fn)(void *userdata, const struct table *uids, const char *text);
 
-/* alive_new() - cri must outlive it. kubelet_socket is made anew by each kubelet at its start:
+/* alive_new() - cri must outlive it. Each kubelet creates kubelet_socket again at its start:
  * "/var/lib/kubelet/device-plugins/kubelet.sock". */
 int alive_new(struct grpc_client *cri, const char *kubelet_socket, struct alive **ret_alive);
 void alive_free(struct alive *alive); /* cancels; accepts NULL */

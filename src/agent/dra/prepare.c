@@ -196,7 +196,7 @@ static int make(const struct dra_deps *deps, struct node_claim *claim, struct er
 
 	if (*deps->node->problems.isolation)
 		return error_set(err, EHOSTDOWN,
-			"ResourceClaim %s/%.100s: its containers cannot be held to a limit: %.300s",
+			"ResourceClaim %s/%.100s: its containers cannot be limited: %.300s",
 			claim->namespace_, claim->name, deps->node->problems.isolation);
 	if (!claim->saved)
 		r = record_write(deps->state_dir, claim, err);

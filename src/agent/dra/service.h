@@ -16,8 +16,8 @@ int service_new(const struct dra_deps *deps, struct preparer *preparer, struct h
 	struct service **ret_service);
 void service_free(struct service *service); /* accepts NULL */
 
-/* service_open() - listens. May be called again: a socket whose file is gone is made anew. A negative errno
- * with a sentence; service_close() undoes it. */
+/* service_open() - listens. May be called again: a socket whose file is gone is created again. A negative
+ * errno with a sentence; service_close() undoes it. */
 int service_open(struct service *service, struct error *err);
 void service_close(struct service *service);
 bool service_is_open(const struct service *service);
