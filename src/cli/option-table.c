@@ -6,6 +6,7 @@
 
 #define REASON_MAX 140
 #define TIMEOUT_MAX 3600
+#define PLAN_PODS_MAX 10000
 
 /* kubectl 1.36, `kubectl options`. */
 #define PASSED_ON OPTION_TO(FORWARD, struct kubectl, flags)
@@ -253,6 +254,39 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 	.notes =
 		"Exit status: 0 without errors and warnings, 1 with errors or warnings, 2 for wrong arguments, 3 if a check could not be made and no other found a fault."};
 
+/* ---- plan -----------------------------------------------------------------------------------------------
+ */
+
+static const struct option_choice plan_whats[] = {{"pods", PLAN_PODS}, {0}};
+static const struct option_row plan_rows[] = {
+	{"file", 'f', "FILE", OPTION_TO(TEXT, struct plan_options, file), .source = COMPLETE_FILES,
+		.help = "the manifest of the pods, in YAML or JSON: a Pod, or an object with a pod template; -: standard input"},
+	{"count", 0, "N", OPTION_TO(NUMBER, struct plan_options, count), .min = 1, .max = PLAN_PODS_MAX,
+		.help = "try this many pods; default: until no further one fits, at most 10000"},
+	NAMESPACE_OF_POD(struct plan_options),
+	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
+	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
+		.help = "plan with this output of `ration history` instead of asking a cluster; -: standard input"},
+	{"objects", 0, "FILE", OPTION_TO(TEXT, struct plan_options, objects), .source = COMPLETE_FILES,
+		.help = "the nodes and pods of that time, as `kubectl get nodes,pods -A -o json` prints them; without them, --history plans without the filters of kube-scheduler itself"},
+};
+static const struct option_row plan_arguments[] = {
+	{NULL, 0, "WHAT", OPTION_TO(CHOICE, struct plan_options, what), .choices = plan_whats,
+		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more"},
+	{NULL, 0, "NODE", OPTION_TO(REST, struct plan_options, nodes), .optional = true,
+		.source = COMPLETE_NODES, .help = "a node's name"},
+};
+
+const struct option_table plan_option_table = {.program = "ration plan",
+	.usage = "WHAT [OPTION]... [NODE]...",
+	.summary =
+		"Tell what would happen, and change nothing: the decisions of the scheduler's own code on the state that the scheduler has now.",
+	OPTION_ROWS(plan_rows),
+	OPTION_ARGUMENTS(plan_arguments),
+	WITH_KUBECTL,
+	.notes =
+		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces."};
+
 /* ---- history, replay ------------------------------------------------------------------------------------
  */
 
@@ -284,6 +318,7 @@ static const struct option_command commands[] = {
 	{"ps", "list the programs of `ration run` on this machine"},
 	{"top", "show each second how much of their GPUs containers use"},
 	{"why", "explain why a pod is on its GPU, or why it waits"},
+	{"plan", "tell how many more pods fit, and where, without a change of the cluster"},
 	{"set", "change the GPU memory of a running pod"},
 	{"cordon", "keep new pods off a faulty GPU"},
 	{"uncordon", "let new pods use a cordoned GPU again"},

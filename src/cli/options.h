@@ -57,6 +57,17 @@ struct history_options {
 	struct kubectl kubectl;
 };
 
+enum plan_what { PLAN_PODS, PLAN_DRAIN, PLAN_ADD, PLAN_MOVES };
+
+struct plan_options {
+	struct kubectl kubectl;
+	enum plan_what what;
+	char **nodes; /* ended by NULL */
+	const char *file, *namespace_, *history, *objects;
+	uint32_t count; /* 0: as many as fit */
+	enum output output;
+};
+
 struct replay_options {
 	const char *file;
 };
@@ -65,4 +76,4 @@ extern const struct option_table ration_option_table; /* for the program itself:
 extern const struct option_table inspect_option_table, cgpu_option_table; /* for struct inspect_options */
 extern const struct option_table why_option_table, set_option_table, cordon_option_table,
 	uncordon_option_table, top_option_table, doctor_option_table, history_option_table,
-	replay_option_table;
+	replay_option_table, plan_option_table;

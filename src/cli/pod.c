@@ -23,8 +23,7 @@ bool pod_name_is_valid(const char *text)
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len;
 }
 
-/* Writes the given namespace, or (named NULL) the current one of the user's kubectl, into an empty buffer. */
-static int pod_find_namespace(
+int pod_find_namespace(
 	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf complaints;

@@ -14,6 +14,11 @@ struct strbuf;
 /* pod_name_is_valid() - a valid name of a pod, a namespace or a node: it becomes part of an address. */
 bool pod_name_is_valid(const char *text);
 
+/* pod_find_namespace() - writes the given namespace, or (named NULL) the current one of the user's kubectl,
+ * into an empty buffer. */
+int pod_find_namespace(
+	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err);
+
 /* pod_fetch_named() - pod_fetch() in the given namespace (NULL: the current one). */
 int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct error *err);

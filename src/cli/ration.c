@@ -22,6 +22,7 @@ static const struct command {
 	{"ps", ps_command},
 	{"top", top_command},
 	{"why", why_command},
+	{"plan", plan_command},
 	{"set", set_command},
 	{"cordon", cordon_command},
 	{"uncordon", cordon_command},

@@ -1,0 +1,76 @@
+/* ration plan: reads the cluster, or a saved history, and prints what the scheduler would do. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/options.h"
+#include "cli/plan/plan.h"
+#include "kube/json.h"
+
+/* Combinations that the table cannot express. Returns -1, or the status to end with. */
+static int check(const struct plan_options *options)
+{
+	const struct option_table *table = &plan_option_table;
+	const char *const files[] = {options->file, options->history, options->objects};
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		n += files[i] && strcmp(files[i], "-") == 0;
+	if (n > 1)
+		return options_refuse(table, "only one of the files can be standard input");
+	if (options->objects && !options->history)
+		return options_refuse(table, "--objects is for --history: both are of the same time");
+	if (options->what == PLAN_PODS && !options->file)
+		return options_refuse(table, "-f FILE is missing: the manifest of the pods");
+	if (options->what == PLAN_PODS && *options->nodes)
+		return options_refuse(table, "unexpected argument %.80s", *options->nodes);
+	return -1;
+}
+
+static int make(const struct plan_options *options, struct error *err)
+{
+	_cleanup_plan_input_ struct plan_input input;
+	_cleanup_json_ struct json_object *manifest = NULL;
+	_cleanup_strbuf_ struct strbuf out;
+	int r = plan_input_init(&input);
+
+	strbuf_init(&out, PLAN_TEXT_MAX);
+	if (r < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = plan_manifest_read(options->file, &manifest, err);
+	if (r == 0)
+		r = plan_pods_check(manifest, options, err);
+	if (r == 0)
+		r = plan_input_read(&input, options, err);
+	if (r == 0)
+		r = plan_pods(&input, manifest, options, &out, err);
+	if (r < 0)
+		return r;
+	if (out.failed)
+		return error_set(err, -out.failed, "%s", strerror(-out.failed));
+	fputs(strbuf_cstr(&out), stdout);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
+}
+
+int plan_command(int argc, char **argv)
+{
+	struct plan_options options = {0};
+	struct error err = {""};
+	int r;
+
+	kubectl_init(&options.kubectl);
+	r = options_parse(&plan_option_table, argc, argv, &options);
+	if (r < 0)
+		r = check(&options);
+	if (r < 0)
+		r = complain_end(make(&options, &err), &err);
+	kubectl_release(&options.kubectl);
+	return r;
+}

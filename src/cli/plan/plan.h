@@ -1,0 +1,32 @@
+/* plan.h - the steps of `ration plan`, one function for each of its words, and what they share. */
+#pragma once
+
+#include <stddef.h>
+
+#include "cli/plan/input.h"
+
+struct strbuf;
+
+#define PLAN_TEXT_MAX (64u << 20)
+
+/* One word of `ration plan`: adds what it found to out. A negative errno with a sentence in err.
+ * plan_pods_check() - whether the manifest makes pods that a plan can be made for, before the cluster is
+ * read. */
+int plan_pods_check(struct json_object *manifest, const struct plan_options *options, struct error *err);
+int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
+	struct strbuf *out, struct error *err);
+
+/* ---- show.c: parts of the output ---- */
+
+/* show_gpus() - the indices of a placed pod's GPUs, like "0,3". show_gpus_json() - a list of objects. */
+void show_gpus(const struct plan_world *world, const struct plan_outcome *outcome, struct strbuf *out);
+struct json_object *show_gpus_json(const struct plan_world *world, const struct plan_outcome *outcome);
+
+/* show_reasons() - why a pod was not placed: the reasons with the nodes that have them, and which resources
+ * are short. show_reasons_json() - the same, as members of an object. -ENOMEM. */
+int show_reasons(const struct plan_outcome *outcome, struct strbuf *out);
+int show_reasons_json(const struct plan_outcome *outcome, struct json_object *object);
+
+/* show_notes() - what of the cluster or of the pod's manifest the plan does not consider. */
+void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out);
+struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod);

@@ -1,0 +1,271 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/fields.h"
+#include "cli/inspect.h"
+#include "cli/plan/plan.h"
+#include "cli/tabwriter.h"
+#include "core/core.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define EXAMPLES_MAX 3
+#define NOTES_MAX (64u << 10)
+
+/* ---- GPUs ---- */
+
+static int compare_indices(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+void show_gpus(const struct plan_world *world, const struct plan_outcome *outcome, struct strbuf *out)
+{
+	const struct gpu_share *shares[NODE_GPUS_MAX];
+	int indices[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&outcome->placement, shares);
+
+	for (size_t i = 0; i < n; i++)
+		indices[i] = plan_gpu_index(world, outcome->node, shares[i]->uuid);
+	qsort(indices, n, sizeof(*indices), compare_indices);
+	for (size_t i = 0; i < n; i++)
+		strbuf_addf(out, "%s%d", i ? "," : "", indices[i]);
+}
+
+struct json_object *show_gpus_json(const struct plan_world *world, const struct plan_outcome *outcome)
+{
+	const struct gpu_share *shares[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&outcome->placement, shares);
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; list && i < n; i++) {
+		struct json_object *gpu = json_object_new_object();
+
+		json_set(gpu, "index",
+			json_object_new_int64(plan_gpu_index(world, outcome->node, shares[i]->uuid)));
+		json_set(gpu, "uuid", json_new_text(shares[i]->uuid));
+		json_object_array_add(list, gpu);
+	}
+	return list;
+}
+
+/* ---- reasons ---- */
+
+/* The nodes with the same reason. */
+struct group {
+	const struct plan_reason *first;
+	size_t n;
+};
+
+static struct group *group_reasons(const struct plan_outcome *outcome, size_t *ret_n)
+{
+	struct group *groups = calloc(outcome->n_reasons + 1, sizeof(*groups));
+	size_t n = 0;
+
+	for (size_t i = 0; groups && i < outcome->n_reasons; i++) {
+		const struct plan_reason *reason = &outcome->reasons[i];
+		size_t k = 0;
+
+		while (k < n && strcmp(groups[k].first->text, reason->text) != 0)
+			k++;
+		if (k == n)
+			groups[n++].first = reason;
+		groups[k].n++;
+	}
+	*ret_n = n;
+	return groups;
+}
+
+static void add_examples(const struct plan_outcome *outcome, const struct group *group, struct strbuf *out)
+{
+	size_t named = 0;
+
+	for (size_t i = 0; i < outcome->n_reasons && named < EXAMPLES_MAX; i++)
+		if (strcmp(outcome->reasons[i].text, group->first->text) == 0)
+			strbuf_addf(out, "%s%s", named++ ? ", " : "", outcome->reasons[i].node);
+	if (group->n > EXAMPLES_MAX)
+		strbuf_adds(out, ", ...");
+}
+
+static void add_shortages(const struct plan_outcome *outcome, struct strbuf *out)
+{
+	struct plan_shortage shortages[PLAN_SHORTAGES_MAX];
+	size_t n = plan_shortages(outcome, shortages);
+
+	for (size_t i = 0; i < n; i++)
+		strbuf_addf(out, "%s%s on %zu node%s", i ? ", " : "It lacks ", shortages[i].resource,
+			shortages[i].nodes, plural((int64_t)shortages[i].nodes));
+	strbuf_adds(out, n ? ".\n" : "");
+}
+
+int show_reasons(const struct plan_outcome *outcome, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf table;
+	_cleanup_free_ struct group *groups = NULL;
+	size_t n;
+
+	strbuf_init(&table, PLAN_TEXT_MAX);
+	groups = group_reasons(outcome, &n);
+	if (!groups)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		strbuf_addf(&table, "  %zu node%s\t%s\t", groups[i].n, plural((int64_t)groups[i].n),
+			groups[i].first->text);
+		add_examples(outcome, &groups[i], &table);
+		strbuf_adds(&table, "\t\n");
+	}
+	if (outcome->n_without_gpus)
+		strbuf_addf(&table, "  %zu node%s\twithout GPUs\t\n", outcome->n_without_gpus,
+			plural((int64_t)outcome->n_without_gpus));
+	if (outcome->text)
+		strbuf_addf(out, "  %s\n", outcome->text);
+	if (table.failed)
+		return table.failed;
+	if (table.len)
+		tabwriter_format(strbuf_cstr(&table), out);
+	add_shortages(outcome, out);
+	return out->failed;
+}
+
+static struct json_object *reasons_json(const struct plan_outcome *outcome)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; list && i < outcome->n_reasons; i++) {
+		const struct plan_reason *reason = &outcome->reasons[i];
+		struct json_object *node = json_object_new_object();
+
+		json_set(node, "node", json_new_text(reason->node));
+		json_set(node, "reason", json_new_text(reason->text));
+		json_set(node, "by", json_new_text(reason->by_kube ? "kube-scheduler" : "ration"));
+		if (*reason->resource)
+			json_set(node, "resource", json_new_text(reason->resource));
+		json_object_array_add(list, node);
+	}
+	return list;
+}
+
+static struct json_object *shortages_json(const struct plan_outcome *outcome)
+{
+	struct plan_shortage shortages[PLAN_SHORTAGES_MAX];
+	struct json_object *list = json_object_new_array();
+	size_t n = plan_shortages(outcome, shortages);
+
+	for (size_t i = 0; list && i < n; i++) {
+		struct json_object *object = json_object_new_object();
+
+		json_set(object, "resource", json_new_text(shortages[i].resource));
+		json_set(object, "nodes", json_object_new_int64((int64_t)shortages[i].nodes));
+		json_object_array_add(list, object);
+	}
+	return list;
+}
+
+int show_reasons_json(const struct plan_outcome *outcome, struct json_object *object)
+{
+	int r = json_set(object, "nodes", reasons_json(outcome));
+
+	if (r == 0)
+		r = json_set(
+			object, "nodesWithoutGPUs", json_object_new_int64((int64_t)outcome->n_without_gpus));
+	if (r == 0)
+		r = json_set(object, "stoppedBy", shortages_json(outcome));
+	if (r == 0 && outcome->text)
+		r = json_set(object, "text", json_new_text(outcome->text));
+	return r;
+}
+
+/* ---- notes ---- */
+
+static bool units_differ(const struct core *core)
+{
+	const struct node_ledger *node;
+	uint32_t unit = 0;
+
+	table_for_each (&core->ledger.nodes, cursor, node) {
+		if (!node->facts.n_gpus || node->facts.mode == GPU_MODE_TOPOLOGY)
+			continue;
+		if (unit && node->facts.unit_mib != unit)
+			return true;
+		unit = node->facts.unit_mib;
+	}
+	return false;
+}
+
+static void add_scheduler_note(struct json_object *pod, struct strbuf *out)
+{
+	const char *name = json_member_string(json_member(pod, "spec"), "schedulerName");
+
+	if (name && *name && strcmp(name, SCHEDULER_NAME) != 0 && strcmp(name, DEFAULT_SCHEDULER_NAME) != 0)
+		strbuf_addf(out,
+			"The pod names the scheduler %.100s; the plan is made for the one that uses ration.\n",
+			name);
+}
+
+static void add_pod_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf unconsidered;
+	struct json_object *metadata = json_member(pod, "metadata");
+	struct plan_pod read = {0};
+	struct error ignored;
+
+	strbuf_init(&unconsidered, NOTES_MAX);
+	plan_unconsidered(pod, &unconsidered);
+	for (char *line = unconsidered.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+		strbuf_addf(out, "The plan does not consider the pod's %.*s.\n", (int)(end - line), line);
+	add_scheduler_note(pod, out);
+	if (units_differ(input->world.core) &&
+		!json_member(json_member(metadata, "annotations"), ANNOTATION_UNIT))
+		strbuf_adds(out,
+			"Nodes have different units of GPU memory, and the manifest has no " ANNOTATION_UNIT
+			": the plan counts in the unit of each node.\n");
+	if (plan_pod_read(pod, 0, &read, &ignored) == 0 && plan_could_evict(&input->world, &read.facts))
+		strbuf_adds(out,
+			"Pods of lower priority hold GPUs: the scheduler may evict them for this pod. The plan does not count on that.\n");
+	plan_pod_release(&read);
+}
+
+static void add_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
+{
+	if (!input->has_objects)
+		strbuf_adds(out,
+			"The filters of kube-scheduler itself (CPU, memory, taints, node affinity) are not considered: --objects names no file.\n");
+	if (input->left_out.n)
+		strbuf_addf(out, "%zu objects of the API server could not be read and are left out.\n",
+			input->left_out.n);
+	if (pod)
+		add_pod_notes(input, pod, out);
+}
+
+void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf notes;
+
+	strbuf_init(&notes, NOTES_MAX);
+	add_notes(input, pod, &notes);
+	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		strbuf_addf(out, "Note: %s\n", printable(line));
+	}
+}
+
+struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod)
+{
+	struct json_object *list = json_object_new_array();
+	_cleanup_strbuf_ struct strbuf notes;
+
+	strbuf_init(&notes, NOTES_MAX);
+	add_notes(input, pod, &notes);
+	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		json_object_array_add(list, json_new_text(line));
+	}
+	return list;
+}

@@ -1,0 +1,67 @@
+/* place.h - what becomes of one pod, by the scheduler's own core: kube-scheduler's filters (kube-nodes.h)
+ * leave nodes, and core_filter() chooses among them, as in the calls of kube-scheduler. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/placement.h"
+#include "plan/kube-nodes.h"
+#include "plan/manifest.h"
+
+struct core;
+
+/* The cluster in which a plan happens. The caller has made the core from a history (core/log/state.h). */
+struct plan_world {
+	struct core *core;
+	struct kube_nodes *kube; /* NULL: no Node and Pod objects are known, so kube-scheduler's filters let
+				    each pod through */
+	int64_t now_ns;		 /* the moment of the core's state */
+};
+
+/* Why one node does not take the pod. */
+struct plan_reason {
+	char *node;
+	bool by_kube; /* kube-scheduler's own filters reject the node */
+	char text[KUBE_REASON_SIZE];
+	char resource[80]; /* of which there is too little; "": that is not the reason */
+};
+
+struct plan_outcome {
+	bool placed;
+	/* If it is placed. */
+	char *node;
+	struct placement placement;
+	/* If not: the reason of each node with GPUs, sorted by name, and what holds for all nodes. */
+	char *text; /* NULL, or the sentence of the pod's ResourcePolicy or gang */
+	struct plan_reason *reasons;
+	size_t n_reasons;
+	size_t n_without_gpus; /* nodes */
+};
+void plan_outcome_release(struct plan_outcome *outcome);
+#define _cleanup_plan_outcome_ _cleanup_(plan_outcome_release)
+
+/* plan_place() - kube-scheduler tries the pod now. If it fits, it is bound in the world. Otherwise the world
+ * does not have it. No other pod is evicted for it. -ENOMEM; -EIO with a sentence: no GPU could be held. */
+struct error;
+int plan_place(
+	struct plan_world *world, struct plan_pod *pod, struct plan_outcome *ret_outcome, struct error *err);
+
+/* plan_gpu_index() - the index that the node shows for this GPU; -1: it has none. */
+int plan_gpu_index(const struct plan_world *world, const char *node, const char *uuid);
+
+/* plan_could_evict() - pods of lower priority occupy GPUs, and this pod may have them evicted. */
+bool plan_could_evict(const struct plan_world *world, const struct pod_facts *pod);
+
+/* A resource of which a pod found too little, and on how many nodes. */
+struct plan_shortage {
+	const char *resource;
+	size_t nodes;
+};
+#define PLAN_SHORTAGES_MAX 8
+
+/* plan_shortages() - the resources that stop the pod, the one that is short on most nodes first. Returns how
+ * many were written. */
+size_t plan_shortages(
+	const struct plan_outcome *outcome, struct plan_shortage ret_shortages[PLAN_SHORTAGES_MAX]);
