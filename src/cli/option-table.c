@@ -257,12 +257,16 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 /* ---- plan -----------------------------------------------------------------------------------------------
  */
 
-static const struct option_choice plan_whats[] = {{"pods", PLAN_PODS}, {0}};
+static const struct option_choice plan_whats[] = {
+	{"pods", PLAN_PODS}, {"drain", PLAN_DRAIN}, {"add", PLAN_ADD}, {0}};
 static const struct option_row plan_rows[] = {
 	{"file", 'f', "FILE", OPTION_TO(TEXT, struct plan_options, file), .source = COMPLETE_FILES,
-		.help = "the manifest of the pods, in YAML or JSON: a Pod, or an object with a pod template; -: standard input"},
+		.help = "pods: the manifest of the pods, a Pod or an object with a pod template. add: the manifest of the nodes. In YAML or JSON; -: standard input"},
+	{"like", 0, "NODE", OPTION_TO(NAME, struct plan_options, like), .suffix = "node/",
+		.source = COMPLETE_NODES,
+		.help = "add: nodes like this one, instead of a manifest; faults, taints of its state and a cordon are not copied"},
 	{"count", 0, "N", OPTION_TO(NUMBER, struct plan_options, count), .min = 1, .max = PLAN_PODS_MAX,
-		.help = "try this many pods; default: until no further one fits, at most 10000"},
+		.help = "pods: try this many; default: until no further one fits, at most 10000. add: this many nodes; default: 1"},
 	NAMESPACE_OF_POD(struct plan_options),
 	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
 	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
@@ -272,9 +276,9 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_row plan_arguments[] = {
 	{NULL, 0, "WHAT", OPTION_TO(CHOICE, struct plan_options, what), .choices = plan_whats,
-		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more"},
+		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more; drain: what becomes of the pods of nodes that are drained; add: which of the waiting pods run when nodes are added"},
 	{NULL, 0, "NODE", OPTION_TO(REST, struct plan_options, nodes), .optional = true,
-		.source = COMPLETE_NODES, .help = "a node's name"},
+		.source = COMPLETE_NODES, .help = "drain: the nodes"},
 };
 
 const struct option_table plan_option_table = {.program = "ration plan",
@@ -318,7 +322,7 @@ static const struct option_command commands[] = {
 	{"ps", "list the programs of `ration run` on this machine"},
 	{"top", "show each second how much of their GPUs containers use"},
 	{"why", "explain why a pod is on its GPU, or why it waits"},
-	{"plan", "tell how many more pods fit, and where, without a change of the cluster"},
+	{"plan", "tell what would happen: how many more pods fit, nodes that are drained or added"},
 	{"set", "change the GPU memory of a running pod"},
 	{"cordon", "keep new pods off a faulty GPU"},
 	{"uncordon", "let new pods use a cordoned GPU again"},

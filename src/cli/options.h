@@ -63,8 +63,8 @@ struct plan_options {
 	struct kubectl kubectl;
 	enum plan_what what;
 	char **nodes; /* ended by NULL */
-	const char *file, *namespace_, *history, *objects;
-	uint32_t count; /* 0: as many as fit */
+	const char *file, *like, *namespace_, *history, *objects;
+	uint32_t count; /* 0: not given */
 	enum output output;
 };
 

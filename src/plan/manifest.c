@@ -184,7 +184,8 @@ int plan_pod_read(struct json_object *object, size_t number, struct plan_pod *re
 	*ret_pod = (struct plan_pod){0};
 	pod_facts_init(&ret_pod->facts);
 	snprintf(uid, sizeof(uid), "plan-%zu", number);
-	if (json_set(metadata, "uid", json_new_text(uid)) < 0)
+	if ((number || !json_member_string(metadata, "uid")) &&
+		json_set(metadata, "uid", json_new_text(uid)) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = pod_facts_read(object, &ret_pod->facts, err);
 	if (r < 0)

@@ -30,8 +30,8 @@ int plan_pod_object(struct json_object *manifest, const char *namespace_, const 
  * without what ration has written. NULL: out of memory. */
 struct json_object *plan_replacement(struct json_object *pod);
 
-/* plan_pod_read() - the pod number `number`, with a uid of its own. Takes no reference to `object` on
- * failure. -EINVAL with a sentence, -ENOMEM. The caller releases *ret_pod in any case. */
+/* plan_pod_read() - the pod with a new uid, which has this number; 0: a pod that has a uid keeps it. -EINVAL
+ * with a sentence, -ENOMEM. The caller releases *ret_pod in any case. */
 int plan_pod_read(struct json_object *object, size_t number, struct plan_pod *ret_pod, struct error *err);
 
 /* plan_unconsidered() - what of the pod's manifest decides where it may run and is not computed here: one

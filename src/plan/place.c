@@ -268,6 +268,7 @@ int plan_place(
 	_cleanup_(offer_release) struct offer offer = {0};
 	_cleanup_filter_answer_ struct filter_answer answer = {0};
 	struct policy_pod_facts policy_facts = {0};
+	bool exists = ledger_pod(&world->core->ledger, pod->facts.uid) != NULL;
 	int r;
 
 	*ret_outcome = (struct plan_outcome){0};
@@ -279,7 +280,8 @@ int plan_place(
 	if (answer.outcome == FILTER_FITS)
 		return bind_to(world, pod, &answer, ret_outcome, err);
 	r = explain(world, pod, &offer, &answer, ret_outcome);
-	core_pod_is_gone(world->core, pod->facts.uid, true, world->now_ns);
+	if (!exists)
+		core_pod_is_gone(world->core, pod->facts.uid, true, world->now_ns);
 	return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }
 

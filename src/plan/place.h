@@ -43,7 +43,7 @@ void plan_outcome_release(struct plan_outcome *outcome);
 #define _cleanup_plan_outcome_ _cleanup_(plan_outcome_release)
 
 /* plan_place() - kube-scheduler tries the pod now. If it fits, it is bound in the world. Otherwise the world
- * does not have it. No other pod is evicted for it. -ENOMEM; -EIO with a sentence: no GPU could be held. */
+ * is as before. No other pod is evicted for it. -ENOMEM; -EIO with a sentence: no GPU could be held. */
 struct error;
 int plan_place(
 	struct plan_world *world, struct plan_pod *pod, struct plan_outcome *ret_outcome, struct error *err);

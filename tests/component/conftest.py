@@ -16,6 +16,7 @@ from driver_tree import NEWEST, RATION_SIM, Tree, hold, temporary_tree
 from explanations import Person
 from fake_apiserver import FakeApiServer, wait_for
 from listings import Cluster
+from planning import Planner
 from run_machine import temporary_machine
 from run_programs import compile_loader
 from scheduler_fixture import READY_TIMEOUT, Scheduler
@@ -55,6 +56,14 @@ def start(api):
 def person(tmp_path, api):
     """Somebody who runs `ration` with a kubectl that knows the pods of `api`."""
     return Person(tmp_path, api)
+
+
+@pytest.fixture
+def planner(api, start, tmp_path):
+    """planner() starts a scheduler, which has read the objects of `api` by then; its result runs `ration plan`."""
+    def begin(*options):
+        return Planner(api, start(*options), tmp_path)
+    return begin
 
 
 @pytest.fixture

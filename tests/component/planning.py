@@ -34,7 +34,7 @@ def manifest(gpu_mem=None, cpu=None, memory=None, whole=None, labels=None, **spe
 
 
 class Planner:
-    """Somebody who runs `ration plan` against the scheduler and its API server."""
+    """A user who runs `ration plan` against the scheduler and its API server."""
 
     def __init__(self, api, scheduler, directory):
         self.api, self.scheduler, self.directory = api, scheduler, directory

@@ -7,15 +7,7 @@ import subprocess
 import pytest
 
 from histories import SEED
-from planning import RATION, Planner, create, manifest, node, schedule
-
-
-@pytest.fixture
-def planner(api, start, tmp_path):
-    """planner() starts the scheduler, which has read the nodes by then."""
-    def begin(*options):
-        return Planner(api, start(*options), tmp_path)
-    return begin
+from planning import RATION, create, manifest, node, schedule
 
 
 def where(plan):

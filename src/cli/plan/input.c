@@ -78,8 +78,8 @@ static int read_history(struct plan_input *input, const struct plan_options *opt
 
 static bool is_named(const struct plan_input *input, const char *node)
 {
-	for (const char *const *name = input->nodes; name && *name; name++)
-		if (node && strcmp(*name, node) == 0)
+	for (char **name = input->options->nodes; *name; name++)
+		if (strcmp(*name, node) == 0)
 			return true;
 	return false;
 }
@@ -90,7 +90,7 @@ static int keep_pod(struct plan_input *input, struct json_object *pod, struct er
 	const char *node = json_member_string(json_member(pod, "spec"), "nodeName");
 	struct json_object **grown;
 
-	if (node && *node && !is_named(input, node))
+	if (node && *node ? !is_named(input, node) : input->options->what == PLAN_PODS)
 		return 0;
 	if (input->n_pods == PODS_MAX)
 		return error_set(err, E2BIG, "more than %d pods wait or are on these nodes", PODS_MAX);
@@ -114,8 +114,11 @@ static int object_failed(struct plan_input *input, int r, struct error *err)
 static int on_node(void *userdata, struct json_object *node, struct error *err)
 {
 	struct plan_input *input = userdata;
+	const char *name = json_member_string(json_member(node, "metadata"), "name");
 	int r = kube_nodes_see_node(&input->kube, node);
 
+	if (input->options->like && !input->like && name && strcmp(name, input->options->like) == 0)
+		input->like = json_object_get(node);
 	return r < 0 ? object_failed(input, r, err) : 0;
 }
 
@@ -266,9 +269,10 @@ int plan_input_init(struct plan_input *input)
 
 int plan_input_read(struct plan_input *input, const struct plan_options *options, struct error *err)
 {
-	int r = find_namespace(input, options, err);
+	int r;
 
-	input->nodes = (const char *const *)options->nodes;
+	input->options = options;
+	r = find_namespace(input, options, err);
 	if (r == 0)
 		r = read_history(input, options, err);
 	if (r == 0 && options->objects)
@@ -289,6 +293,7 @@ void plan_input_release(struct plan_input *input)
 	for (size_t i = 0; i < input->n_pods; i++)
 		json_object_put(input->pods[i]);
 	free(input->pods);
+	json_object_put(input->like);
 	free(input->namespace_);
 	kube_nodes_release(&input->kube);
 	history_replay_release(&input->history);

@@ -23,7 +23,9 @@ struct plan_input {
 	/* Pod objects that a plan may move: those that wait, and those on the nodes of the command. */
 	struct json_object **pods;
 	size_t n_pods;
-	const char *const *nodes; /* names of the command; ended by NULL */
+	const struct plan_options *options;
+	struct json_object
+		*like; /* the Node that the options name; NULL: none was named, or it was not found */
 	struct warnings left_out; /* objects that could not be read */
 	char *namespace_;	  /* for manifests that name none */
 	int64_t begun_ns;

@@ -12,6 +12,17 @@
 #include "cli/plan/plan.h"
 #include "kube/json.h"
 
+static int check_drain(const struct plan_options *options)
+{
+	const struct option_table *table = &plan_option_table;
+
+	if (!*options->nodes)
+		return options_refuse(table, "NODE is missing: the nodes to drain");
+	if (options->file || options->count)
+		return options_refuse(table, "-f and --count are not for `ration plan drain`");
+	return -1;
+}
+
 /* Combinations that the table cannot express. Returns -1, or the status to end with. */
 static int check(const struct plan_options *options)
 {
@@ -25,10 +36,18 @@ static int check(const struct plan_options *options)
 		return options_refuse(table, "only one of the files can be standard input");
 	if (options->objects && !options->history)
 		return options_refuse(table, "--objects is for --history: both are of the same time");
+	if (options->what != PLAN_DRAIN && *options->nodes)
+		return options_refuse(table, "unexpected argument %.80s", *options->nodes);
+	if (options->what != PLAN_PODS && options->history && !options->objects)
+		return options_refuse(table, "--objects FILE is missing: the nodes and pods of that time");
+	if (options->what != PLAN_ADD && options->like)
+		return options_refuse(table, "--like is for `ration plan add`");
+	if (options->what == PLAN_DRAIN)
+		return check_drain(options);
+	if (options->what == PLAN_ADD && !options->file == !options->like)
+		return options_refuse(table, "add needs -f FILE, the manifest of a node, or --like NODE");
 	if (options->what == PLAN_PODS && !options->file)
 		return options_refuse(table, "-f FILE is missing: the manifest of the pods");
-	if (options->what == PLAN_PODS && *options->nodes)
-		return options_refuse(table, "unexpected argument %.80s", *options->nodes);
 	return -1;
 }
 
@@ -42,13 +61,17 @@ static int make(const struct plan_options *options, struct error *err)
 	strbuf_init(&out, PLAN_TEXT_MAX);
 	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = plan_manifest_read(options->file, &manifest, err);
-	if (r == 0)
+	r = options->file ? plan_manifest_read(options->file, &manifest, err) : 0;
+	if (r == 0 && options->what == PLAN_PODS)
 		r = plan_pods_check(manifest, options, err);
 	if (r == 0)
 		r = plan_input_read(&input, options, err);
-	if (r == 0)
+	if (r == 0 && options->what == PLAN_PODS)
 		r = plan_pods(&input, manifest, options, &out, err);
+	else if (r == 0 && options->what == PLAN_DRAIN)
+		r = plan_drain_nodes(&input, options, &out, err);
+	else if (r == 0)
+		r = plan_add_nodes(&input, manifest, options, &out, err);
 	if (r < 0)
 		return r;
 	if (out.failed)

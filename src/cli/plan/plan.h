@@ -16,6 +16,13 @@ int plan_pods_check(struct json_object *manifest, const struct plan_options *opt
 int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err);
 
+/* plan_drain_nodes(), plan_add_nodes() - the other words. manifest: the Node to add; NULL: the one that the
+ * options name. */
+int plan_drain_nodes(
+	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
+int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
+	struct strbuf *out, struct error *err);
+
 /* ---- show.c: parts of the output ---- */
 
 /* show_gpus() - the indices of a placed pod's GPUs, like "0,3". show_gpus_json() - a list of objects. */
@@ -27,6 +34,11 @@ struct json_object *show_gpus_json(const struct plan_world *world, const struct 
 int show_reasons(const struct plan_outcome *outcome, struct strbuf *out);
 int show_reasons_json(const struct plan_outcome *outcome, struct json_object *object);
 
-/* show_notes() - what of the cluster or of the pod's manifest the plan does not consider. */
+/* show_reasons_line() - the reasons as part of a line. show_json() - the object as indented text. */
+void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out);
+int show_json(struct json_object *object, struct strbuf *out);
+
+/* show_notes() - what of the cluster or of the pod's manifest (NULL: there is none) the plan does not
+ * consider. */
 void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out);
 struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod);

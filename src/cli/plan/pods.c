@@ -144,9 +144,7 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 		r = json_set(root, "notes", show_notes_json(input, object));
 	if (r < 0)
 		return r;
-	return strbuf_addf(out, "%s\n",
-		json_object_to_json_string_ext(root,
-			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
+	return show_json(root, out);
 }
 
 /* ---- all ---- */

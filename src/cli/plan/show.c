@@ -134,6 +134,28 @@ int show_reasons(const struct plan_outcome *outcome, struct strbuf *out)
 	return out->failed;
 }
 
+void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out)
+{
+	_cleanup_free_ struct group *groups = NULL;
+	size_t n = 0;
+
+	if (outcome->text)
+		strbuf_adds(out, outcome->text);
+	groups = group_reasons(outcome, &n);
+	for (size_t i = 0; groups && i < n && !outcome->text; i++)
+		strbuf_addf(out, "%s%s on %zu node%s", i ? "; " : "", groups[i].first->text, groups[i].n,
+			plural((int64_t)groups[i].n));
+	if (!n && !outcome->text)
+		strbuf_adds(out, "there is no node with GPUs");
+}
+
+int show_json(struct json_object *object, struct strbuf *out)
+{
+	return strbuf_addf(out, "%s\n",
+		json_object_to_json_string_ext(object,
+			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
 static struct json_object *reasons_json(const struct plan_outcome *outcome)
 {
 	struct json_object *list = json_object_new_array();

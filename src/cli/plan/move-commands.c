@@ -1,0 +1,194 @@
+/* ration plan drain, ration plan add: what becomes of pods. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/fields.h"
+#include "cli/inspect.h"
+#include "cli/options.h"
+#include "cli/plan/plan.h"
+#include "cli/tabwriter.h"
+#include "kube/json.h"
+#include "plan/moves.h"
+
+static const char *const fates[PLAN_FATE_MAX] = {
+	[PLAN_RUNS] = "runs",
+	[PLAN_WAITS] = "waits",
+	[PLAN_LOST] = "lost",
+	[PLAN_STAYS] = "stays",
+	[PLAN_FORBIDDEN] = "not evicted",
+	[PLAN_NO_GPU] = "no GPU",
+};
+
+/* ---- text ---- */
+
+static void add_fate(const struct plan_world *world, const struct plan_move *move, struct strbuf *out)
+{
+	switch (move->fate) {
+	case PLAN_RUNS:
+		strbuf_addf(out, "runs on node %s, GPU ", move->outcome.node);
+		show_gpus(world, &move->outcome, out);
+		break;
+	case PLAN_WAITS:
+		strbuf_adds(out, "waits: ");
+		show_reasons_line(&move->outcome, out);
+		break;
+	case PLAN_LOST:
+		strbuf_addf(out, "is lost: %s", move->text);
+		break;
+	case PLAN_STAYS:
+		strbuf_addf(out, "stays: %s", move->text);
+		break;
+	case PLAN_FORBIDDEN:
+		strbuf_addf(out, "is not evicted: %s", move->text);
+		break;
+	default:
+		strbuf_adds(out, "asks for no GPU: kube-scheduler alone decides");
+	}
+}
+
+static void add_counts(const struct plan_moves *moves, struct strbuf *out)
+{
+	size_t counts[PLAN_FATE_MAX] = {0};
+	const char *before = "";
+
+	for (size_t i = 0; i < moves->n; i++)
+		counts[moves->list[i].fate]++;
+	strbuf_addf(out, "%zu pod%s: ", moves->n, plural((int64_t)moves->n));
+	for (int fate = 0; fate < PLAN_FATE_MAX; fate++) {
+		if (!counts[fate])
+			continue;
+		strbuf_addf(out, "%s%zu %s", before, counts[fate], fates[fate]);
+		before = ", ";
+	}
+	strbuf_adds(out, ".\n");
+}
+
+static int add_text(
+	const struct plan_input *input, const struct plan_moves *moves, bool waiting, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf table;
+	int r = 0;
+
+	strbuf_init(&table, PLAN_TEXT_MAX);
+	strbuf_adds(&table, waiting ? "POD\tWHAT HAPPENS\t\n" : "POD\tNODE\tWHAT HAPPENS\t\n");
+	for (size_t i = 0; i < moves->n; i++) {
+		const struct plan_move *move = &moves->list[i];
+
+		strbuf_addf(&table, "%s/%s\t", move->namespace_, move->name);
+		if (!waiting)
+			strbuf_addf(&table, "%s\t", move->from);
+		add_fate(&input->world, move, &table);
+		strbuf_adds(&table, "\t\n");
+	}
+	if (table.failed)
+		return table.failed;
+	if (moves->n)
+		r = tabwriter_format(strbuf_cstr(&table), out);
+	if (moves->n)
+		add_counts(moves, out);
+	else
+		strbuf_adds(out, waiting ? "No pod waits.\n" : "No pod is on these nodes.\n");
+	show_notes(input, NULL, out);
+	return r;
+}
+
+/* ---- JSON ---- */
+
+static struct json_object *move_json(const struct plan_input *input, const struct plan_move *move)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_set(object, "namespace", json_new_text(move->namespace_));
+	json_set(object, "name", json_new_text(move->name));
+	if (*move->from)
+		json_set(object, "from", json_new_text(move->from));
+	json_set(object, "fate", json_new_text(fates[move->fate]));
+	if (*move->text)
+		json_set(object, "text", json_new_text(move->text));
+	if (move->fate == PLAN_RUNS) {
+		json_set(object, "node", json_new_text(move->outcome.node));
+		json_set(object, "gpus", show_gpus_json(&input->world, &move->outcome));
+	}
+	if (move->fate == PLAN_WAITS)
+		show_reasons_json(&move->outcome, object);
+	return object;
+}
+
+static int add_json(const struct plan_input *input, const struct plan_moves *moves, struct strbuf *out)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	struct json_object *list = json_object_new_array();
+	int r;
+
+	for (size_t i = 0; list && i < moves->n; i++)
+		json_object_array_add(list, move_json(input, &moves->list[i]));
+	r = json_set(root, "pods", list);
+	if (r == 0)
+		r = json_set(root, "notes", show_notes_json(input, NULL));
+	if (r < 0)
+		return r;
+	return show_json(root, out);
+}
+
+static int add_moves(const struct plan_input *input, const struct plan_moves *moves, bool waiting,
+	struct strbuf *out, struct error *err)
+{
+	int r = input->options->output == OUTPUT_JSON ? add_json(input, moves, out)
+						      : add_text(input, moves, waiting, out);
+
+	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+}
+
+/* ---- the two words ---- */
+
+int plan_drain_nodes(
+	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
+{
+	_cleanup_(plan_moves_release) struct plan_moves moves = {0};
+	int r;
+
+	plan_progress(input, "placing the pods of the nodes");
+	r = plan_drain(
+		&input->world, input->pods, input->n_pods, (const char *const *)options->nodes, &moves, err);
+	return r < 0 ? r : add_moves(input, &moves, false, out, err);
+}
+
+static int add_nodes(struct plan_input *input, struct json_object *node, const struct plan_options *options,
+	struct error *err)
+{
+	const char *name = json_member_string(json_member(node, "metadata"), "name");
+	uint32_t count = options->count ? options->count : 1;
+	char new_name[300];
+	int r = 0;
+
+	for (uint32_t i = 1; r == 0 && i <= count; i++) {
+		snprintf(new_name, sizeof(new_name), "%.253s-plan-%" PRIu32, name ? name : "node", i);
+		r = plan_add_node(&input->world, node, new_name, err);
+	}
+	if (r < 0)
+		error_prefix(err, "%.200s", options->file ? options->file : options->like);
+	return r;
+}
+
+int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
+	struct strbuf *out, struct error *err)
+{
+	_cleanup_(plan_moves_release) struct plan_moves moves = {0};
+	struct json_object *node = manifest ? manifest : input->like;
+	int r;
+
+	if (!node)
+		return error_set(err, ENOENT, "there is no node %.253s", options->like);
+	r = add_nodes(input, node, options, err);
+	plan_progress(input, "placing the pods that wait");
+	if (r == 0)
+		r = plan_waiting(&input->world, input->pods, input->n_pods, &moves, err);
+	return r < 0 ? r : add_moves(input, &moves, true, out, err);
+}

@@ -1,0 +1,396 @@
+#include "plan/moves.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "core/core.h"
+#include "core/events.h"
+#include "core/policies.h"
+#include "core/registry/node-ledger.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/node-template.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+#include "kube/resource-policy.h"
+
+#define BUDGETS_MAX 4 /* that may select one pod; two are too many for an eviction */
+
+void plan_moves_release(struct plan_moves *moves)
+{
+	for (size_t i = 0; i < moves->n; i++)
+		plan_outcome_release(&moves->list[i].outcome);
+	free(moves->list);
+	*moves = (struct plan_moves){0};
+}
+
+static const char *text_or_empty(struct json_object *object, const char *key)
+{
+	const char *text = json_member_string(object, key);
+
+	return text ? text : "";
+}
+
+static bool has_ended(struct json_object *pod)
+{
+	const char *phase = text_or_empty(json_member(pod, "status"), "phase");
+
+	return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
+static struct plan_move *add_move(struct plan_moves *moves, struct json_object *pod)
+{
+	struct json_object *metadata = json_member(pod, "metadata"), *spec = json_member(pod, "spec");
+	struct plan_move *grown = reallocarray(moves->list, moves->n + 1, sizeof(*grown)), *move;
+	int64_t priority = 0;
+
+	if (!grown)
+		return NULL;
+	moves->list = grown;
+	move = &grown[moves->n++];
+	json_whole(json_member(spec, "priority"), INT32_MIN, INT32_MAX, &priority);
+	*move = (struct plan_move){.pod = pod,
+		.namespace_ = text_or_empty(metadata, "namespace"),
+		.name = text_or_empty(metadata, "name"),
+		.from = text_or_empty(spec, "nodeName"),
+		.priority = (int32_t)priority,
+		.created = text_or_empty(metadata, "creationTimestamp")};
+	return move;
+}
+
+/* ---- one pod ---- */
+
+/* Tries the pod; number: as in plan_pod_read(). */
+static int try_pod(struct plan_world *world, struct plan_move *move, struct json_object *object,
+	size_t number, struct error *err)
+{
+	struct plan_pod pod = {0};
+	int r = plan_pod_read(object, number, &pod, err);
+
+	if (r == 0 && request_is_empty(&pod.facts.request)) {
+		move->fate = PLAN_NO_GPU;
+	} else if (r == 0) {
+		r = plan_place(world, &pod, &move->outcome, err);
+		move->fate = move->outcome.placed ? PLAN_RUNS : PLAN_WAITS;
+	}
+	if (r == -EINVAL) { /* what it asks for cannot be: that is its reason */
+		move->fate = PLAN_WAITS;
+		move->outcome.text = strdup(err->text);
+		r = move->outcome.text ? 0 : -ENOMEM;
+	}
+	plan_pod_release(&pod);
+	return r;
+}
+
+/* ---- drain ---- */
+
+struct drain {
+	struct plan_world *world;
+	const char *const *nodes;
+	struct table spent; /* uid of a PodDisruptionBudget -> how many evictions of this plan it has seen */
+};
+
+static bool is_named(const char *const *nodes, const char *name)
+{
+	for (; *nodes; nodes++)
+		if (strcmp(*nodes, name) == 0)
+			return true;
+	return false;
+}
+
+static struct json_object *controller_of(struct json_object *pod)
+{
+	struct json_object *owners = json_member(json_member(pod, "metadata"), "ownerReferences");
+	size_t n = json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (json_object_get_boolean(json_member(json_object_array_get_idx(owners, i), "controller")))
+			return json_object_array_get_idx(owners, i);
+	return NULL;
+}
+
+/* The eviction API asks no budget about a pod that has not started or is being deleted, and refuses a pod
+ * with several budgets (registry/core/pod/storage/eviction.go, 1.36). Returns whether the pod may be evicted.
+ */
+static bool budgets_allow(struct drain *drain, struct plan_move *move, const char *labels)
+{
+	struct json_object *metadata = json_member(move->pod, "metadata");
+	const struct budget *budgets[BUDGETS_MAX];
+	size_t n = budgets_matching(
+		&drain->world->core->budgets, move->namespace_, labels, budgets, BUDGETS_MAX);
+	uintptr_t spent;
+
+	if (n == 0 || json_member(metadata, "deletionTimestamp") ||
+		strcmp(text_or_empty(json_member(move->pod, "status"), "phase"), "Pending") == 0)
+		return true;
+	if (n > 1) {
+		snprintf(move->text, sizeof(move->text),
+			"more than one PodDisruptionBudget selects it (%.50s, %.50s)", budgets[0]->name,
+			budgets[1]->name);
+		return false;
+	}
+	spent = (uintptr_t)table_get(&drain->spent, budgets[0]->uid);
+	if (budgets[0]->allowed <= (int64_t)spent ||
+		table_set(&drain->spent, budgets[0]->uid, (void *)(spent + 1)) < 0) {
+		snprintf(move->text, sizeof(move->text),
+			"PodDisruptionBudget %.100s allows no %seviction now", budgets[0]->name,
+			spent ? "further " : "");
+		return false;
+	}
+	return true;
+}
+
+/* Decides whether the pod is evicted; else move->fate and text say why not. */
+static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
+{
+	struct json_object *metadata = json_member(move->pod, "metadata"),
+			   *controller = controller_of(move->pod);
+	_cleanup_free_ char *labels = NULL;
+
+	*ret_evicted = false;
+	if (json_member(json_member(metadata, "annotations"), ANNOTATION_MIRROR)) {
+		move->fate = PLAN_STAYS;
+		snprintf(move->text, sizeof(move->text), "it is a static pod of the node");
+		return 0;
+	}
+	if (controller && strcmp(text_or_empty(controller, "kind"), "DaemonSet") == 0) {
+		move->fate = PLAN_STAYS;
+		snprintf(move->text, sizeof(move->text), "DaemonSet %.100s",
+			text_or_empty(controller, "name"));
+		return 0;
+	}
+	if (labels_from_json(json_member(metadata, "labels"), &labels) < 0)
+		return -ENOMEM;
+	if (!budgets_allow(drain, move, labels)) {
+		move->fate = PLAN_FORBIDDEN;
+		return 0;
+	}
+	*ret_evicted = true;
+	if (!controller) {
+		move->fate = PLAN_LOST;
+		snprintf(move->text, sizeof(move->text), "it has no controller");
+	}
+	return 0;
+}
+
+/* The evicted pod's containers have ended. */
+static void remove_pod(struct plan_world *world, const struct plan_move *move)
+{
+	struct policy_space *space = core_policy_space(world->core, move->namespace_);
+	const char *uid = text_or_empty(json_member(move->pod, "metadata"), "uid");
+
+	core_pod_is_gone(world->core, uid, true, world->now_ns);
+	if (space)
+		core_policy_pod_is_gone(world->core, space, uid);
+}
+
+static int cordon(struct plan_world *world, const char *const *nodes, struct error *err)
+{
+	for (; *nodes; nodes++) {
+		struct kube_node *node = kube_nodes_find(world->kube, *nodes);
+
+		if (!node)
+			return error_set(err, ENOENT, "there is no node %.253s", *nodes);
+		node->unschedulable = true;
+	}
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct plan_move *x = a, *y = b;
+	int r = strcmp(x->namespace_, y->namespace_);
+
+	if (x->priority != y->priority)
+		return x->priority < y->priority ? 1 : -1;
+	return r ? r : strcmp(x->name, y->name);
+}
+
+static int evict_all(struct drain *drain, struct plan_moves *moves, bool *evicted)
+{
+	for (size_t i = 0; i < moves->n; i++) {
+		if (evict(drain, &moves->list[i], &evicted[i]) < 0)
+			return -ENOMEM;
+		if (evicted[i])
+			remove_pod(drain->world, &moves->list[i]);
+	}
+	return 0;
+}
+
+static int place_replacements(
+	struct plan_world *world, struct plan_moves *moves, const bool *evicted, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < moves->n; i++) {
+		struct plan_move *move = &moves->list[i];
+		_cleanup_json_ struct json_object *next = NULL;
+
+		if (!evicted[i] || move->fate == PLAN_LOST)
+			continue;
+		next = plan_replacement(move->pod);
+		r = next ? try_pod(world, move, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
+	}
+	return r;
+}
+
+int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
+	struct plan_moves *moves, struct error *err)
+{
+	struct drain drain = {.world = world, .nodes = nodes};
+	_cleanup_free_ bool *evicted = NULL;
+	int r = cordon(world, nodes, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		if (!has_ended(pods[i]) &&
+			is_named(nodes, text_or_empty(json_member(pods[i], "spec"), "nodeName")) &&
+			!add_move(moves, pods[i]))
+			return error_set(err, ENOMEM, "out of memory");
+	qsort(moves->list, moves->n, sizeof(*moves->list), compare_names);
+	evicted = calloc(moves->n + 1, sizeof(*evicted));
+	table_init(&drain.spent);
+	r = evicted ? evict_all(&drain, moves, evicted) : -ENOMEM;
+	table_release(&drain.spent);
+	return r < 0 ? error_set(err, ENOMEM, "out of memory")
+		     : place_replacements(world, moves, evicted, err);
+}
+
+/* ---- nodes that join ---- */
+
+/* What the present nodes have from the scheduler's options. */
+static struct node_template_rules rules_of(const struct core *core)
+{
+	struct node_template_rules rules = {0};
+	const struct node_ledger *node;
+
+	table_for_each (&core->ledger.nodes, cursor, node) {
+		rules.mixing |= node->facts.mixing;
+		if (node->facts.instances_max)
+			rules.max_pods_per_gpu = node->facts.instances_max;
+		if (node->facts.n_gpus && node->facts.mode != GPU_MODE_TOPOLOGY)
+			rules.unit_mib = node->facts.unit_mib;
+	}
+	return rules;
+}
+
+/* Taints that the control plane sets for the state of one machine. */
+static bool is_of_the_machine(struct json_object *taint)
+{
+	const char *key = text_or_empty(taint, "key");
+
+	return strncmp(key, "node.kubernetes.io/", 19) == 0 ||
+	       strcmp(key, "node.cloudprovider.kubernetes.io/uninitialized") == 0;
+}
+
+static struct json_object *lasting_taints(struct json_object *taints)
+{
+	size_t n = json_object_is_type(taints, json_type_array) ? json_object_array_length(taints) : 0;
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; list && i < n; i++) {
+		struct json_object *taint = json_object_array_get_idx(taints, i);
+
+		if (!is_of_the_machine(taint))
+			json_object_array_add(list, json_object_get(taint));
+	}
+	return list;
+}
+
+/* A copy of the object under this name, without the state of the machine. */
+static int rename_node(struct json_object *node, const char *name, struct json_object **ret_copy)
+{
+	_cleanup_json_ struct json_object *copy = NULL;
+	struct json_object *metadata, *spec, *labels;
+
+	if (json_object_deep_copy(node, &copy, NULL) < 0)
+		return -ENOMEM;
+	metadata = json_member(copy, "metadata");
+	labels = json_member(metadata, "labels");
+	spec = json_member(copy, "spec");
+	if (!metadata)
+		return -EINVAL;
+	if (json_set(metadata, "name", json_new_text(name)) < 0 ||
+		json_set(metadata, "uid", json_new_text(name)) < 0 ||
+		(labels && json_set(labels, "kubernetes.io/hostname", json_new_text(name)) < 0) ||
+		(spec && json_set(spec, "taints", lasting_taints(json_member(spec, "taints"))) < 0))
+		return -ENOMEM;
+	if (spec)
+		json_object_object_del(spec, "unschedulable");
+	*ret_copy = TAKE_PTR(copy);
+	return 0;
+}
+
+int plan_add_node(struct plan_world *world, struct json_object *node, const char *name, struct error *err)
+{
+	struct node_template_rules rules = rules_of(world->core);
+	_cleanup_node_facts_ struct node_facts facts;
+	_cleanup_json_ struct json_object *copy = NULL;
+	struct error problem = {""};
+	int r;
+
+	node_facts_init(&facts);
+	r = rename_node(node, name, &copy);
+	if (r < 0)
+		return error_set(err, -r, "%s",
+			r == -EINVAL ? "it is not a Node: it has no metadata" : "out of memory");
+	r = node_facts_from_json(copy, &facts, &problem);
+	if (r == 0 && *problem.text)
+		r = -EINVAL;
+	if (r == 0)
+		r = node_template_complete(copy, &rules, &facts, &problem);
+	if (r < 0)
+		return error_set(err, -r, "%s", *problem.text ? problem.text : strerror(-r));
+	for (size_t i = 0; i < facts.n_gpus; i++)
+		snprintf(facts.gpus[i].uuid, sizeof(facts.gpus[i].uuid), "plan-%.40s-%u", name, (unsigned)i);
+	if (core_see_node(world->core, &facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = world->kube ? kube_nodes_see_node(world->kube, copy) : 0;
+	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+}
+
+/* ---- pods that wait ---- */
+
+static int compare_ages(const void *a, const void *b)
+{
+	const struct plan_move *x = a, *y = b;
+	int r = strcmp(x->created, y->created);
+
+	return x->priority == y->priority && r ? r : compare_names(a, b);
+}
+
+/* A pod of another scheduler is none of ration's. */
+static bool is_served(struct json_object *pod)
+{
+	const char *scheduler = text_or_empty(json_member(pod, "spec"), "schedulerName");
+
+	return !*scheduler || strcmp(scheduler, SCHEDULER_NAME) == 0 ||
+	       strcmp(scheduler, DEFAULT_SCHEDULER_NAME) == 0;
+}
+
+static bool waits(struct json_object *pod)
+{
+	return !has_ended(pod) && is_served(pod) && !*text_or_empty(json_member(pod, "spec"), "nodeName") &&
+	       !json_member(json_member(pod, "metadata"), "deletionTimestamp");
+}
+
+int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,
+	struct plan_moves *moves, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (waits(pods[i]) && !add_move(moves, pods[i]))
+			return error_set(err, ENOMEM, "out of memory");
+	qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = try_pod(world, &moves->list[i], moves->list[i].pod, 0, err);
+	return r;
+}
