@@ -27,15 +27,15 @@ static bool tolerates(struct json_object *toleration, const char *key, const cha
 {
 	const char *its_effect = text_or_empty(toleration, "effect"),
 		   *its_key = text_or_empty(toleration, "key"),
-		   *operator= text_or_empty(toleration, "operator");
+		   *relation = text_or_empty(toleration, "operator");
 
 	if (*its_effect && strcmp(its_effect, effect) != 0)
 		return false;
 	if (*its_key && strcmp(its_key, key) != 0)
 		return false;
-	if (strcmp(operator, "Exists") == 0)
+	if (strcmp(relation, "Exists") == 0)
 		return true;
-	return (!*operator|| strcmp(operator, "Equal") == 0) && *its_key &&
+	return (!*relation || strcmp(relation, "Equal") == 0) && *its_key &&
 	       strcmp(text_or_empty(toleration, "value"), value) == 0;
 }
 
@@ -98,19 +98,19 @@ static bool compares(struct json_object *values, const char *label, bool greater
 
 static bool holds(struct json_object *requirement, const char *label)
 {
-	const char *operator= text_or_empty(requirement, "operator");
+	const char *relation = text_or_empty(requirement, "operator");
 	struct json_object *values = json_member(requirement, "values");
 
-	if (strcmp(operator, "In") == 0)
+	if (strcmp(relation, "In") == 0)
 		return label && is_among(values, label);
-	if (strcmp(operator, "NotIn") == 0)
+	if (strcmp(relation, "NotIn") == 0)
 		return !label || !is_among(values, label);
-	if (strcmp(operator, "Exists") == 0)
+	if (strcmp(relation, "Exists") == 0)
 		return label;
-	if (strcmp(operator, "DoesNotExist") == 0)
+	if (strcmp(relation, "DoesNotExist") == 0)
 		return !label;
-	if (strcmp(operator, "Gt") == 0 || strcmp(operator, "Lt") == 0)
-		return label && compares(values, label, *operator== 'G');
+	if (strcmp(relation, "Gt") == 0 || strcmp(relation, "Lt") == 0)
+		return label && compares(values, label, *relation == 'G');
 	return false;
 }
 

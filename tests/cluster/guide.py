@@ -7,7 +7,7 @@ of the checkout:
     what it prints         nothing: only its status counts; `...` is any text, and on a line of its own any lines
     [exit 1]               after the output, of a command that is to fail
 
-A command that only looks (get, describe, logs, exec, inspect, `ration why` ...) is repeated for a while, as a reader would.
+A command that only looks (get, describe, logs, exec, inspect, `ration why`, `ration plan` ...) is repeated for a while, as a reader would.
 A block fenced as `yaml NAME` is first written into a file of that name. What the reader is not shown is in comments:
 
     <!-- lab: NODE-SPEC NODE-SPEC -->    the nodes, as lab/lab up wants them
@@ -20,7 +20,7 @@ import shlex
 
 import yaml
 
-LOOKS = re.compile(r"(kubectl (-n \S+ )?(get|describe|logs|exec|inspect|events|auth)|ration (why|inspect|top|doctor))\b")
+LOOKS = re.compile(r"(kubectl (-n \S+ )?(get|describe|logs|exec|inspect|events|auth)|ration (why|inspect|top|doctor|plan))\b")
 FENCE = re.compile(r"^```(.*)$")
 HIDDEN = re.compile(r"^<!-- (lab|run|needs): (.*) -->$")
 

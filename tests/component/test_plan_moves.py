@@ -1,7 +1,9 @@
 """`ration plan drain` and `ration plan add`: what becomes of pods, and that it then happens."""
 import json
+import os
 import random
 import subprocess
+import time
 
 import pytest
 
@@ -108,6 +110,20 @@ def test_an_empty_node_and_an_unknown_one(api, planner):
     assert planner.text("drain", "a") == "No pod is on these nodes.\n"
     assert planner.fails("drain", "nowhere") == "there is no node nowhere"
     assert planner.fails("add", "--like", "nowhere") == "there is no node nowhere"
+
+
+def test_a_terminal_is_told_what_is_done_after_a_second(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    (_, path), objects = planner.save()
+    ours, its = os.openpty()
+    with open(path, "rb") as saved, subprocess.Popen([RATION, "plan", "drain", "a", "--history", "-", *objects], stdin=subprocess.PIPE,
+                                                     stdout=subprocess.PIPE, stderr=its) as process:
+        time.sleep(1.2)
+        assert process.communicate(saved.read(), timeout=60)[0] == b"No pod is on these nodes.\n"
+    os.close(its)
+    assert os.read(ours, 4096) == b"ration: placing the pods of the nodes ...\r\n"
+    os.close(ours)
 
 
 def test_nodes_that_are_added_run_the_pods_that_wait_by_priority_and_age(api, planner):

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -31,7 +32,7 @@ void plan_progress(struct plan_input *input, const char *format, ...)
 	int64_t now = monotonic_ns();
 	va_list args;
 
-	if (now - input->begun_ns < PROGRESS_NS)
+	if (now - input->begun_ns < PROGRESS_NS || !isatty(STDERR_FILENO))
 		return;
 	input->begun_ns = now;
 	fputs("ration: ", stderr);

@@ -42,6 +42,6 @@ void plan_input_release(struct plan_input *input);
  * *ret_object. */
 int plan_manifest_read(const char *path, struct json_object **ret_object, struct error *err);
 
-/* plan_progress() - tells on standard error what is being done, if the command has been running for more than
- * a second since the last word. */
+/* plan_progress() - tells on standard error what is done next, if that is a terminal and the command has said
+ * nothing for more than a second. */
 void plan_progress(struct plan_input *input, const char *format, ...) __attribute__((format(printf, 2, 3)));
