@@ -130,6 +130,16 @@ def test_what_the_plan_does_not_consider_is_said(api, planner, spec, sentence):
     assert planner().pods(manifest(gpu_mem=3, **spec))["notes"] == [f"The plan does not consider the pod's {sentence}."]
 
 
+@pytest.mark.parametrize("spec, words", [({"priorityClassName": "high"}, "the priority class high without its number"),
+                                         ({"schedulerName": "other"}, "names the scheduler other")])
+def test_what_the_manifest_leaves_to_others_is_said(api, planner, spec, words):
+    node(api, "a", 8192)
+    planner = planner()
+    note, = planner.pods(manifest(gpu_mem=3, **spec))["notes"]
+    assert words in note
+    assert planner.pods(manifest(gpu_mem=3, priorityClassName="high", priority=7, schedulerName="ack-co-scheduler"))["notes"] == []
+
+
 def test_what_only_prefers_or_is_local_needs_no_note(api, planner):
     node(api, "a", 8192)
     spec = {"volumes": [{"name": "v", "emptyDir": {}}], "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}],

@@ -231,6 +231,18 @@ static void add_scheduler_note(struct json_object *pod, struct strbuf *out)
 			name);
 }
 
+/* The API server writes the number of the class into a pod that is created, not into a manifest. */
+static void add_priority_note(struct json_object *pod, struct strbuf *out)
+{
+	struct json_object *spec = json_member(pod, "spec");
+	const char *name = json_member_string(spec, "priorityClassName");
+
+	if (name && *name && !json_member(spec, "priority"))
+		strbuf_addf(out,
+			"The manifest names the priority class %.100s without its number: the plan counts with priority 0.\n",
+			name);
+}
+
 static void add_pod_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf unconsidered;
@@ -243,6 +255,7 @@ static void add_pod_notes(const struct plan_input *input, struct json_object *po
 	for (char *line = unconsidered.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
 		strbuf_addf(out, "The plan does not consider the pod's %.*s.\n", (int)(end - line), line);
 	add_scheduler_note(pod, out);
+	add_priority_note(pod, out);
 	if (units_differ(input->world.core) &&
 		!json_member(json_member(metadata, "annotations"), ANNOTATION_UNIT))
 		strbuf_adds(out,
