@@ -254,7 +254,8 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 			is_named(nodes, text_or_empty(json_member(pods[i], "spec"), "nodeName")) &&
 			!add_move(moves, pods[i]))
 			return error_set(err, ENOMEM, "out of memory");
-	qsort(moves->list, moves->n, sizeof(*moves->list), compare_names);
+	if (moves->n)
+		qsort(moves->list, moves->n, sizeof(*moves->list), compare_names);
 	evicted = calloc(moves->n + 1, sizeof(*evicted));
 	table_init(&drain.spent);
 	r = evicted ? evict_all(&drain, moves, evicted) : -ENOMEM;
@@ -389,7 +390,8 @@ int plan_waiting(struct plan_world *world, struct json_object *const *pods, size
 	for (size_t i = 0; i < n; i++)
 		if (waits(pods[i]) && !add_move(moves, pods[i]))
 			return error_set(err, ENOMEM, "out of memory");
-	qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
+	if (moves->n)
+		qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		r = try_pod(world, &moves->list[i], moves->list[i].pod, 0, err);
 	return r;
