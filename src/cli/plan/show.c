@@ -1,3 +1,4 @@
+/* The parts of the output that the subcommands share: GPUs, reasons and notes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
