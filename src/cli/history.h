@@ -11,7 +11,7 @@ struct strbuf;
 
 #define HISTORY_MAX (256u << 20)
 
-/* history_fetch() - appends what the scheduler that leads has recorded to body. */
+/* history_fetch() - appends what the leading replica has recorded to body. */
 int history_fetch(const struct kubectl *kubectl, struct strbuf *body, struct error *err);
 
 /* history_replay_file(), history_replay_text() - the whole history. Both return as history_replay_end(): 0; 1
