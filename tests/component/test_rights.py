@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from agent_fixture import World
+from dra_node import DraWorld, prepared
 from fake_apiserver import wait_for
 from fake_kubelet import StartError
 from preemptions import fits, fragmented, pod
@@ -61,6 +62,20 @@ def assert_uses(api, rights, seconds, elsewhere=frozenset()):
     assert {used(r) for r in api.requests} <= rights
 
 
+def used_for_claims():
+    """What the agent of a node of the mode dra uses: its slice is published, restored and removed, and a claim is prepared."""
+    with DraWorld() as node:
+        node.up_for_claims()
+        prepared(node, claim := node.claim("slice", {"memory": "3Gi"}))
+        node.dra.unprepare(claim)
+        devices = node.devices()
+        node.api.patch("resourceslices", node.slice()["metadata"]["name"], {"spec": {"devices": devices[:1]}})
+        node.slice(lambda s: s["spec"]["devices"] == devices)
+        node.label("share")
+        wait_for(lambda: not node.slices())
+        return {used(r) for r in list(node.api.requests)}
+
+
 def test_the_chart_gives_the_agent_the_rights_that_it_uses_and_no_other(world):
     pod = world.pod("placed", 3, card=1)
     world.kubelet.admit(pod)
@@ -76,7 +91,7 @@ def test_the_chart_gives_the_agent_the_rights_that_it_uses_and_no_other(world):
         other.start_agent()
         wait_for(lambda: [r for r in other.api.requests if used(r) == ("", "configmaps", "create")])
         elsewhere = {used(r) for r in list(other.api.requests)}
-    assert_uses(world.api, rights, 15, elsewhere)
+    assert_uses(world.api, rights, 15, elsewhere | used_for_claims())
 
 
 def test_the_chart_gives_the_scheduler_the_rights_that_it_uses_and_no_other(api, start):
