@@ -1,5 +1,6 @@
 /* client.c - the first process of a run. It has no memory of the GPU itself: it starts workers, kills them,
  * replaces them, and says on standard output how far it is; standard input tells it to go on. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -165,6 +166,33 @@ static void mix(void)
 /* ---- what the others are told ---------------------------------------------------------------------------
  */
 
+/* What each thread of the process does: the system call with its arguments and the program
+ * counter (proc_pid_syscall(5)). */
+static void tell_threads(pid_t pid)
+{
+	char path[64], syscall[256];
+	struct dirent *entry;
+	FILE *file;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/syscall", pid, entry->d_name);
+		file = fopen(path, "re");
+		if (!file || !fgets(syscall, sizeof(syscall), file))
+			strcpy(syscall, "cannot be read");
+		if (file)
+			fclose(file);
+		syscall[strcspn(syscall, "\n")] = '\0';
+		fprintf(stderr, "stuck: process %d, thread %.20s: %s\n", pid, entry->d_name, syscall);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
 /* All that live have come so far. A process that never does is told of, and killed. */
 static void stage(enum stage stage)
 {
@@ -185,6 +213,7 @@ static void stage(enum stage stage)
 				worker_forget(board, slot);
 			} else if (monotonic_ns() - begin > STUCK_NS) {
 				fprintf(stderr, "stuck: slot %u on its way to stage %d\n", i, (int)stage);
+				tell_threads(atomic_load(&slot->pid));
 				kill(atomic_load(&slot->pid), SIGKILL);
 			}
 		}

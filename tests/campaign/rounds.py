@@ -296,6 +296,9 @@ def play(field, result):
         result.refused(f"hostile, a new program: {pieces} of {want} pieces")
 
 
+LINES_TOLD = 8
+
+
 def play_round(kind, build, tested, drawn):
     """kind: of field."""
     result = Result(drawn, kind.look_ms)
@@ -310,5 +313,5 @@ def play_round(kind, build, tested, drawn):
     if refused:
         result.refused(f"{len(refused)} refused below its limit, the first: {refused[0].partition(': ')[2]}")
     if others:
-        result.wrong(f"{len(others)} lines of errors, the first: {others[0]}")
+        result.wrong(f"{len(others)} lines of errors, the first: " + "; ".join(others[:LINES_TOLD]))
     return result
