@@ -64,7 +64,7 @@ def test_second_signal_ends_it_at_once(world):
     time.sleep(0.2)
     begin = time.monotonic()
     world.agent.send_signal(signal.SIGTERM)
-    assert world.agent.wait(5) == 0 and time.monotonic() - begin < 0.5
+    assert world.agent.wait(5) == 0 and time.monotonic() - begin < 1.5    # without it, 2 s
 
 
 def test_planned_exit_does_not_wait_for_an_api_server_that_is_away(world):

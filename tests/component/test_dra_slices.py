@@ -17,7 +17,8 @@ def test_a_node_in_the_mode_dra_publishes_its_gpus_and_offers_no_resource():
         w.up_for_claims()
         slice_ = w.slice()
         spec = slice_["spec"]
-        assert w.mode() == "dra" and not w.kubelet.has_healthy_devices()
+        wait_for(lambda: w.mode() == "dra")
+        assert not w.kubelet.has_healthy_devices()
         assert slice_["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": w.api.node(NODE)["metadata"]["uid"]}]
         assert spec["driver"] == DRIVER and spec["nodeName"] == NODE
         assert spec["pool"] == {"name": NODE, "generation": 1, "resourceSliceCount": 1}
