@@ -7,6 +7,7 @@
 #define REASON_MAX 140
 #define TIMEOUT_MAX 3600
 #define PLAN_PODS_MAX 10000
+#define PLAN_MOVES_MAX 200
 
 /* kubectl 1.36, `kubectl options`. */
 #define PASSED_ON OPTION_TO(FORWARD, struct kubectl, flags)
@@ -258,7 +259,7 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
  */
 
 static const struct option_choice plan_whats[] = {
-	{"pods", PLAN_PODS}, {"drain", PLAN_DRAIN}, {"add", PLAN_ADD}, {0}};
+	{"pods", PLAN_PODS}, {"drain", PLAN_DRAIN}, {"add", PLAN_ADD}, {"moves", PLAN_MOVES}, {0}};
 static const struct option_row plan_rows[] = {
 	{"file", 'f', "FILE", OPTION_TO(TEXT, struct plan_options, file), .source = COMPLETE_FILES,
 		.help = "pods: the manifest of the pods, a Pod or an object with a pod template. add: the manifest of the nodes. In YAML or JSON; -: standard input"},
@@ -267,6 +268,8 @@ static const struct option_row plan_rows[] = {
 		.help = "add: nodes like this one, instead of a manifest; faults, taints of its state and a cordon are not copied"},
 	{"count", 0, "N", OPTION_TO(NUMBER, struct plan_options, count), .min = 1, .max = PLAN_PODS_MAX,
 		.help = "pods: try this many; default: until no further one fits, at most 10000. add: this many nodes; default: 1"},
+	{"max", 0, "N", OPTION_TO(NUMBER, struct plan_options, max), .min = 1, .max = PLAN_MOVES_MAX,
+		.help = "moves: evict at most this many pods, 200 at most; default: 20"},
 	NAMESPACE_OF_POD(struct plan_options),
 	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
 	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
@@ -276,7 +279,7 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_row plan_arguments[] = {
 	{NULL, 0, "WHAT", OPTION_TO(CHOICE, struct plan_options, what), .choices = plan_whats,
-		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more; drain: what becomes of the pods of nodes that are drained; add: which of the waiting pods run when nodes are added"},
+		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more; drain: what becomes of the pods of nodes that are drained; add: which of the waiting pods run when nodes are added; moves: which pods to evict, so that waiting pods run or whole GPUs become free"},
 	{NULL, 0, "NODE", OPTION_TO(REST, struct plan_options, nodes), .optional = true,
 		.source = COMPLETE_NODES, .help = "drain: the nodes"},
 };
@@ -322,7 +325,8 @@ static const struct option_command commands[] = {
 	{"ps", "list the programs of `ration run` on this machine"},
 	{"top", "show each second how much of their GPUs containers use"},
 	{"why", "explain why a pod is on its GPU, or why it waits"},
-	{"plan", "tell what would happen: how many more pods fit, nodes that are drained or added"},
+	{"plan",
+		"tell what would happen: how many more pods fit, nodes that are drained or added, pods that are moved"},
 	{"set", "change the GPU memory of a running pod"},
 	{"cordon", "keep new pods off a faulty GPU"},
 	{"uncordon", "let new pods use a cordoned GPU again"},

@@ -64,7 +64,7 @@ struct plan_options {
 	enum plan_what what;
 	char **nodes; /* ended by NULL */
 	const char *file, *like, *namespace_, *history, *objects;
-	uint32_t count; /* 0: not given */
+	uint32_t count, max; /* 0: not given */
 	enum output output;
 };
 

@@ -18,9 +18,7 @@
 #include "kube/node-template.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "kube/resource-policy.h"
-
-#define BUDGETS_MAX 4 /* that may select one pod; two are too many for an eviction */
+#include "plan/eviction.h"
 
 void plan_moves_release(struct plan_moves *moves)
 {
@@ -104,79 +102,17 @@ static bool is_named(const char *const *nodes, const char *name)
 	return false;
 }
 
-static struct json_object *controller_of(struct json_object *pod)
-{
-	struct json_object *owners = json_member(json_member(pod, "metadata"), "ownerReferences");
-	size_t n = json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (json_object_get_boolean(json_member(json_object_array_get_idx(owners, i), "controller")))
-			return json_object_array_get_idx(owners, i);
-	return NULL;
-}
-
-/* The eviction API asks no budget about a pod that has not started or is being deleted, and refuses a pod
- * with several budgets (registry/core/pod/storage/eviction.go, 1.36). Returns whether the pod may be evicted.
- */
-static bool budgets_allow(struct drain *drain, struct plan_move *move, const char *labels)
-{
-	struct json_object *metadata = json_member(move->pod, "metadata");
-	const struct budget *budgets[BUDGETS_MAX];
-	size_t n = budgets_matching(
-		&drain->world->core->budgets, move->namespace_, labels, budgets, BUDGETS_MAX);
-	uintptr_t spent;
-
-	if (n == 0 || json_member(metadata, "deletionTimestamp") ||
-		strcmp(text_or_empty(json_member(move->pod, "status"), "phase"), "Pending") == 0)
-		return true;
-	if (n > 1) {
-		snprintf(move->text, sizeof(move->text),
-			"more than one PodDisruptionBudget selects it (%.50s, %.50s)", budgets[0]->name,
-			budgets[1]->name);
-		return false;
-	}
-	spent = (uintptr_t)table_get(&drain->spent, budgets[0]->uid);
-	if (budgets[0]->allowed <= (int64_t)spent ||
-		table_set(&drain->spent, budgets[0]->uid, (void *)(spent + 1)) < 0) {
-		snprintf(move->text, sizeof(move->text),
-			"PodDisruptionBudget %.100s allows no %seviction now", budgets[0]->name,
-			spent ? "further " : "");
-		return false;
-	}
-	return true;
-}
-
 /* Decides whether the pod is evicted; else move->fate and text say why not. */
 static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
 {
-	struct json_object *metadata = json_member(move->pod, "metadata"),
-			   *controller = controller_of(move->pod);
-	_cleanup_free_ char *labels = NULL;
+	int fate = plan_may_evict(drain->world, &drain->spent, move->pod, move->text);
 
-	*ret_evicted = false;
-	if (json_member(json_member(metadata, "annotations"), ANNOTATION_MIRROR)) {
-		move->fate = PLAN_STAYS;
-		snprintf(move->text, sizeof(move->text), "it is a static pod of the node");
-		return 0;
-	}
-	if (controller && strcmp(text_or_empty(controller, "kind"), "DaemonSet") == 0) {
-		move->fate = PLAN_STAYS;
-		snprintf(move->text, sizeof(move->text), "DaemonSet %.100s",
-			text_or_empty(controller, "name"));
-		return 0;
-	}
-	if (labels_from_json(json_member(metadata, "labels"), &labels) < 0)
-		return -ENOMEM;
-	if (!budgets_allow(drain, move, labels)) {
-		move->fate = PLAN_FORBIDDEN;
-		return 0;
-	}
-	*ret_evicted = true;
-	if (!controller) {
-		move->fate = PLAN_LOST;
-		snprintf(move->text, sizeof(move->text), "it has no controller");
-	}
-	return 0;
+	*ret_evicted = fate == PLAN_RUNS || fate == PLAN_LOST;
+	if (fate < 0)
+		return fate;
+	if (fate != PLAN_RUNS)
+		move->fate = (enum plan_fate)fate;
+	return *ret_evicted ? plan_spend_budget(drain->world, &drain->spent, move->pod) : 0;
 }
 
 /* The evicted pod's containers have ended. */
@@ -382,16 +318,23 @@ static bool waits(struct json_object *pod)
 	       !json_member(json_member(pod, "metadata"), "deletionTimestamp");
 }
 
+int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_moves *moves)
+{
+	for (size_t i = 0; i < n; i++)
+		if (waits(pods[i]) && !add_move(moves, pods[i]))
+			return -ENOMEM;
+	if (moves->n)
+		qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
+	return 0;
+}
+
 int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,
 	struct plan_moves *moves, struct error *err)
 {
-	int r = 0;
+	int r = plan_list_waiting(pods, n, moves);
 
-	for (size_t i = 0; i < n; i++)
-		if (waits(pods[i]) && !add_move(moves, pods[i]))
-			return error_set(err, ENOMEM, "out of memory");
-	if (moves->n)
-		qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
+	if (r < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		r = try_pod(world, &moves->list[i], moves->list[i].pod, 0, err);
 	return r;

@@ -45,6 +45,10 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
  * -ENOMEM. */
 int plan_add_node(struct plan_world *world, struct json_object *node, const char *name, struct error *err);
 
+/* plan_list_waiting() - the pods of the list that are not bound and that this scheduler serves, by priority
+ * and then by age. -ENOMEM. */
+int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_moves *moves);
+
 /* plan_waiting() - kube-scheduler tries the pods of the list that are not bound, by priority and then by age.
  */
 int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,

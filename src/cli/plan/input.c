@@ -91,10 +91,11 @@ static int keep_pod(struct plan_input *input, struct json_object *pod, struct er
 	const char *node = json_member_string(json_member(pod, "spec"), "nodeName");
 	struct json_object **grown;
 
-	if (node && *node ? !is_named(input, node) : input->options->what == PLAN_PODS)
+	if (input->options->what != PLAN_MOVES &&
+		(node && *node ? !is_named(input, node) : input->options->what == PLAN_PODS))
 		return 0;
 	if (input->n_pods == PODS_MAX)
-		return error_set(err, E2BIG, "more than %d pods wait or are on these nodes", PODS_MAX);
+		return error_set(err, E2BIG, "more than %d pods could be part of the plan", PODS_MAX);
 	grown = reallocarray(input->pods, input->n_pods + 1, sizeof(*grown));
 	if (!grown)
 		return error_set(err, ENOMEM, "out of memory");

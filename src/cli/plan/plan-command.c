@@ -23,6 +23,13 @@ static int check_drain(const struct plan_options *options)
 	return -1;
 }
 
+static int check_moves(const struct plan_options *options)
+{
+	if (options->file || options->count)
+		return options_refuse(&plan_option_table, "-f and --count are not for `ration plan moves`");
+	return -1;
+}
+
 /* Combinations that the table cannot express. Returns -1, or the status to end with. */
 static int check(const struct plan_options *options)
 {
@@ -42,6 +49,10 @@ static int check(const struct plan_options *options)
 		return options_refuse(table, "--objects FILE is missing: the nodes and pods of that time");
 	if (options->what != PLAN_ADD && options->like)
 		return options_refuse(table, "--like is for `ration plan add`");
+	if (options->what != PLAN_MOVES && options->max)
+		return options_refuse(table, "--max is for `ration plan moves`");
+	if (options->what == PLAN_MOVES)
+		return check_moves(options);
 	if (options->what == PLAN_DRAIN)
 		return check_drain(options);
 	if (options->what == PLAN_ADD && !options->file == !options->like)
@@ -70,6 +81,8 @@ static int make(const struct plan_options *options, struct error *err)
 		r = plan_pods(&input, manifest, options, &out, err);
 	else if (r == 0 && options->what == PLAN_DRAIN)
 		r = plan_drain_nodes(&input, options, &out, err);
+	else if (r == 0 && options->what == PLAN_MOVES)
+		r = plan_find_moves(&input, options, &out, err);
 	else if (r == 0)
 		r = plan_add_nodes(&input, manifest, options, &out, err);
 	if (r < 0)

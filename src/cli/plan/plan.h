@@ -22,6 +22,8 @@ int plan_drain_nodes(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
 int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err);
+int plan_find_moves(
+	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
 
 /* ---- show.c: parts of the output ---- */
 

@@ -1,0 +1,185 @@
+/* ration plan moves: which pods to evict, in which order, and what that gains. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/fields.h"
+#include "cli/inspect.h"
+#include "cli/options.h"
+#include "cli/plan/plan.h"
+#include "cli/tabwriter.h"
+#include "kube/json.h"
+#include "plan/relocate.h"
+
+#define MOVES_DEFAULT 20
+#define NOTES_MAX 4096
+
+static void add_place(const struct plan_world *world, const struct plan_outcome *place, struct strbuf *out)
+{
+	strbuf_addf(out, "%s, GPU ", place->node);
+	show_gpus(world, place, out);
+}
+
+/* What of the cluster the plan leaves out, one line for each. */
+static void add_limits(const struct relocations *moves, struct strbuf *out)
+{
+	if (moves->unconsidered)
+		strbuf_addf(out,
+			"%zu waiting pod%s not tried: of a gang, in a namespace with ResourcePolicies, invalid, or others are evicted for it already.\n",
+			moves->unconsidered, moves->unconsidered == 1 ? " is" : "s are");
+	if (moves->tries_ended)
+		strbuf_addf(out, "The search for a move ended after %d pods: there may be more moves.\n",
+			RELOCATE_TRIES);
+	if (moves->n)
+		strbuf_adds(out,
+			"After each move, wait until its new pod and the pods that it lets run are bound.\n");
+}
+
+/* ---- text ---- */
+
+static void add_gain(const struct plan_world *world, const struct relocation *move, struct strbuf *out)
+{
+	for (size_t i = 0; i < move->runs.n; i++) {
+		const struct plan_move *run = &move->runs.list[i];
+
+		strbuf_addf(out, "%s%s/%s runs on ", i ? "; " : "", run->namespace_, run->name);
+		add_place(world, &run->outcome, out);
+	}
+	if (move->whole)
+		strbuf_addf(out, "%s%" PRId64 " whole GPU%s %s", move->runs.n ? "; " : "",
+			move->whole < 0 ? -move->whole : move->whole,
+			move->whole == 1 || move->whole == -1 ? "" : "s", move->whole < 0 ? "used" : "free");
+	if (!move->runs.n && !move->whole)
+		strbuf_adds(out, "prepares the next");
+}
+
+static int add_text(const struct plan_input *input, const struct relocations *moves, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf table, notes;
+
+	strbuf_init(&table, PLAN_TEXT_MAX);
+	strbuf_init(&notes, NOTES_MAX);
+	strbuf_adds(&table, "EVICT\tFROM\tTO\tGAIN\t\n");
+	for (size_t i = 0; i < moves->n; i++) {
+		const struct relocation *move = &moves->list[i];
+
+		strbuf_addf(&table, "%s/%s\t", move->namespace_, move->name);
+		add_place(&input->world, &move->from, &table);
+		strbuf_adds(&table, "\t");
+		add_place(&input->world, &move->to, &table);
+		strbuf_adds(&table, "\t");
+		add_gain(&input->world, move, &table);
+		strbuf_adds(&table, "\t\n");
+	}
+	if (table.failed)
+		return table.failed;
+	if (moves->n) {
+		int r = tabwriter_format(strbuf_cstr(&table), out);
+
+		if (r < 0)
+			return r;
+	}
+	strbuf_addf(out,
+		"%zu move%s: %zu of %zu waiting pods run%s, %" PRId64 " instead of %" PRId64
+		" whole GPUs are free.\n",
+		moves->n, plural((int64_t)moves->n), moves->waited - moves->waits, moves->waited,
+		moves->waited - moves->waits == 1 ? "s" : "", moves->whole, moves->whole_before);
+	if (moves->fits_now)
+		strbuf_addf(out, "%zu more pod%s without a move.\n", moves->fits_now,
+			moves->fits_now == 1 ? " runs" : "s run");
+	add_limits(moves, &notes);
+	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+		strbuf_addf(out, "Note: %.*s\n", (int)(end - line), line);
+	show_notes(input, NULL, out);
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static int set_place(const struct plan_world *world, struct json_object *object, const char *node_key,
+	const char *gpus_key, const struct plan_outcome *place)
+{
+	int r = json_set(object, node_key, json_new_text(place->node));
+
+	return r < 0 ? r : json_set(object, gpus_key, show_gpus_json(world, place));
+}
+
+static struct json_object *move_json(const struct plan_world *world, const struct relocation *move)
+{
+	struct json_object *object = json_object_new_object(), *runs = json_object_new_array();
+
+	json_set(object, "namespace", json_new_text(move->namespace_));
+	json_set(object, "name", json_new_text(move->name));
+	set_place(world, object, "from", "fromGPUs", &move->from);
+	set_place(world, object, "node", "gpus", &move->to);
+	for (size_t i = 0; runs && i < move->runs.n; i++) {
+		const struct plan_move *run = &move->runs.list[i];
+		struct json_object *pod = json_object_new_object();
+
+		json_set(pod, "namespace", json_new_text(run->namespace_));
+		json_set(pod, "name", json_new_text(run->name));
+		set_place(world, pod, "node", "gpus", &run->outcome);
+		json_object_array_add(runs, pod);
+	}
+	json_set(object, "runs", runs);
+	json_set(object, "wholeGPUs", json_object_new_int64(move->whole));
+	return object;
+}
+
+static int add_json(const struct plan_input *input, const struct relocations *moves, struct strbuf *out)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	struct json_object *list = json_object_new_array(), *notes = show_notes_json(input, NULL);
+	const struct {
+		const char *key;
+		int64_t value;
+	} counts[] = {{"waitingBefore", (int64_t)moves->waited}, {"waitingAfter", (int64_t)moves->waits},
+		{"fitsNow", (int64_t)moves->fits_now}, {"notTried", (int64_t)moves->unconsidered},
+		{"wholeGPUsBefore", moves->whole_before}, {"wholeGPUsAfter", moves->whole},
+		{"tried", (int64_t)moves->tried}};
+	_cleanup_strbuf_ struct strbuf limits;
+	int r;
+
+	strbuf_init(&limits, NOTES_MAX);
+	for (size_t i = 0; list && i < moves->n; i++)
+		json_object_array_add(list, move_json(&input->world, &moves->list[i]));
+	r = json_set(root, "moves", list);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
+		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
+	add_limits(moves, &limits);
+	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		json_object_array_add(notes, json_new_text(line));
+	}
+	if (r == 0)
+		r = json_set(root, "notes", notes);
+	else
+		json_object_put(notes);
+	return r < 0 ? r : show_json(root, out);
+}
+
+/* ---- the word ---- */
+
+static void tell(void *userdata, size_t found)
+{
+	plan_progress(userdata, "searching for move %zu", found + 1);
+}
+
+int plan_find_moves(
+	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
+{
+	_cleanup_(relocations_release) struct relocations moves = {0};
+	int r = plan_relocate(&input->world, input->pods, input->n_pods,
+		options->max ? options->max : MOVES_DEFAULT, tell, input, &moves, err);
+
+	if (r < 0)
+		return r;
+	r = options->output == OUTPUT_JSON ? add_json(input, &moves, out) : add_text(input, &moves, out);
+	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+}

@@ -1,0 +1,66 @@
+/* relocate.h - which pods to move, so that pods that wait run, or whole GPUs become free. Pure.
+ *
+ * The rule is greedy. The best plan is a packing problem for which no fast method is known; a person can
+ * follow and check moves that each have a gain of their own. A move evicts one pod. kube-scheduler then tries
+ * the pods that wait and the pod that the controller makes again, by priority and then by age, as the pods'
+ * deletion makes it do. The scheduler alone decides where they go, so a move is tried in the core, measured,
+ * and taken back if it gains nothing. For each move these gains are searched for in this order:
+ *
+ * 1. more pods run that wait now. Only pods are tried whose end would make room for one that waits.
+ * 2. more whole GPUs are free. Only pods are tried that are alone on their GPUs.
+ * 3. free memory is less scattered: the sum of the squares of the GPUs' free memory grows. This empties the
+ *    GPU with the least used memory further, so that a later move has the gain 1 or 2. If none has, the plan
+ *    does not contain these moves.
+ *
+ * A move that has an earlier gain may lose later ones, but not the reverse. The pods that are on the GPU with
+ * the least used memory are tried first, and among these the smallest. The first move with a gain is kept,
+ * and RELOCATE_TRIES pods at most are tried for each of the three gains, so that the time is bounded in a
+ * large cluster. The plan ends when no move gains anything.
+ *
+ * A pod that is moved runs again in the same step, or the move is taken back: at no time do more pods wait
+ * than before. So the priority of a pod does not protect it, as it does not in a drain; it only decides which
+ * pod kube-scheduler tries first. Each pod is moved at most once. Each PodDisruptionBudget sees at most as
+ * many evictions as it allows now: the plan does not count on it to allow more when the new pods are ready.
+ *
+ * These pods are not moved: those without a controller, of a DaemonSet, static, not running, of a gang or a
+ * job with whole GPUs, in a namespace with ResourcePolicies, or with resource claims. Pods that wait in a
+ * gang, in a namespace with ResourcePolicies, or for which others are evicted already, are not tried. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/moves.h"
+
+#define RELOCATE_TRIES 200 /* for each kind of gain of one move */
+
+struct relocation {
+	struct json_object *pod; /* borrowed */
+	const char *namespace_, *name;
+	struct plan_outcome from, to; /* where it is, and where the pod that follows it goes */
+	struct plan_moves runs;	      /* the pods that run then, which have waited */
+	int64_t whole;		      /* by how many the free whole GPUs become more */
+};
+
+struct relocations {
+	struct relocation *list; /* in the order in which they are carried out */
+	size_t n;
+	size_t waited, waits;	     /* pods that wait before the first move, and after the last */
+	size_t fits_now;	     /* pods that have not been tried yet and run without a move */
+	size_t unconsidered;	     /* pods that wait and are not tried */
+	int64_t whole_before, whole; /* whole GPUs that are free, before and after */
+	size_t tried;
+	bool tries_ended; /* a search has ended at RELOCATE_TRIES: there may be more moves */
+};
+void relocations_release(struct relocations *moves);
+
+/* plan_relocate() - at most `max` moves. pods: all Pod objects that wait or are on a node. The world
+ * is changed. progress: NULL, or called before each move is searched for. -ENOMEM; -EIO with
+ * a sentence. */
+int plan_relocate(struct plan_world *world, struct json_object *const *pods, size_t n, size_t max,
+	void (*progress)(void *userdata, size_t found), void *userdata, struct relocations *ret_moves,
+	struct error *err);
+
+/* plan_whole_free() - how many healthy GPUs no pod uses. */
+int64_t plan_whole_free(const struct plan_world *world);

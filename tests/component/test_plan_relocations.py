@@ -1,0 +1,159 @@
+"""`ration plan moves`: which pods to move, and that the moves lead to the announced result."""
+import json
+import random
+import subprocess
+
+import pytest
+
+from histories import SEED
+from planning import RATION, create, manifest, node, schedule
+
+
+def placed(api, planner, name, pod, owner="web"):
+    made = create(api, name, pod, owner=owner)
+    assert schedule(api, planner.scheduler, made)[0]
+    return made
+
+
+def remove(api, name):
+    api.set_phase(name, "Succeeded")
+    api.delete("pods", name)
+
+
+def scattered(api, planner, *sizes, owner="web", labels=None):
+    """Node a with these pods on one GPU of 8 units, then node b with a GPU of 4 units."""
+    node(api, "a", 8192)
+    planner = planner()
+    for i, size in enumerate(sizes):
+        placed(api, planner, f"p{i}", manifest(gpu_mem=size, labels=labels), owner)
+    node(api, "b", 4096)
+    planner.scheduler.has_read_nodes()
+    return planner
+
+
+def test_a_move_lets_a_waiting_pod_run(api, planner):
+    planner = scattered(api, planner, 3)
+    create(api, "big", manifest(gpu_mem=7))
+    assert planner.text("moves") == (
+        "EVICT       FROM      TO        GAIN\n"
+        "default/p0  a, GPU 0  b, GPU 0  default/big runs on a, GPU 0; 1 whole GPU used\n"
+        "1 move: 1 of 1 waiting pods runs, 0 instead of 1 whole GPUs are free.\n"
+        "Note: After each move, wait until its new pod and the pods that it lets run are bound.\n")
+
+
+def test_pods_that_the_plan_must_not_move_stay(api, planner):
+    planner = scattered(api, planner, 3, owner=None)
+    create(api, "big", manifest(gpu_mem=7))
+    assert planner.text("moves") == "0 moves: 0 of 1 waiting pods run, 1 instead of 1 whole GPUs are free.\n"
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_budget_is_respected(api, planner, allowed):
+    api.create_budget("budget", {"app": "one"}, allowed)
+    planner = scattered(api, planner, 3, labels={"app": "one"})
+    create(api, "big", manifest(gpu_mem=7))
+    assert len(json.loads(planner.text("moves", "-o", "json"))["moves"]) == allowed
+
+
+def test_whole_gpus_become_free_where_no_pod_waits(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    placed(api, planner, "p", manifest(gpu_mem=2))
+    node(api, "b", 8192)
+    planner.scheduler.has_read_nodes()
+    placed(api, planner, "q", manifest(gpu_mem=7))
+    placed(api, planner, "r", manifest(gpu_mem=6))
+    remove(api, "q")
+    planner.scheduler.has_read_pods()
+    where = {name: api.pod(name)["spec"]["nodeName"] for name in ("p", "r")}
+    plan = json.loads(planner.text("moves", "-o", "json"))
+    assert (plan["waitingBefore"], plan["wholeGPUsAfter"] - plan["wholeGPUsBefore"], len(plan["moves"])) == (
+        (0, 0, 0) if where["p"] == where["r"] else (0, 1, 1))
+
+
+@pytest.mark.parametrize("args", [["moves", "a"], ["moves", "--max", "0"], ["moves", "--max", "201"], ["moves", "--count", "2"],
+                                  ["moves", "-f", "x"], ["drain", "a", "--max", "3"]])
+def test_wrong_arguments_are_refused(args):
+    done = subprocess.run([RATION, "plan", *args], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "Try 'ration plan --help'" in done.stderr
+
+
+# ---- the promise ----
+
+def gpus(api, name):
+    placement = json.loads(api.pod(name)["metadata"]["annotations"]["ration.dev/placement"])
+    return sorted(int(gpu["uuid"].rsplit("-", 1)[1]) for shares in placement["containers"].values() for gpu in shares)
+
+
+def whole_free(api):
+    """Counted from the pods' placements."""
+    used = {(pod["spec"]["nodeName"], i) for pod in api.list("pods") if pod["spec"].get("nodeName")
+            for i in gpus(api, pod["metadata"]["name"])}
+    return sum(len(json.loads(n["metadata"]["annotations"]["ration.dev/gpus"])) for n in api.list("nodes")) - len(used)
+
+
+def waiting(api):
+    return [pod["metadata"]["name"] for pod in api.list("pods") if not pod["spec"].get("nodeName")]
+
+
+def priority(pod):
+    return pod["spec"].get("priority") or 0
+
+
+def carry_out(api, planner, move, step):
+    """The pod is evicted; kube-scheduler tries the pods that wait and the new one, by priority and age."""
+    old = api.pod(move["name"])
+    assert old["spec"]["nodeName"] == move["from"] and gpus(api, move["name"]) == sorted(g["index"] for g in move["fromGPUs"])
+    remove(api, move["name"])
+    planner.scheduler.has_read_pods()
+    spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
+    ahead = sorted((api.pod(name) for name in waiting(api)), key=lambda pod: (
+        -priority(pod), pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
+    new = create(api, f"{move['name']}-{step}", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
+    ran = {}
+    for pod in sorted([*ahead, new], key=lambda pod: -priority(pod)):
+        found = schedule(api, planner.scheduler, pod)[0]
+        if found:
+            name = pod["metadata"]["name"]
+            ran[name] = (found, gpus(api, name))
+    assert ran.pop(new["metadata"]["name"]) == (move["node"], sorted(g["index"] for g in move["gpus"]))
+    assert ran == {run["name"]: (run["node"], sorted(g["index"] for g in run["gpus"])) for run in move["runs"]}
+
+
+def test_random_moves_lead_to_the_announced_result(api, planner):
+    rng, ran, freed = random.Random(SEED), 0, 0
+    for i in range(4):
+        node(api, f"n{i}", *[1024 * rng.choice([8, 15])] * rng.randint(1, 3), policy=rng.choice(["binpack", "spread"]),
+             cpu=rng.choice(["6", "16"]))
+    planner = planner()
+    for step in range(40):
+        for i in range(25):
+            pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 9), cpu=rng.choice(["100m", "1"]),
+                                                       priority=rng.choice([0, 0, 5]),
+                                                       preemptionPolicy="Never"), owner=rng.choice(["x", "y"]))
+            if schedule(api, planner.scheduler, pod)[0] is None and rng.random() < 0.7:
+                api.delete("pods", pod["metadata"]["name"])
+        for pod in api.list("pods"):
+            if rng.random() < 0.4 and pod["spec"].get("nodeName"):
+                remove(api, pod["metadata"]["name"])
+        planner.scheduler.has_read_pods()
+        for name in sorted(waiting(api), key=lambda n: (-priority(api.pod(n)), api.pod(n)["metadata"].get("creationTimestamp", ""), n)):
+            schedule(api, planner.scheduler, api.pod(name))
+        history, objects = planner.save()
+        done = planner.run("moves", "-o", "json", *history, *objects, KUBECTL="/nonexistent")
+        assert (done.returncode, done.stderr) == (0, ""), done
+        plan = json.loads(done.stdout)
+        assert (plan["waitingBefore"], plan["wholeGPUsBefore"], plan["fitsNow"]) == (len(waiting(api)), whole_free(api), 0), (SEED, step)
+        waited = len(waiting(api))
+        for i, move in enumerate(plan["moves"]):
+            carry_out(api, planner, move, f"m{step}-{i}")
+            assert len(waiting(api)) <= waited, (SEED, step, i)
+            waited = len(waiting(api))
+        assert (plan["waitingAfter"], plan["wholeGPUsAfter"]) == (len(waiting(api)), whole_free(api)), (SEED, step)
+        ran += plan["waitingBefore"] - plan["waitingAfter"]
+        freed += plan["wholeGPUsAfter"] > plan["wholeGPUsBefore"]
+        for pod in api.list("pods"):
+            if rng.random() < 0.5:
+                remove(api, pod["metadata"]["name"])
+        planner.scheduler.has_read_pods()
+    assert ran > 3 and freed > 0, (ran, freed)
