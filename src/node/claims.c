@@ -368,7 +368,7 @@ int node_claim_fits(const struct node_registry *node, const struct node_claim *c
 
 		if (gpu && sum.mib <= gpu->facts.mib && sum.core <= CORE_PER_GPU)
 			continue;
-		return error_set(err, EBUSY,
+		return error_set(err, EAGAIN,
 			"ResourceClaim %s/%.100s: GPU %d would be over its total, with %" PRIu64
 			" of %" PRIu64
 			" MiB and %u of 100 percent for claims: it waits until others are unprepared",

@@ -71,8 +71,9 @@ int node_claim_decide(const struct node_registry *node, const struct claim *clai
  * cluster that allows it. */
 void node_claim_settle(const struct node_registry *node, struct node_claim *claim);
 
-/* node_claim_fits() - the last check: no GPU gets over its total by the claims that are prepared already, and
- * no container gets two claims, since it can have only one grant. -EBUSY with a sentence. */
+/* node_claim_fits() - the last check. -EAGAIN with a sentence: a GPU would be over its total by the claims
+ * that are prepared already. -EBUSY with a sentence: a container would have two claims, and it can have only
+ * one grant. */
 int node_claim_fits(const struct node_registry *node, const struct node_claim *claim, struct error *err);
 
 /* node_claim_same() - the same devices, with the same amounts. */

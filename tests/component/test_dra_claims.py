@@ -1,8 +1,10 @@
 """ResourceClaims in the mode dra: what the kubelet is answered when it prepares and unprepares them, and what lies on the node."""
+import concurrent.futures
 import json
 import struct
 import time
 
+import grpc
 import pytest
 
 from agent_fixture import NODE, wait_for
@@ -222,12 +224,44 @@ def test_an_unhealthy_gpu_takes_no_new_claim_and_keeps_what_is_prepared(world):
     assert prepared(world, before) == first
 
 
+@pytest.mark.waits
 def test_no_gpu_gets_over_its_total_by_claims(world):
     prepared(world, world.claim("a", {"memory": "9Gi", "cores": "60"}))
     memory, cores = world.claim("b", {"memory": "7Gi"}), world.claim("c", {"memory": "1Gi", "cores": "45"})
-    assert "over its total, with 16384 of 16160 MiB" in world.dra.prepare(memory)[uid_of(memory)].error
-    assert "105 of 100 percent" in world.dra.prepare(cores)[uid_of(cores)].error
-    prepared(world, world.claim("d", {"memory": "6Gi", "cores": "40"}))
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answers = [pool.submit(world.dra.prepare, claim, timeout=45) for claim in (memory, cores)]
+        prepared(world, world.claim("d", {"memory": "6Gi", "cores": "40"}))    # it does not wait behind the others
+        assert time.monotonic() - begin < 10
+        errors = [answer.result()[uid_of(claim)].error for answer, claim in zip(answers, (memory, cores))]
+    assert 29 < time.monotonic() - begin < 44    # the kubelet waits 45 s
+    assert "over its total, with 22528 of 16160 MiB" in errors[0] and "145 of 100 percent" in errors[1]
+
+
+def test_a_claim_waits_for_the_one_that_is_unprepared_late(world):
+    """A pod that was deleted by force is gone before its claim is unprepared."""
+    first = world.claim("a", {"memory": "9Gi"})
+    prepared(world, first)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(prepared, world, world.claim("b", {"memory": "7Gi"}))
+        with pytest.raises(concurrent.futures.TimeoutError):
+            answer.result(1.5)
+        world.dra.unprepare(first)
+        begin = time.monotonic()
+        answer.result(5)
+    assert time.monotonic() - begin < 0.9    # at once, and not a second later
+    assert len(world.grants()) == 1
+
+
+def test_a_call_that_ends_while_its_claim_waits_prepares_nothing(world):
+    first, late = world.claim("a", {"memory": "9Gi"}), world.claim("b", {"memory": "7Gi"})
+    prepared(world, first)
+    with pytest.raises(grpc.RpcError):
+        world.dra.prepare(late, timeout=1)
+    world.dra.unprepare(first)
+    time.sleep(1.5)
+    nothing_left(world)
+    prepared(world, late)
 
 
 @pytest.mark.parametrize("fault, words", [

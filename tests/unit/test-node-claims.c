@@ -284,11 +284,11 @@ static void claims_together_have_at_most_the_gpu(void **state)
 	assert_int_equal(node_claim_fits(node, claim, NULL), 0);
 	node_claims_remove(node, "u2");
 	put(node, "u2", 10 * GIB - 223 * MIB, 60);
-	assert_int_equal(node_claim_fits(node, claim, &err), -EBUSY);
+	assert_int_equal(node_claim_fits(node, claim, &err), -EAGAIN);
 	assert_non_null(strstr(err.text, "16161 of 16160 MiB"));
 	node_claims_remove(node, "u2");
 	put(node, "u2", GIB, 61);
-	assert_int_equal(node_claim_fits(node, claim, &err), -EBUSY);
+	assert_int_equal(node_claim_fits(node, claim, &err), -EAGAIN);
 	assert_non_null(strstr(err.text, "101 of 100 percent"));
 	node_claim_free(claim);
 }

@@ -11,6 +11,7 @@
 #include "agent/dra/record.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 #include "kube/json.h"
 #include "kube/object-name.h"
 #include "net/grpc-server.h"
+#include "net/loop.h"
 #include "node/claims.h"
 #include "node/registry.h"
 
@@ -27,6 +29,11 @@
 #define ANSWER_MAX ((size_t)2 << 20) /* no object in etcd is larger */
 #define TIMEOUT_MS 5000		     /* the kubelet waits 45 s for the call */
 #define PATH_SIZE (CLAIM_NAME_SIZE * 2 + 80)
+/* A pod that was deleted by force is gone before its claim is unprepared, so the next claim may come while
+ * the GPU is still occupied. If that claim is refused, the kubelet tries the pod again after a minute or so.
+ * Therefore the call waits, but not as long as the kubelet does. */
+#define ROOM_WITHIN_NS (30 * NS_PER_S)
+#define ROOM_AGAIN_NS NS_PER_S
 
 struct preparer {
 	const struct dra_deps *deps;
@@ -44,6 +51,8 @@ struct preparation {
 	size_t next;			    /* the claim that is being prepared */
 	struct error *errors;		    /* for each claim; "" if it is prepared */
 	struct kube_request *get;
+	struct loop_timer *again; /* the claim waits for room on its GPU */
+	int64_t room_until_ns;	  /* until then a claim of this call waits */
 };
 
 /* The uid becomes a file name, and part of the name of a CDI device. */
@@ -160,6 +169,7 @@ static void preparation_free(struct preparation *p)
 {
 	list_remove(&p->item);
 	kube_request_cancel(p->get);
+	loop_timer_remove(p->again);
 	wire_arena_release(&p->arena);
 	free(p->errors);
 	free(p);
@@ -289,9 +299,16 @@ static void on_claim(void *userdata, const struct kube_response *response)
 	struct preparation *p = userdata;
 	const Dra__Claim *asked = p->request->claims[p->next];
 	struct error *err = &p->errors[p->next];
+	int r;
 
 	p->get = NULL;
-	if (prepare_answer(p->preparer->deps, asked, response, err) < 0)
+	r = prepare_answer(p->preparer->deps, asked, response, err);
+	if (r == -EAGAIN && monotonic_ns() < p->room_until_ns) {
+		log_debug("%s", err->text);
+		loop_timer_set(p->again, ROOM_AGAIN_NS);
+		return;
+	}
+	if (r < 0)
 		log_warning("%s", err->text);
 	else
 		err->text[0] = '\0'; /* a function that succeeded may have used it */
@@ -334,6 +351,22 @@ static void preparation_go_on(struct preparation *p)
 	preparation_end(p);
 }
 
+/* The claim is read again, because it may have been deleted meanwhile. */
+static void on_again(void *userdata)
+{
+	preparation_go_on(userdata);
+}
+
+static void look_for_room_again(struct preparer *preparer)
+{
+	list_for_each_safe (item, after, &preparer->calls) {
+		struct preparation *p = list_entry(item, struct preparation, item);
+
+		if (p->again && !p->get)
+			loop_timer_set(p->again, 0);
+	}
+}
+
 /* ---- calls ---- */
 
 void preparer_prepare(struct preparer *preparer, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -351,7 +384,8 @@ void preparer_prepare(struct preparer *preparer, struct grpc_call *call, const u
 	p->request = wire_unpack(&p->arena, &dra__prepare_request__descriptor, message, len);
 	if (p->request && p->request->n_claims <= CLAIMS_MAX)
 		p->errors = calloc(p->request->n_claims + 1, sizeof(*p->errors));
-	if (p->errors) {
+	p->room_until_ns = monotonic_ns() + ROOM_WITHIN_NS;
+	if (p->errors && loop_add_timer(preparer->deps->loop, on_again, p, &p->again) == 0) {
 		preparation_go_on(p);
 		return;
 	}
@@ -421,6 +455,7 @@ void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const
 	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	preparer->deps->changed(preparer->deps->userdata);
+	look_for_room_again(preparer);
 }
 
 const struct dra_counts *preparer_counts(const struct preparer *preparer)
