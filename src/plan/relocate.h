@@ -9,22 +9,26 @@
  * 1. more pods run that wait now. Only pods are tried whose end would make room for one that waits.
  * 2. more whole GPUs are free. Only pods are tried that are alone on their GPUs.
  * 3. free memory is less scattered: the sum of the squares of the GPUs' free memory grows. This empties the
- *    GPU with the least used memory further, so that a later move has the gain 1 or 2. If none has, the plan
- *    does not contain these moves.
+ *    GPU with the least used memory further, so that a later move has the gain 1 or 2. Such moves
+ *    at the end of the plan are dropped; one in the middle may stay although no later move needs it.
  *
  * A move that has an earlier gain may lose later ones, but not the reverse. The pods that are on the GPU with
  * the least used memory are tried first, and among these the smallest. The first move with a gain is kept,
  * and RELOCATE_TRIES pods at most are tried for each of the three gains, so that the time is bounded in a
  * large cluster. The plan ends when no move gains anything.
  *
+ * The plan assumes that kube-scheduler tries a pod that waits before the new one of the same priority. A pod
+ * that is in kube-scheduler's back-off at that moment may come later, and find its place taken.
+ *
  * A pod that is moved runs again in the same step, or the move is taken back: at no time do more pods wait
  * than before. So the priority of a pod does not protect it, as it does not in a drain; it only decides which
  * pod kube-scheduler tries first. Each pod is moved at most once. Each PodDisruptionBudget sees at most as
  * many evictions as it allows now: the plan does not count on it to allow more when the new pods are ready.
  *
- * These pods are not moved: those without a controller, of a DaemonSet, static, not running, of a gang or a
- * job with whole GPUs, in a namespace with ResourcePolicies, or with resource claims. Pods that wait in a
- * gang, in a namespace with ResourcePolicies, or for which others are evicted already, are not tried. */
+ * These pods are not moved: those without a controller, of a DaemonSet, static, not running, being resized,
+ * of a gang or a job with whole GPUs, in a namespace with ResourcePolicies, or with resource claims. Pods
+ * that wait in a gang, in a namespace with ResourcePolicies, or for which others are evicted already, are not
+ * tried. */
 #pragma once
 
 #include <stdbool.h>
