@@ -75,8 +75,7 @@ static int clear_metadata(
 /* Returns ration's condition, to be removed from the list; NULL if it is not there. */
 static struct json_object *without_condition(struct json_object *conditions)
 {
-	size_t n = json_object_is_type(conditions, json_type_array) ? json_object_array_length(conditions)
-								    : 0;
+	size_t n = json_count(conditions);
 
 	for (size_t i = 0; i < n; i++) {
 		const char *type = json_member_string(json_object_array_get_idx(conditions, i), "type");
@@ -111,7 +110,7 @@ static int clear_status(
 
 static int clear_nodes(struct blocking_client *client, struct json_object *items, struct error *err)
 {
-	size_t n = json_object_is_type(items, json_type_array) ? json_object_array_length(items) : 0;
+	size_t n = json_count(items);
 	char path[320];
 	int r = 0;
 

@@ -12,10 +12,5 @@ const char *text_of(struct json_object *object, const char *key);
 int64_t number_of(struct json_object *object, const char *key);
 bool is_true(struct json_object *object, const char *key);
 
-/* count_of() - the number of items of an array. item_of() - one of them, borrowed; NULL if there is no such
- * item or the value is not an array. */
-size_t count_of(struct json_object *array);
-struct json_object *item_of(struct json_object *array, size_t i);
-
 /* plural() - the ending of a noun: "" or "s". */
 const char *plural(int64_t n);

@@ -168,8 +168,7 @@ static bool find_event(const struct set_options *options, struct json_object *po
 		json_parse(strbuf_cstr(&body), body.len, &list, &ignored) < 0)
 		return false;
 	items = json_member(list, "items");
-	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
-		i++) {
+	for (size_t i = 0; i < json_count(items); i++) {
 		const char *message = text_of(json_object_array_get_idx(items, i), "message");
 
 		if (strstr(message, request)) {

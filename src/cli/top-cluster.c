@@ -75,11 +75,11 @@ static void find_port(struct json_object *pod, char ret_port[8])
 {
 	static const char option[] = "--metrics=";
 	struct json_object *containers = json_member(json_member(pod, "spec"), "containers");
-	struct json_object *args = json_member(item_of(containers, 0), "args");
+	struct json_object *args = json_member(json_item(containers, 0), "args");
 
 	strcpy(ret_port, "39996");
-	for (size_t i = 0; i < count_of(args); i++) {
-		const char *text = json_string(item_of(args, i)), *colon = text ? strrchr(text, ':') : NULL;
+	for (size_t i = 0; i < json_count(args); i++) {
+		const char *text = json_string(json_item(args, i)), *colon = text ? strrchr(text, ':') : NULL;
 
 		if (!text || strncmp(text, option, strlen(option)) != 0)
 			continue;
@@ -91,8 +91,8 @@ static void find_port(struct json_object *pod, char ret_port[8])
 
 static struct json_object *agent_on(struct json_object *pods, const char *node)
 {
-	for (size_t i = 0; i < count_of(pods); i++) {
-		struct json_object *pod = item_of(pods, i);
+	for (size_t i = 0; i < json_count(pods); i++) {
+		struct json_object *pod = json_item(pods, i);
 
 		if (strcmp(text_of(json_member(pod, "spec"), "nodeName"), node) == 0 &&
 			!json_member(json_member(pod, "metadata"), "deletionTimestamp"))
@@ -142,8 +142,8 @@ static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n
 
 	if (r == 0)
 		r = list_get(cluster->kubectl, AGENTS_PATH, &pods, err);
-	for (size_t i = 0; i < count_of(found) && r == 0; i++) {
-		struct json_object *node = item_of(found, i);
+	for (size_t i = 0; i < json_count(found) && r == 0; i++) {
+		struct json_object *node = json_item(found, i);
 		const char *name = name_of(node);
 
 		if (!gpu_mode_is_isolated(mode_of(node)) || !is_wanted(name, nodes, n_nodes))

@@ -64,22 +64,22 @@ static void add_allocated(struct strbuf *out, struct json_object *claim)
 	struct json_object *shares = json_member(claim, "allocated"),
 			   *others = json_member(claim, "otherPods");
 
-	if (!count_of(shares)) {
+	if (!json_count(shares)) {
 		strbuf_addf(
 			out, "Claim %s is allocated, and has no GPU of ration.\n", text_of(claim, "name"));
 		return;
 	}
 	strbuf_addf(out, "Claim %s is allocated:\n", text_of(claim, "name"));
-	for (size_t i = 0; i < count_of(shares); i++)
-		add_share(out, item_of(shares, i));
+	for (size_t i = 0; i < json_count(shares); i++)
+		add_share(out, json_item(shares, i));
 	if (!is_true(claim, "reserved"))
 		strbuf_addf(out,
 			"It is not reserved for this pod. The pod can only run on node %s, where the claim's GPU is.\n",
-			text_of(item_of(shares, 0), "node"));
-	for (size_t i = 0; i < count_of(others); i++)
+			text_of(json_item(shares, 0), "node"));
+	for (size_t i = 0; i < json_count(others); i++)
 		strbuf_addf(
-			out, "%s%s", i ? ", " : "It is shared with pod ", json_string(item_of(others, i)));
-	strbuf_adds(out, count_of(others) ? ".\n" : "");
+			out, "%s%s", i ? ", " : "It is shared with pod ", json_string(json_item(others, i)));
+	strbuf_adds(out, json_count(others) ? ".\n" : "");
 }
 
 /* ---- claims that wait ---- */
@@ -93,8 +93,8 @@ static size_t count_result(struct json_object *devices, const char *result)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < count_of(devices); i++)
-		n += strcmp(text_of(item_of(devices, i), "result"), result) == 0;
+	for (size_t i = 0; i < json_count(devices); i++)
+		n += strcmp(text_of(json_item(devices, i), "result"), result) == 0;
 	return n;
 }
 
@@ -114,9 +114,9 @@ static void add_devices(struct strbuf *out, struct json_object *devices, const c
 
 	strbuf_init(&rows, TEXT_MAX);
 	strbuf_adds(&rows, "  NODE\tDEVICE\tFREE MEMORY\tFREE CORES\tRESULT\n");
-	for (size_t i = 0; i < count_of(devices); i++)
-		if (is_listed(item_of(devices, i), node) && n++ < ROWS_MAX)
-			add_row(&rows, item_of(devices, i));
+	for (size_t i = 0; i < json_count(devices); i++)
+		if (is_listed(json_item(devices, i), node) && n++ < ROWS_MAX)
+			add_row(&rows, json_item(devices, i));
 	if (rows.failed || (n && tabwriter_format(strbuf_cstr(&rows), out) < 0))
 		strbuf_adds(out, "  (out of memory)\n");
 	if (n > ROWS_MAX)
@@ -128,7 +128,7 @@ static void add_devices(struct strbuf *out, struct json_object *devices, const c
 static void add_conclusion(struct strbuf *out, struct json_object *request)
 {
 	struct json_object *devices = json_member(request, "devices");
-	size_t n = count_of(devices), fit = count_result(devices, "fits"),
+	size_t n = json_count(devices), fit = count_result(devices, "fits"),
 	       unknown = count_result(devices, "unknown");
 
 	if (!is_true(request, "classExists"))
@@ -190,8 +190,8 @@ static void add_claim(struct strbuf *out, struct json_object *claim, const char 
 		add_allocated(out, claim);
 	else
 		strbuf_addf(out, "Claim %s is not allocated.\n", name);
-	for (size_t i = 0; i < count_of(requests); i++)
-		add_request(out, item_of(requests, i), node);
+	for (size_t i = 0; i < json_count(requests); i++)
+		add_request(out, json_item(requests, i), node);
 }
 
 int why_claims_text(struct json_object *answer, const char *node, struct strbuf *out)
@@ -207,7 +207,7 @@ int why_claims_text(struct json_object *answer, const char *node, struct strbuf 
 		strbuf_addf(out, "It is on node %s.\n", text_of(answer, "node"));
 	else if (*message)
 		strbuf_addf(out, "It is not scheduled: %s\n", message);
-	for (size_t i = 0; i < count_of(claims); i++)
-		add_claim(out, item_of(claims, i), node);
+	for (size_t i = 0; i < json_count(claims); i++)
+		add_claim(out, json_item(claims, i), node);
 	return out->failed;
 }

@@ -45,7 +45,7 @@ static struct json_object *claims_of(struct json_object *pod)
 
 bool pod_has_claims(struct json_object *pod)
 {
-	return count_of(claims_of(pod)) > 0;
+	return json_count(claims_of(pod)) > 0;
 }
 
 static int no_memory(struct error *err)
@@ -126,9 +126,9 @@ static void selectors_of(struct json_object *class_, struct selectors *ret_selec
 	struct json_object *list = json_member(json_member(class_, "spec"), "selectors");
 
 	*ret_selectors = (struct selectors){0};
-	for (size_t i = 0; i < count_of(list) && i < CLAIM_SELECTORS_MAX; i++)
+	for (size_t i = 0; i < json_count(list) && i < CLAIM_SELECTORS_MAX; i++)
 		ret_selectors->list[ret_selectors->n++] = (char *)text_of(
-			json_member(item_of(list, i), "cel"), "expression");
+			json_member(json_item(list, i), "cel"), "expression");
 }
 
 static int add_devices(const struct question *question, const struct claim_request *request,
@@ -141,12 +141,10 @@ static int add_devices(const struct question *question, const struct claim_reque
 	for (size_t i = 0; r == 0 && i < question->claims.n_devices; i++) {
 		const struct claims_device *device = &question->claims.devices[i];
 		struct fit fit = claim_fit(&question->claims, device, request, selectors.list, selectors.n);
-		struct json_object *object = json_object_new_object();
+		struct json_object *object = json_append_object(list);
 
-		if (!object || json_object_array_add(list, object) < 0) {
-			json_object_put(object);
+		if (!object)
 			return -ENOMEM;
-		}
 		r = set_device(object, device);
 		if (r == 0)
 			r = set_room(object, device);
@@ -196,15 +194,13 @@ static int set_asked(struct json_object *object, const struct claim_request *req
 static int add_request(struct question *question, const struct claim_request *request,
 	struct json_object *list, struct error *err)
 {
-	struct json_object *object = json_object_new_object(), *devices, *class_ = NULL;
+	struct json_object *object = json_append_object(list), *devices, *class_ = NULL;
 	int r;
 
-	if (!object || json_object_array_add(list, object) < 0) {
-		json_object_put(object);
+	if (!object)
 		return no_memory(err);
-	}
-	devices = json_object_new_array();
-	if (set_asked(object, request) < 0 || json_set(object, "devices", devices) < 0)
+	devices = json_set_array(object, "devices");
+	if (!devices || set_asked(object, request) < 0)
 		return no_memory(err);
 	r = find_class(question, request->class_, &class_, err);
 	if (r < 0)
@@ -219,10 +215,10 @@ static int add_requests(
 	struct question *question, struct json_object *claim, struct json_object *object, struct error *err)
 {
 	_cleanup_claim_requests_ struct claim_requests requests = {0};
-	struct json_object *list = json_object_new_array();
+	struct json_object *list = json_set_array(object, "requests");
 	int r;
 
-	if (json_set(object, "requests", list) < 0)
+	if (!list)
 		return no_memory(err);
 	r = claim_requests_from_json(json_member(claim, "spec"), &requests, err);
 	for (size_t i = 0; r == 0 && i < requests.n; i++)
@@ -234,13 +230,11 @@ static int add_requests(
 
 static int add_share(const struct claims_share *share, struct json_object *list)
 {
-	struct json_object *object = json_object_new_object();
+	struct json_object *object = json_append_object(list);
 	int r;
 
-	if (!object || json_object_array_add(list, object) < 0) {
-		json_object_put(object);
+	if (!object)
 		return -ENOMEM;
-	}
 	r = set_text(object, "request", share->result->request);
 	if (r == 0 && share->device)
 		r = set_device(object, share->device);
@@ -257,8 +251,8 @@ static int add_share(const struct claims_share *share, struct json_object *list)
 
 static int add_shares(const struct question *question, const struct claim *claim, struct json_object *object)
 {
-	struct json_object *list = json_object_new_array();
-	int r = json_set(object, "allocated", list);
+	struct json_object *list = json_set_array(object, "allocated");
+	int r = list ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < question->claims.n_shares; i++)
 		if (strcmp(question->claims.shares[i].claim->uid, claim->uid) == 0)
@@ -268,13 +262,13 @@ static int add_shares(const struct question *question, const struct claim *claim
 
 static int add_users(const struct question *question, const struct claim *claim, struct json_object *object)
 {
-	struct json_object *list = json_object_new_array();
+	struct json_object *list = json_set_array(object, "otherPods");
 	bool reserved = claim_is_reserved_for(claim, question->facts->uid);
-	int r = json_set(object, "otherPods", list);
+	int r = list ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < claim->n_pods; i++)
 		if (strcmp(claim->pods[i].uid, question->facts->uid) != 0)
-			r = json_object_array_add(list, json_object_new_string(claim->pods[i].name));
+			r = json_append(list, json_object_new_string(claim->pods[i].name));
 	return r ? r : json_set(object, "reserved", json_object_new_boolean(reserved));
 }
 
@@ -286,9 +280,9 @@ static const char *name_of_claim(struct json_object *pod, struct json_object *re
 	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
 	const char *named = json_member_string(reference, "resourceClaimName");
 
-	for (size_t i = 0; !named && i < count_of(made); i++)
-		if (strcmp(text_of(item_of(made, i), "name"), text_of(reference, "name")) == 0)
-			named = json_member_string(item_of(made, i), "resourceClaimName");
+	for (size_t i = 0; !named && i < json_count(made); i++)
+		if (strcmp(text_of(json_item(made, i), "name"), text_of(reference, "name")) == 0)
+			named = json_member_string(json_item(made, i), "resourceClaimName");
 	return named;
 }
 
@@ -324,16 +318,12 @@ static int add_claim(
 	struct question *question, struct json_object *reference, struct json_object *list, struct error *err)
 {
 	_cleanup_json_ struct json_object *read = NULL;
-	struct json_object *object = json_object_new_object();
+	struct json_object *object = json_append_object(list);
 	const char *name = name_of_claim(question->pod, reference);
 	char path[700];
 	int r;
 
-	if (!object || json_object_array_add(list, object) < 0) {
-		json_object_put(object);
-		return no_memory(err);
-	}
-	if (set_text(object, "reference", text_of(reference, "name")) < 0 ||
+	if (!object || set_text(object, "reference", text_of(reference, "name")) < 0 ||
 		set_text(object, "template", text_of(reference, "resourceClaimTemplateName")) < 0 ||
 		set_text(object, "name", name ? name : "") < 0)
 		return no_memory(err);
@@ -354,25 +344,24 @@ static const char *message_of_scheduler(struct json_object *pod)
 {
 	struct json_object *list = json_member(json_member(pod, "status"), "conditions");
 
-	for (size_t i = 0; i < count_of(list); i++)
-		if (strcmp(text_of(item_of(list, i), "type"), "PodScheduled") == 0)
-			return text_of(item_of(list, i), "message");
+	for (size_t i = 0; i < json_count(list); i++)
+		if (strcmp(text_of(json_item(list, i), "type"), "PodScheduled") == 0)
+			return text_of(json_item(list, i), "message");
 	return "";
 }
 
 static int answer_question(struct question *question, struct json_object *answer, struct error *err)
 {
-	struct json_object *references = claims_of(question->pod), *list = json_object_new_array();
+	struct json_object *references = claims_of(question->pod), *list = json_set_array(answer, "claims");
 	int r = 0;
 
-	if (set_text(answer, "namespace", question->facts->namespace_) < 0 ||
+	if (!list || set_text(answer, "namespace", question->facts->namespace_) < 0 ||
 		set_text(answer, "name", question->facts->name) < 0 ||
 		set_text(answer, "node", question->facts->node) < 0 ||
-		set_text(answer, "kubeScheduler", message_of_scheduler(question->pod)) < 0 ||
-		json_set(answer, "claims", list) < 0)
+		set_text(answer, "kubeScheduler", message_of_scheduler(question->pod)) < 0)
 		return no_memory(err);
-	for (size_t i = 0; r == 0 && i < count_of(references) && i < POD_CLAIMS_MAX; i++)
-		r = add_claim(question, item_of(references, i), list, err);
+	for (size_t i = 0; r == 0 && i < json_count(references) && i < POD_CLAIMS_MAX; i++)
+		r = add_claim(question, json_item(references, i), list, err);
 	return r;
 }
 

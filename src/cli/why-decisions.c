@@ -14,8 +14,8 @@ void why_add_gpus(struct strbuf *out, struct json_object *decision)
 {
 	struct json_object *gpus = json_member(decision, "cards");
 
-	for (size_t i = 0; i < count_of(gpus); i++) {
-		struct json_object *gpu = item_of(gpus, i);
+	for (size_t i = 0; i < json_count(gpus); i++) {
+		struct json_object *gpu = json_item(gpus, i);
 
 		strbuf_addf(out, "%sGPU %" PRId64 " (%" PRId64 " of %" PRId64 " units free before)",
 			i ? ", " : "", number_of(gpu, "index"), number_of(gpu, "free"),
@@ -27,10 +27,10 @@ static void add_reasons(struct strbuf *out, struct json_object *decision)
 {
 	struct json_object *reasons = json_member(decision, "reasons");
 
-	for (size_t i = 0; i < count_of(reasons); i++)
+	for (size_t i = 0; i < json_count(reasons); i++)
 		strbuf_addf(out, "%s%s (%" PRId64 ")",
-			i ? ", " : "; not: ", text_of(item_of(reasons, i), "reason"),
-			number_of(item_of(reasons, i), "nodes"));
+			i ? ", " : "; not: ", text_of(json_item(reasons, i), "reason"),
+			number_of(json_item(reasons, i), "nodes"));
 }
 
 static void add_filter(struct strbuf *out, struct json_object *decision)
@@ -44,11 +44,11 @@ static void add_filter(struct strbuf *out, struct json_object *decision)
 	else
 		strbuf_adds(out, "none fits");
 	add_reasons(out, decision);
-	if (count_of(nodes) > 1)
+	if (json_count(nodes) > 1)
 		strbuf_adds(out, "; best first: ");
-	for (size_t i = 0; count_of(nodes) > 1 && i < count_of(nodes); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
-	if (count_of(json_member(decision, "cards"))) {
+	for (size_t i = 0; json_count(nodes) > 1 && i < json_count(nodes); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(json_item(nodes, i), "name"));
+	if (json_count(json_member(decision, "cards"))) {
 		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
 		why_add_gpus(out, decision);
 	}
@@ -73,9 +73,9 @@ static void add_scores(struct strbuf *out, struct json_object *decision)
 	struct json_object *nodes = json_member(decision, "nodes");
 
 	strbuf_adds(out, "prioritize: ");
-	for (size_t i = 0; i < count_of(nodes); i++)
-		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(item_of(nodes, i), "name"),
-			number_of(item_of(nodes, i), "score"));
+	for (size_t i = 0; i < json_count(nodes); i++)
+		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(json_item(nodes, i), "name"),
+			number_of(json_item(nodes, i), "score"));
 }
 
 static void add_victims(struct strbuf *out, struct json_object *decision)
@@ -83,14 +83,14 @@ static void add_victims(struct strbuf *out, struct json_object *decision)
 	struct json_object *victims = json_member(decision, "victims");
 	int64_t more = number_of(decision, "moreVictims");
 
-	for (size_t i = 0; i < count_of(victims); i++) {
-		struct json_object *victim = item_of(victims, i);
+	for (size_t i = 0; i < json_count(victims); i++) {
+		struct json_object *victim = json_item(victims, i);
 
 		strbuf_addf(out, "%s%s/%s (priority %" PRId64 ")", i ? ", " : "",
 			text_of(victim, "namespace"), text_of(victim, "name"), number_of(victim, "priority"));
 	}
 	if (more)
-		strbuf_addf(out, "%s%" PRId64 " more pod%s", count_of(victims) ? " and " : "", more,
+		strbuf_addf(out, "%s%" PRId64 " more pod%s", json_count(victims) ? " and " : "", more,
 			plural(more));
 }
 
@@ -123,15 +123,15 @@ static void add_search(struct strbuf *out, struct json_object *decision)
 	int64_t asked = number_of(decision, "asked");
 
 	strbuf_addf(out, "search for pods to evict: %" PRId64 " node%s looked at; ", asked, plural(asked));
-	strbuf_adds(out, count_of(nodes) ? "possible, best first: " : text_of(decision, "text"));
-	for (size_t i = 0; i < count_of(nodes); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
+	strbuf_adds(out, json_count(nodes) ? "possible, best first: " : text_of(decision, "text"));
+	for (size_t i = 0; i < json_count(nodes); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(json_item(nodes, i), "name"));
 }
 
 static void add_eviction_plan(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_addf(out, "eviction on %s: ", text_of(decision, "node"));
-	if (count_of(json_member(decision, "victims")))
+	if (json_count(json_member(decision, "victims")))
 		add_victims(out, decision);
 	else
 		strbuf_adds(out, "nobody, pods that are being deleted are waited for");
@@ -235,13 +235,13 @@ void why_add_decisions(struct json_object *answer, const char *who, struct strbu
 	struct json_object *decisions = json_member(answer, "decisions");
 	int64_t older = number_of(answer, "olderDecisions");
 
-	if (!count_of(decisions)) {
+	if (!json_count(decisions)) {
 		strbuf_adds(out, "\nNo decisions about it are recorded.\n");
 		return;
 	}
 	strbuf_adds(out, "\nDecisions, oldest first:\n");
 	if (older)
 		strbuf_addf(out, "  %" PRId64 " older ones are not shown\n", older);
-	for (size_t i = 0; i < count_of(decisions); i++)
-		add_decision(out, item_of(decisions, i), who);
+	for (size_t i = 0; i < json_count(decisions); i++)
+		add_decision(out, json_item(decisions, i), who);
 }

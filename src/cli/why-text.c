@@ -28,8 +28,8 @@ static void add_duration(struct strbuf *out, int64_t ms)
 
 static void add_joined(struct strbuf *out, struct json_object *names)
 {
-	for (size_t i = 0; i < count_of(names); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", json_string(item_of(names, i)));
+	for (size_t i = 0; i < json_count(names); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", json_string(json_item(names, i)));
 }
 
 /* The pod. */
@@ -54,8 +54,8 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 			number_of(request, "cards"));
 	if (core)
 		strbuf_addf(out, " and %" PRId64 " percent of computing power", core);
-	for (size_t i = 0; count_of(containers) > 1 && i < count_of(containers); i++) {
-		struct json_object *container = item_of(containers, i);
+	for (size_t i = 0; json_count(containers) > 1 && i < json_count(containers); i++) {
+		struct json_object *container = json_item(containers, i);
 		const char *kind = text_of(container, "kind");
 
 		strbuf_addf(out, "%s%s%s%s %" PRId64, i ? ", " : ": ", strcmp(kind, "main") == 0 ? "" : kind,
@@ -147,10 +147,11 @@ static struct json_object *decision_that_placed(struct json_object *answer, cons
 {
 	struct json_object *decisions = json_member(answer, "decisions");
 
-	for (size_t i = count_of(decisions); i-- > 0;) {
-		struct json_object *decision = item_of(decisions, i);
+	for (size_t i = json_count(decisions); i-- > 0;) {
+		struct json_object *decision = json_item(decisions, i);
 
-		if (strcmp(text_of(decision, "node"), node) == 0 && count_of(json_member(decision, "cards")))
+		if (strcmp(text_of(decision, "node"), node) == 0 &&
+			json_count(json_member(decision, "cards")))
 			return decision;
 	}
 	return NULL;
@@ -198,10 +199,10 @@ static void add_where(
 		add_request(out, pod);
 		return;
 	}
-	for (size_t i = 0; i < count_of(gpus); i++)
-		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(item_of(gpus, i), "index"),
-			text_of(item_of(gpus, i), "uuid"));
-	if (!count_of(gpus))
+	for (size_t i = 0; i < json_count(gpus); i++)
+		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(json_item(gpus, i), "index"),
+			text_of(json_item(gpus, i), "uuid"));
+	if (!json_count(gpus))
 		strbuf_adds(out, ", on a card that the node does not have any more");
 	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
 						  : "; the node has not given it its devices yet.\n");
@@ -275,8 +276,8 @@ static void add_holders(struct strbuf *out, struct json_object *object, bool who
 	struct json_object *pods = json_member(object, "pods");
 	int64_t more = number_of(object, "morePods");
 
-	for (size_t i = 0; i < count_of(pods); i++) {
-		struct json_object *pod = item_of(pods, i);
+	for (size_t i = 0; i < json_count(pods); i++) {
+		struct json_object *pod = json_item(pods, i);
 		const char *state = text_of(pod, "state");
 		bool bound = strcmp(state, "bound") == 0;
 
@@ -288,7 +289,7 @@ static void add_holders(struct strbuf *out, struct json_object *object, bool who
 			strbuf_addf(out, " (%s)", state);
 	}
 	if (more)
-		strbuf_addf(out, "%s%" PRId64 " more pods", count_of(pods) ? " and " : "; held by ", more);
+		strbuf_addf(out, "%s%" PRId64 " more pods", json_count(pods) ? " and " : "; held by ", more);
 }
 
 static void add_because(struct strbuf *out, struct json_object *gpu)
@@ -388,8 +389,8 @@ static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 		add_links(out, node);
 	if (judged)
 		add_left(out, node);
-	for (size_t i = 0; i < count_of(gpus); i++)
-		add_gpu(out, item_of(gpus, i), judged, whole);
+	for (size_t i = 0; i < json_count(gpus); i++)
+		add_gpu(out, json_item(gpus, i), judged, whole);
 	if (!unplaced)
 		return;
 	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a card",
@@ -402,20 +403,20 @@ static void add_nodes(struct strbuf *out, struct json_object *answer, bool judge
 {
 	struct json_object *nodes = json_member(answer, "nodes"), *more = json_member(answer, "moreNodes");
 
-	if (json_member(answer, "nodes") && !count_of(nodes))
+	if (json_member(answer, "nodes") && !json_count(nodes))
 		strbuf_adds(out,
 			"\nThere is no such node with GPUs. Label GPU nodes " LABEL_SCHEDULE
 			"=share, and see that the DaemonSet gpushare-device-plugin-ds in " NAMESPACE_SYSTEM
 			" runs there.\n");
-	for (size_t i = 0; i < count_of(nodes); i++)
-		add_node(out, item_of(nodes, i), judged);
-	for (size_t i = 0; i < count_of(more); i++) {
-		struct json_object *group = item_of(more, i);
+	for (size_t i = 0; i < json_count(nodes); i++)
+		add_node(out, json_item(nodes, i), judged);
+	for (size_t i = 0; i < json_count(more); i++) {
+		struct json_object *group = json_item(more, i);
 		int64_t n = number_of(group, "nodes");
 
 		strbuf_addf(out, "\n%" PRId64 " more node%s: %s (", n, plural(n), text_of(group, "reason"));
 		add_joined(out, json_member(group, "examples"));
-		strbuf_adds(out, (size_t)n > count_of(json_member(group, "examples"))
+		strbuf_adds(out, (size_t)n > json_count(json_member(group, "examples"))
 					 ? ", ...; --node NODE shows one)\n"
 					 : ")\n");
 	}

@@ -53,11 +53,6 @@ static bool is_sidecar(struct json_object *container)
 	return restart && strcmp(restart, "Always") == 0;
 }
 
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 struct host_amount host_of_pod(struct json_object *pod)
 {
 	struct json_object *spec = json_member(pod, "spec"), *whole = json_member(spec, "resources");
@@ -66,7 +61,7 @@ struct host_amount host_of_pod(struct json_object *pod)
 	struct json_object *requests = json_member(whole, "requests");
 	struct host_amount sidecars = {0}, largest = {0}, all = {0};
 
-	for (size_t i = 0; i < length_of(inits); i++) {
+	for (size_t i = 0; i < json_count(inits); i++) {
 		struct json_object *container = json_object_array_get_idx(inits, i);
 		struct host_amount own = amount_of(
 			json_member(json_member(container, "resources"), "requests"));
@@ -75,7 +70,7 @@ struct host_amount host_of_pod(struct json_object *pod)
 			sidecars = sum_of(sidecars, own);
 		largest = larger_of(largest, is_sidecar(container) ? sidecars : sum_of(sidecars, own));
 	}
-	for (size_t i = 0; i < length_of(mains); i++)
+	for (size_t i = 0; i < json_count(mains); i++)
 		all = sum_of(all,
 			amount_of(json_member(
 				json_member(json_object_array_get_idx(mains, i), "resources"), "requests")));

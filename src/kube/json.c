@@ -124,6 +124,16 @@ static int whole_double(double value, int64_t *ret_value)
 	return 0;
 }
 
+size_t json_count(struct json_object *array)
+{
+	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+}
+
+struct json_object *json_item(struct json_object *array, size_t i)
+{
+	return i < json_count(array) ? json_object_array_get_idx(array, i) : NULL;
+}
+
 int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value)
 {
 	int64_t value;
@@ -160,6 +170,40 @@ int json_set(struct json_object *object, const char *key, struct json_object *va
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+int json_set_text(struct json_object *object, const char *key, const char *text)
+{
+	return text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
+}
+
+struct json_object *json_set_object(struct json_object *object, const char *key)
+{
+	struct json_object *member = json_object_new_object();
+
+	return json_set(object, key, member) == 0 ? member : NULL;
+}
+
+struct json_object *json_set_array(struct json_object *object, const char *key)
+{
+	struct json_object *member = json_object_new_array();
+
+	return json_set(object, key, member) == 0 ? member : NULL;
+}
+
+int json_append(struct json_object *array, struct json_object *value)
+{
+	if (value && json_object_array_add(array, value) == 0)
+		return 0;
+	json_object_put(value);
+	return -ENOMEM;
+}
+
+struct json_object *json_append_object(struct json_object *array)
+{
+	struct json_object *item = json_object_new_object();
+
+	return json_append(array, item) == 0 ? item : NULL;
 }
 
 /* Most text is plain: names, uids. But an unknown sender can write anything. */

@@ -30,6 +30,11 @@ struct json_object *json_member(struct json_object *object, const char *key);
 const char *json_string(struct json_object *object);
 const char *json_member_string(struct json_object *object, const char *key);
 
+/* json_count() - the number of items of an array; 0 for everything else. json_item() - one of them, borrowed;
+ * NULL if there is no such item. */
+size_t json_count(struct json_object *array);
+struct json_object *json_item(struct json_object *array, size_t i);
+
 /* json_whole() - a whole number within min..max, written as an integer or like 3.0. -EINVAL, -ERANGE. */
 int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value);
 
@@ -40,6 +45,17 @@ const char *json_text(struct json_object *object);
 /* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if value is NULL, so that the
  * result of a json_object_new_*() needs no check. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
+
+/* json_set_text() - json_set() with a string. -ENOMEM also for NULL. json_set_object(), json_set_array() - a
+ * new member, empty, borrowed; NULL when out of memory. */
+int json_set_text(struct json_object *object, const char *key, const char *text);
+struct json_object *json_set_object(struct json_object *object, const char *key);
+struct json_object *json_set_array(struct json_object *object, const char *key);
+
+/* json_append() - adds value to the array; takes it over in any case. -ENOMEM also if value is NULL.
+ * json_append_object() - a new item, empty, borrowed; NULL when out of memory. */
+int json_append(struct json_object *array, struct json_object *value);
+struct json_object *json_append_object(struct json_object *array);
 
 /* json_new_text() - a string; an empty one for NULL. NULL when out of memory. */
 struct json_object *json_new_text(const char *text);

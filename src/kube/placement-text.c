@@ -132,7 +132,7 @@ static int read_shares(
 
 static int read_visible(struct json_object *visible, struct placement *placement, struct error *err)
 {
-	size_t n = json_object_is_type(visible, json_type_array) ? json_object_array_length(visible) : 0;
+	size_t n = json_count(visible);
 
 	if (visible && (!n || n > NODE_GPUS_MAX))
 		return error_set(err, EINVAL, "visible is not a list of 1 to %d GPUs", NODE_GPUS_MAX);
@@ -299,17 +299,12 @@ static int map_all(struct older_maps *maps, const struct placement *placement, c
 	return 0;
 }
 
-static int set_text(struct json_object *annotations, const char *key, const char *text)
-{
-	return text ? json_set(annotations, key, json_object_new_string(text)) : -ENOMEM;
-}
-
 static int set_number(struct json_object *annotations, const char *key, int64_t number)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRId64, number);
-	return set_text(annotations, key, text);
+	return json_set_text(annotations, key, text);
 }
 
 static int set_indices(struct json_object *annotations, const char *key, const struct pod_gpus *gpus)
@@ -320,7 +315,7 @@ static int set_indices(struct json_object *annotations, const char *key, const s
 	for (size_t i = 0; i < gpus->n; i++)
 		len += (size_t)snprintf(
 			text + len, sizeof(text) - len, "%s%d", i ? "," : "", gpus->gpus[i]->facts.index);
-	return set_text(annotations, key, text);
+	return json_set_text(annotations, key, text);
 }
 
 /* The units of the largest GPU. The units divided by this are then no more than the pod's share of any of its
@@ -338,13 +333,13 @@ static uint32_t units_of_largest(const struct pod_gpus *gpus)
 static int set_older_keys(struct json_object *annotations, const struct older_maps *maps,
 	const struct request *request, const struct pod_gpus *gpus, int64_t assume_time_ns)
 {
-	if (set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
+	if (json_set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
 		(request->core > 0 &&
-			set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
+			json_set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
 		set_indices(annotations, ANNOTATION_MEM_IDX, gpus) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_POD, request->units) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_DEV, units_of_largest(gpus)) < 0 ||
-		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
+		json_set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
 		set_number(annotations, ANNOTATION_MEM_ASSUME_TIME, assume_time_ns) < 0)
 		return -ENOMEM;
 	return 0;
@@ -376,7 +371,7 @@ static int set_whole_keys(
 	qsort(visible.gpus, visible.n, sizeof(visible.gpus[0]), compare_index);
 	if (set_indices(annotations, ANNOTATION_GPU_GROUP, &own) < 0 ||
 		set_indices(annotations, ANNOTATION_GPU_VISIBLE, &visible) < 0 ||
-		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0)
+		json_set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -406,7 +401,7 @@ struct json_object *placement_annotations(const struct placement *placement, con
 	_cleanup_json_ struct json_object *annotations = json_object_new_object();
 	_cleanup_free_ char *text = placement_to_json(placement);
 
-	if (!annotations || !text || set_text(annotations, ANNOTATION_PLACEMENT, text) < 0)
+	if (!annotations || !text || json_set_text(annotations, ANNOTATION_PLACEMENT, text) < 0)
 		return NULL;
 	if (request->whole ? set_whole_keys(annotations, placement, node) < 0
 			   : set_share_keys(annotations, placement, request, node, assume_time_ns) < 0)

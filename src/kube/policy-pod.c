@@ -72,11 +72,6 @@ static int64_t plus(int64_t a, int64_t b)
 	return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-static size_t length(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 /* Sidecars run together with the containers that start after them; other init containers run one at a time.
  */
 static int64_t effective(struct json_object *spec, const char *resource)
@@ -86,7 +81,7 @@ static int64_t effective(struct json_object *spec, const char *resource)
 	struct json_object *overhead = json_member(json_member(spec, "overhead"), resource);
 	int64_t sidecars = 0, peak = 0, sum = 0, extra = 0;
 
-	for (size_t i = 0; i < length(inits); i++) {
+	for (size_t i = 0; i < json_count(inits); i++) {
 		struct json_object *container = json_object_array_get_idx(inits, i);
 		const char *restart = json_member_string(container, "restartPolicy");
 		int64_t own = request_of(container, resource), step = plus(sidecars, own);
@@ -95,7 +90,7 @@ static int64_t effective(struct json_object *spec, const char *resource)
 			sidecars = step;
 		peak = step > peak ? step : peak;
 	}
-	for (size_t i = 0; i < length(mains); i++)
+	for (size_t i = 0; i < json_count(mains); i++)
 		sum = plus(sum, request_of(json_object_array_get_idx(mains, i), resource));
 	sum = plus(sum, sidecars);
 	if (overhead && json_string(overhead))
@@ -130,7 +125,7 @@ static int read_requests(struct json_object *spec, struct amounts *amounts)
 	for (size_t l = 0; l < ARRAY_SIZE(lists); l++) {
 		struct json_object *containers = json_member(spec, lists[l]);
 
-		for (size_t i = 0; r == 0 && i < length(containers); i++) {
+		for (size_t i = 0; r == 0 && i < json_count(containers); i++) {
 			struct json_object *resources = json_member(
 				json_object_array_get_idx(containers, i), "resources");
 
@@ -148,7 +143,7 @@ static bool tolerates_virtual(struct json_object *spec)
 {
 	struct json_object *tolerations = json_member(spec, "tolerations");
 
-	for (size_t i = 0; i < length(tolerations); i++) {
+	for (size_t i = 0; i < json_count(tolerations); i++) {
 		struct json_object *toleration = json_object_array_get_idx(tolerations, i);
 		const char *key = json_member_string(toleration, "key"),
 			   *effect = json_member_string(toleration, "effect"),
@@ -166,7 +161,7 @@ static bool is_of_replica_set(struct json_object *metadata)
 {
 	struct json_object *references = json_member(metadata, "ownerReferences");
 
-	for (size_t i = 0; i < length(references); i++) {
+	for (size_t i = 0; i < json_count(references); i++) {
 		struct json_object *reference = json_object_array_get_idx(references, i);
 		const char *kind = json_member_string(reference, "kind");
 
@@ -190,7 +185,7 @@ static void read_scheduled(struct json_object *status, struct policy_pod_facts *
 {
 	struct json_object *conditions = json_member(status, "conditions");
 
-	for (size_t i = 0; i < length(conditions); i++) {
+	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 		const char *type = json_member_string(condition, "type"),
 			   *value = json_member_string(condition, "status"),
@@ -248,7 +243,7 @@ static void read_state(struct json_object *pod, struct policy_pod_facts *facts)
 	facts->nominated = nominated && *nominated;
 	facts->ours = scheduler && strcmp(scheduler, SCHEDULER_NAME) == 0;
 	facts->tolerates = tolerates_virtual(spec);
-	facts->has_tolerations = length(json_member(spec, "tolerations")) > 0;
+	facts->has_tolerations = json_count(json_member(spec, "tolerations")) > 0;
 	if (version && strlen(version) < sizeof(facts->version))
 		strcpy(facts->version, version);
 	facts->of_replica_set = is_of_replica_set(metadata);

@@ -149,7 +149,7 @@ static int read_unit(struct json_object *object, size_t at, struct policy_unit *
 static int read_units(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *units = json_member(spec, "units");
-	size_t n = json_object_is_type(units, json_type_array) ? json_object_array_length(units) : 0;
+	size_t n = json_count(units);
 	int r = 0;
 
 	if (n == 0 || n > POLICY_UNITS_MAX)
@@ -164,7 +164,7 @@ static int read_units(struct json_object *spec, struct resource_policy *policy, 
 static int read_keys(struct json_object *spec, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *keys = json_member(spec, "matchLabelKeys");
-	size_t n = json_object_is_type(keys, json_type_array) ? json_object_array_length(keys) : 0;
+	size_t n = json_count(keys);
 
 	if ((keys && !json_object_is_type(keys, json_type_array)) || n > POLICY_KEYS_MAX)
 		return error_set(

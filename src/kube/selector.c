@@ -44,7 +44,7 @@ static int operator_parse(const char *text, enum selector_operator *ret_operator
 static int read_expression(struct json_object *expression, struct selector *selector)
 {
 	struct json_object *list = json_member(expression, "values");
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	size_t n = json_count(list);
 	_cleanup_free_ const char **values = calloc(n + 1, sizeof(*values));
 	const char *key = json_member_string(expression, "key");
 	enum selector_operator operator;

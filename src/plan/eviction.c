@@ -25,7 +25,7 @@ static const char *text_or_empty(struct json_object *object, const char *key)
 static struct json_object *controller_of(struct json_object *pod)
 {
 	struct json_object *owners = json_member(json_member(pod, "metadata"), "ownerReferences");
-	size_t n = json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
+	size_t n = json_count(owners);
 
 	for (size_t i = 0; i < n; i++)
 		if (json_object_get_boolean(json_member(json_object_array_get_idx(owners, i), "controller")))

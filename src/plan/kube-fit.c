@@ -9,11 +9,6 @@
 #include "kube/json.h"
 #include "plan/kube-nodes.h"
 
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 static const char *text_or_empty(struct json_object *object, const char *key)
 {
 	const char *text = json_member_string(object, key);
@@ -43,7 +38,7 @@ static bool is_tolerated(struct json_object *pod, const char *key, const char *v
 {
 	struct json_object *tolerations = json_member(json_member(pod, "spec"), "tolerations");
 
-	for (size_t i = 0; i < length_of(tolerations); i++)
+	for (size_t i = 0; i < json_count(tolerations); i++)
 		if (tolerates(json_object_array_get_idx(tolerations, i), key, value, effect))
 			return true;
 	return false;
@@ -51,7 +46,7 @@ static bool is_tolerated(struct json_object *pod, const char *key, const char *v
 
 static struct json_object *first_untolerated(const struct kube_node *node, struct json_object *pod)
 {
-	for (size_t i = 0; i < length_of(node->taints); i++) {
+	for (size_t i = 0; i < json_count(node->taints); i++) {
 		struct json_object *taint = json_object_array_get_idx(node->taints, i);
 		const char *effect = text_or_empty(taint, "effect");
 
@@ -67,7 +62,7 @@ static struct json_object *first_untolerated(const struct kube_node *node, struc
 
 static bool is_among(struct json_object *values, const char *text)
 {
-	for (size_t i = 0; i < length_of(values); i++) {
+	for (size_t i = 0; i < json_count(values); i++) {
 		const char *value = json_string(json_object_array_get_idx(values, i));
 
 		if (value && strcmp(value, text) == 0)
@@ -90,7 +85,7 @@ static bool compares(struct json_object *values, const char *label, bool greater
 {
 	long long number, limit;
 
-	if (length_of(values) != 1 || !whole_number(label, &number) ||
+	if (json_count(values) != 1 || !whole_number(label, &number) ||
 		!whole_number(json_string(json_object_array_get_idx(values, 0)), &limit))
 		return false;
 	return greater ? number > limit : number < limit;
@@ -120,20 +115,20 @@ static bool term_holds(struct json_object *term, const struct kube_node *node)
 	struct json_object *labels = json_member(term, "matchExpressions"),
 			   *fields = json_member(term, "matchFields");
 
-	for (size_t i = 0; i < length_of(labels); i++) {
+	for (size_t i = 0; i < json_count(labels); i++) {
 		struct json_object *requirement = json_object_array_get_idx(labels, i);
 
 		if (!holds(requirement, json_member_string(node->labels, text_or_empty(requirement, "key"))))
 			return false;
 	}
-	for (size_t i = 0; i < length_of(fields); i++) {
+	for (size_t i = 0; i < json_count(fields); i++) {
 		struct json_object *requirement = json_object_array_get_idx(fields, i);
 
 		if (strcmp(text_or_empty(requirement, "key"), "metadata.name") != 0 ||
 			!holds(requirement, node->name))
 			return false;
 	}
-	return length_of(labels) || length_of(fields);
+	return json_count(labels) || json_count(fields);
 }
 
 static bool is_selected(const struct kube_node *node, struct json_object *pod)
@@ -152,7 +147,7 @@ static bool is_selected(const struct kube_node *node, struct json_object *pod)
 				return false;
 		}
 	}
-	for (size_t i = 0; i < length_of(terms); i++)
+	for (size_t i = 0; i < json_count(terms); i++)
 		if (term_holds(json_object_array_get_idx(terms, i), node))
 			return true;
 	return !required;

@@ -115,7 +115,7 @@ static int note_controller(struct kube_nodes *nodes, const char *namespace_, con
 static int see_controller(struct kube_nodes *nodes, struct json_object *metadata)
 {
 	struct json_object *owners = json_member(metadata, "ownerReferences");
-	size_t n = json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
+	size_t n = json_count(owners);
 	const char *namespace_ = json_member_string(metadata, "namespace");
 
 	for (size_t i = 0; i < n && namespace_; i++) {

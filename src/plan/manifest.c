@@ -25,11 +25,6 @@ void plan_pod_release(struct plan_pod *pod)
 	*pod = (struct plan_pod){0};
 }
 
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 /* The pod template of the manifest; the manifest itself if it is a Pod; NULL if it makes no pods. */
 static struct json_object *template_of(struct json_object *manifest, const char *kind)
 {
@@ -68,12 +63,12 @@ static int check_spec(struct json_object *spec, struct error *err)
 
 	if (!json_object_is_type(spec, json_type_object))
 		return error_set(err, EINVAL, "it has no spec");
-	if (length_of(json_member(spec, "containers")) == 0)
+	if (json_count(json_member(spec, "containers")) == 0)
 		return error_set(err, EINVAL, "its spec has no containers");
 	if (node && *node)
 		return error_set(err, EINVAL,
 			"it names its node (nodeName), so no scheduler places it; remove nodeName");
-	if (length_of(json_member(spec, "schedulingGates")))
+	if (json_count(json_member(spec, "schedulingGates")))
 		return error_set(err, EINVAL,
 			"it has schedulingGates: kube-scheduler does not place it before they are removed");
 	return 0;
@@ -214,11 +209,11 @@ static void check_affinity(struct json_object *spec, struct strbuf *out)
 	struct json_object *affinity = json_member(spec, "affinity");
 	struct json_object *spread = json_member(spec, "topologySpreadConstraints");
 
-	if (length_of(json_member(json_member(affinity, "podAffinity"), required)))
+	if (json_count(json_member(json_member(affinity, "podAffinity"), required)))
 		add_unconsidered(out, "podAffinity");
-	if (length_of(json_member(json_member(affinity, "podAntiAffinity"), required)))
+	if (json_count(json_member(json_member(affinity, "podAntiAffinity"), required)))
 		add_unconsidered(out, "podAntiAffinity");
-	for (size_t i = 0; i < length_of(spread); i++) {
+	for (size_t i = 0; i < json_count(spread); i++) {
 		const char *when = json_member_string(
 			json_object_array_get_idx(spread, i), "whenUnsatisfiable");
 
@@ -235,7 +230,7 @@ static void check_volumes(struct json_object *spec, struct strbuf *out)
 		"awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "rbd"};
 	struct json_object *volumes = json_member(spec, "volumes");
 
-	for (size_t i = 0; i < length_of(volumes); i++)
+	for (size_t i = 0; i < json_count(volumes); i++)
 		for (size_t j = 0; j < ARRAY_SIZE(bound_to_nodes); j++)
 			if (json_member(json_object_array_get_idx(volumes, i), bound_to_nodes[j])) {
 				add_unconsidered(out, "volumes");
@@ -247,10 +242,10 @@ static void check_ports(struct json_object *spec, struct strbuf *out)
 {
 	struct json_object *containers = json_member(spec, "containers");
 
-	for (size_t i = 0; i < length_of(containers); i++) {
+	for (size_t i = 0; i < json_count(containers); i++) {
 		struct json_object *ports = json_member(json_object_array_get_idx(containers, i), "ports");
 
-		for (size_t j = 0; j < length_of(ports); j++)
+		for (size_t j = 0; j < json_count(ports); j++)
 			if (json_member(json_object_array_get_idx(ports, j), "hostPort")) {
 				add_unconsidered(out, "hostPort");
 				return;
@@ -265,6 +260,6 @@ void plan_unconsidered(struct json_object *pod, struct strbuf *out)
 	check_affinity(spec, out);
 	check_volumes(spec, out);
 	check_ports(spec, out);
-	if (length_of(json_member(spec, "resourceClaims")))
+	if (json_count(json_member(spec, "resourceClaims")))
 		add_unconsidered(out, "resourceClaims");
 }

@@ -229,7 +229,7 @@ static bool is_of_the_machine(struct json_object *taint)
 
 static struct json_object *lasting_taints(struct json_object *taints)
 {
-	size_t n = json_object_is_type(taints, json_type_array) ? json_object_array_length(taints) : 0;
+	size_t n = json_count(taints);
 	struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; list && i < n; i++) {

@@ -152,18 +152,13 @@ static bool is_sidecar(struct json_object *container)
 	return restart && strcmp(restart, "Always") == 0;
 }
 
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 /* Adds the sidecars to `all`, and raises `largest` to what each init container needs when it runs. */
 static int read_init_containers(struct json_object *list, struct quantities *all, struct quantities *largest)
 {
 	_cleanup_quantities_ struct quantities sidecars = {0};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < length_of(list); i++) {
+	for (size_t i = 0; r == 0 && i < json_count(list); i++) {
 		struct json_object *container = json_object_array_get_idx(list, i);
 		_cleanup_quantities_ struct quantities own = {0};
 
@@ -185,7 +180,7 @@ int quantities_of_pod(struct json_object *pod, struct quantities *quantities)
 	struct json_object *containers = json_member(spec, "containers");
 	int r = read_init_containers(json_member(spec, "initContainers"), quantities, &largest);
 
-	for (size_t i = 0; r == 0 && i < length_of(containers); i++) {
+	for (size_t i = 0; r == 0 && i < json_count(containers); i++) {
 		_cleanup_quantities_ struct quantities own = {0};
 
 		r = read_container(json_object_array_get_idx(containers, i), &own);

@@ -258,8 +258,7 @@ static int read_finished(struct gang_controller *controller, const struct kube_r
 	if (json_parse(response->body, response->body_len, &list, NULL) < 0)
 		return -EBADMSG;
 	items = json_member(list, "items");
-	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
-		i++) {
+	for (size_t i = 0; i < json_count(items); i++) {
 		_cleanup_pod_facts_ struct pod_facts facts;
 		int r = pod_facts_from_json(json_object_array_get_idx(items, i), &facts, NULL);
 

@@ -65,8 +65,7 @@ static void now_text(char *text, size_t size)
 static void find_since(struct policy_status *status, struct json_object *object)
 {
 	struct json_object *conditions = json_member(json_member(object, "status"), "conditions");
-	size_t n = json_object_is_type(conditions, json_type_array) ? json_object_array_length(conditions)
-								    : 0;
+	size_t n = json_count(conditions);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);

@@ -22,7 +22,7 @@ static size_t count_pods(struct json_object *victims)
 {
 	struct json_object *pods = json_member(victims, "Pods");
 
-	return json_object_is_type(pods, json_type_array) ? json_object_array_length(pods) : 0;
+	return json_count(pods);
 }
 
 /* {"Pods":[{"UID":".."}],"NumPDBViolations":n}. Returns how many uids were written. */

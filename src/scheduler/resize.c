@@ -54,8 +54,7 @@ static struct json_object *find_pod(struct json_object *list, const char *uid)
 {
 	struct json_object *items = json_member(list, "items");
 
-	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
-		i++) {
+	for (size_t i = 0; i < json_count(items); i++) {
 		struct json_object *pod = json_object_array_get_idx(items, i);
 		const char *of_pod = json_member_string(json_member(pod, "metadata"), "uid");
 

@@ -113,9 +113,7 @@ static uintptr_t verdict_of(struct json_object *pod)
 {
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
-	if (!json_object_is_type(conditions, json_type_array))
-		return 0;
-	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 		uintptr_t hash = 1469598103934665603u;
 

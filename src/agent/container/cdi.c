@@ -84,59 +84,27 @@ void cdi_remove(const char *dir, const char *uid)
 		unlink(path);
 }
 
-static int array_add_text(struct json_object *array, const char *text)
-{
-	struct json_object *item = json_object_new_string(text);
-
-	if (item && json_object_array_add(array, item) == 0)
-		return 0;
-	json_object_put(item);
-	return -ENOMEM;
-}
-
-static struct json_object *array_add_object(struct json_object *array)
-{
-	struct json_object *item = json_object_new_object();
-
-	if (item && json_object_array_add(array, item) == 0)
-		return item;
-	json_object_put(item);
-	return NULL;
-}
-
-static int set_text(struct json_object *object, const char *key, const char *text)
-{
-	return json_set(object, key, json_object_new_string(text));
-}
-
-static struct json_object *set_array(struct json_object *object, const char *key)
-{
-	struct json_object *array = json_object_new_array();
-
-	return json_set(object, key, array) == 0 ? array : NULL;
-}
-
 static int add_mount(
 	struct json_object *mounts, const char *host, const char *container, bool writable, bool directory)
 {
-	struct json_object *mount = array_add_object(mounts);
+	struct json_object *mount = json_append_object(mounts);
 	struct json_object *options;
 	int r;
 
 	if (!mount)
 		return -ENOMEM;
-	r = set_text(mount, "hostPath", host);
+	r = json_set_text(mount, "hostPath", host);
 	if (r == 0)
-		r = set_text(mount, "containerPath", container);
-	options = r == 0 ? set_array(mount, "options") : NULL;
+		r = json_set_text(mount, "containerPath", container);
+	options = r == 0 ? json_set_array(mount, "options") : NULL;
 	if (!options)
 		return -ENOMEM;
-	r = array_add_text(options, writable ? "rw" : "ro");
+	r = json_append(options, json_object_new_string(writable ? "rw" : "ro"));
 	if (r == 0)
-		r = array_add_text(options, "nosuid");
+		r = json_append(options, json_object_new_string("nosuid"));
 	if (r == 0)
-		r = array_add_text(options, "nodev");
-	return r ? r : array_add_text(options, directory ? "rbind" : "bind");
+		r = json_append(options, json_object_new_string("nodev"));
+	return r ? r : json_append(options, json_object_new_string(directory ? "rbind" : "bind"));
 }
 
 /* A device node, or a bind mount where a simulated tree has a plain file in its place. */
@@ -153,11 +121,11 @@ static int add_device(struct json_object *nodes, struct json_object *mounts, con
 	snprintf(inside, sizeof(inside), "/dev/%s", name);
 	if (!is_node)
 		return add_mount(mounts, host, inside, false, false);
-	node = array_add_object(nodes);
+	node = json_append_object(nodes);
 	if (!node)
 		return -ENOMEM;
-	r = set_text(node, "path", inside);
-	return r ? r : set_text(node, "hostPath", host);
+	r = json_set_text(node, "path", inside);
+	return r ? r : json_set_text(node, "hostPath", host);
 }
 
 const char *cdi_private_library(enum driver_part part)
@@ -251,14 +219,14 @@ static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts,
 
 static int add_variables(struct json_object *edits, const struct allotment *allotment)
 {
-	struct json_object *env = set_array(edits, "env");
+	struct json_object *env = json_set_array(edits, "env");
 
 	for (size_t i = 0; env && i < allotment->n_variables; i++) {
 		char text[ALLOTMENT_VALUE_SIZE + 64];
 
 		snprintf(text, sizeof(text), "%s=%s", allotment->variables[i].name,
 			allotment->variables[i].value);
-		if (array_add_text(env, text) < 0)
+		if (json_append(env, json_object_new_string(text)) < 0)
 			return -ENOMEM;
 	}
 	return env ? 0 : -ENOMEM;
@@ -268,7 +236,7 @@ static int add_container(
 	struct json_object *devices, const struct cdi_parts *parts, const char *container, struct error *err)
 {
 	const struct driver *driver = parts->driver;
-	struct json_object *device = array_add_object(devices), *edits = json_object_new_object();
+	struct json_object *device = json_append_object(devices), *edits = json_object_new_object();
 	struct json_object *nodes, *mounts;
 	char name[NAME_SIZE], file[32];
 	struct allotment allotment;
@@ -276,12 +244,12 @@ static int add_container(
 
 	if (!device || json_set(device, "containerEdits", edits) < 0)
 		return -ENOMEM;
-	nodes = set_array(edits, "deviceNodes");
-	mounts = set_array(edits, "mounts");
+	nodes = json_set_array(edits, "deviceNodes");
+	mounts = json_set_array(edits, "mounts");
 	if (r < 0 || !nodes || !mounts)
 		return r < 0 ? r : -ENOMEM;
 	snprintf(name, sizeof(name), "%s.%s", parts->pod->facts.uid, container);
-	r = set_text(device, "name", name);
+	r = json_set_text(device, "name", name);
 	for (size_t i = 0; r == 0 && i < allotment.n_gpus; i++) {
 		snprintf(file, sizeof(file), "nvidia%u", allotment.gpus[i]->minor);
 		r = add_device(nodes, mounts, driver, file, err);
@@ -298,7 +266,7 @@ static struct json_object *find_container(
 	struct json_object *file, const struct pod_facts *pod, const char *container)
 {
 	struct json_object *devices = json_member(file, "devices");
-	size_t n = json_object_is_type(devices, json_type_array) ? json_object_array_length(devices) : 0;
+	size_t n = json_count(devices);
 	char name[NAME_SIZE];
 
 	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
@@ -327,11 +295,11 @@ static int cdi_build(const struct cdi_parts *parts, const char *container, struc
 {
 	const struct placement *placement = &parts->pod->facts.placement;
 	struct json_object *devices;
-	int r = set_text(root, "cdiVersion", CDI_VERSION);
+	int r = json_set_text(root, "cdiVersion", CDI_VERSION);
 
 	if (r == 0)
-		r = set_text(root, "kind", CDI_KIND);
-	devices = r == 0 ? set_array(root, "devices") : NULL;
+		r = json_set_text(root, "kind", CDI_KIND);
+	devices = r == 0 ? json_set_array(root, "devices") : NULL;
 	if (!devices)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < placement->n_containers; i++) {

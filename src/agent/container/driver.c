@@ -224,8 +224,7 @@ static int driver_add_extra(struct driver *driver)
 	if (r < 0)
 		return r;
 	list = json_member(root, "mounts");
-	for (size_t i = 0; json_object_is_type(list, json_type_array) && i < json_object_array_length(list);
-		i++) {
+	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *item = json_object_array_get_idx(list, i);
 		const char *source = json_member_string(item, "source");
 		const char *target = json_member_string(item, "target");

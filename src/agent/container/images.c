@@ -68,8 +68,7 @@ char *images_read(const char *info, size_t len)
 	if (json_parse(info, len, &root, NULL) < 0)
 		return NULL;
 	env = json_member(json_member(json_member(root, "imageSpec"), "config"), "Env");
-	for (size_t i = 0; json_object_is_type(env, json_type_array) && i < json_object_array_length(env);
-		i++) {
+	for (size_t i = 0; i < json_count(env); i++) {
 		const char *entry = json_string(json_object_array_get_idx(env, i));
 
 		if (entry && strncmp(entry, variable, strlen(variable)) == 0)

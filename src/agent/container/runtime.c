@@ -64,9 +64,7 @@ bool runtime_config_does_cdi(const char *config, size_t len, const char *cdi_dir
 	 * server/runtime_status.go). It has no switch: CDI is always on. */
 	if (!dirs)
 		dirs = json_member(json_member(root, "crio"), "CDISpecDirs");
-	if (!json_object_is_type(dirs, json_type_array))
-		return false;
-	for (size_t i = 0; i < json_object_array_length(dirs); i++) {
+	for (size_t i = 0; i < json_count(dirs); i++) {
 		const char *dir = json_string(json_object_array_get_idx(dirs, i));
 
 		if (dir && same_directory(dir, cdi_dir))

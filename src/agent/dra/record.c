@@ -31,37 +31,15 @@ static int record_path(const char *state_dir, const char *uid, char ret_path[PAT
 
 /* ---- writing ---- */
 
-static int set_text(struct json_object *object, const char *key, const char *text)
-{
-	return json_set(object, key, json_object_new_string(text));
-}
-
-static struct json_object *set_array(struct json_object *object, const char *key)
-{
-	struct json_object *array = json_object_new_array();
-
-	return json_set(object, key, array) == 0 ? array : NULL;
-}
-
-static struct json_object *add_object(struct json_object *array)
-{
-	struct json_object *item = json_object_new_object();
-
-	if (item && json_object_array_add(array, item) == 0)
-		return item;
-	json_object_put(item);
-	return NULL;
-}
-
 static int add_device(struct json_object *list, const struct claim_device *device)
 {
-	struct json_object *object = add_object(list);
+	struct json_object *object = json_append_object(list);
 
-	if (!object || set_text(object, "request", device->request) < 0 ||
-		set_text(object, "pool", device->pool) < 0 ||
-		set_text(object, "device", device->device) < 0 ||
-		set_text(object, "shareID", device->share_id) < 0 ||
-		set_text(object, "uuid", device->uuid) < 0 ||
+	if (!object || json_set_text(object, "request", device->request) < 0 ||
+		json_set_text(object, "pool", device->pool) < 0 ||
+		json_set_text(object, "device", device->device) < 0 ||
+		json_set_text(object, "shareID", device->share_id) < 0 ||
+		json_set_text(object, "uuid", device->uuid) < 0 ||
 		json_set(object, "mib", json_object_new_int64(device->mib)) < 0)
 		return -ENOMEM;
 	return json_set(object, "cores", json_object_new_int64(device->core));
@@ -69,21 +47,21 @@ static int add_device(struct json_object *list, const struct claim_device *devic
 
 static int add_user(struct json_object *list, const struct claim_user *user)
 {
-	struct json_object *object = add_object(list);
+	struct json_object *object = json_append_object(list);
 
-	return object && set_text(object, "pod", user->pod_uid) == 0
-		       ? set_text(object, "container", user->container)
+	return object && json_set_text(object, "pod", user->pod_uid) == 0
+		       ? json_set_text(object, "container", user->container)
 		       : -ENOMEM;
 }
 
 static struct json_object *record_build(const struct node_claim *claim)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	struct json_object *devices = root ? set_array(root, "devices") : NULL;
-	struct json_object *users = devices ? set_array(root, "users") : NULL;
+	struct json_object *devices = root ? json_set_array(root, "devices") : NULL;
+	struct json_object *users = devices ? json_set_array(root, "users") : NULL;
 
-	if (!users || set_text(root, "namespace", claim->namespace_) < 0 ||
-		set_text(root, "name", claim->name) < 0 ||
+	if (!users || json_set_text(root, "namespace", claim->namespace_) < 0 ||
+		json_set_text(root, "name", claim->name) < 0 ||
 		json_set(root, "weight", json_object_new_int64(claim->weight)) < 0 ||
 		json_set(root, "unlimited", json_object_new_boolean(claim->unlimited)) < 0)
 		return NULL;

@@ -16,35 +16,6 @@
 
 #define STANDARD "resource.kubernetes.io/"
 
-static int set_text(struct json_object *object, const char *key, const char *text)
-{
-	return json_set(object, key, json_object_new_string(text));
-}
-
-static struct json_object *set_object(struct json_object *object, const char *key)
-{
-	struct json_object *member = json_object_new_object();
-
-	return json_set(object, key, member) == 0 ? member : NULL;
-}
-
-static struct json_object *set_array(struct json_object *object, const char *key)
-{
-	struct json_object *member = json_object_new_array();
-
-	return json_set(object, key, member) == 0 ? member : NULL;
-}
-
-static struct json_object *add_object(struct json_object *array)
-{
-	struct json_object *item = json_object_new_object();
-
-	if (item && json_object_array_add(array, item) == 0)
-		return item;
-	json_object_put(item);
-	return NULL;
-}
-
 void slice_name(const struct node_registry *node, char ret_name[SLICE_NAME_SIZE])
 {
 	ret_name[0] = '\0';
@@ -57,7 +28,7 @@ void slice_name(const struct node_registry *node, char ret_name[SLICE_NAME_SIZE]
 static int add_attribute(
 	struct json_object *attributes, const char *name, const char *kind, struct json_object *value)
 {
-	struct json_object *attribute = set_object(attributes, name);
+	struct json_object *attribute = json_set_object(attributes, name);
 
 	if (attribute)
 		return json_set(attribute, kind, value);
@@ -129,16 +100,16 @@ static int set_bytes(struct json_object *object, const char *key, uint64_t bytes
 		power++;
 	}
 	snprintf(text, sizeof(text), "%" PRIu64 "%s", bytes, suffixes[power]);
-	return set_text(object, key, text);
+	return json_set_text(object, key, text);
 }
 
 /* A claim that asks for no memory gets all that the GPU can give. The API server refuses a step for a GPU
  * that has only one. */
 static int add_memory(struct json_object *capacities, const struct published_device *device)
 {
-	struct json_object *capacity = set_object(capacities, DRA_CAPACITY_MEMORY);
-	struct json_object *policy = capacity ? set_object(capacity, "requestPolicy") : NULL;
-	struct json_object *range = policy ? set_object(policy, "validRange") : NULL;
+	struct json_object *capacity = json_set_object(capacities, DRA_CAPACITY_MEMORY);
+	struct json_object *policy = capacity ? json_set_object(capacity, "requestPolicy") : NULL;
+	struct json_object *range = policy ? json_set_object(policy, "validRange") : NULL;
 	int r = range ? set_bytes(capacity, "value", device->bytes) : -ENOMEM;
 
 	if (r == 0)
@@ -153,9 +124,9 @@ static int add_memory(struct json_object *capacities, const struct published_dev
 /* A claim that asks for no part of the computing power takes none, so that claims of memory share a GPU. */
 static int add_cores(struct json_object *capacities)
 {
-	struct json_object *capacity = set_object(capacities, DRA_CAPACITY_CORES);
-	struct json_object *policy = capacity ? set_object(capacity, "requestPolicy") : NULL;
-	struct json_object *range = policy ? set_object(policy, "validRange") : NULL;
+	struct json_object *capacity = json_set_object(capacities, DRA_CAPACITY_CORES);
+	struct json_object *policy = capacity ? json_set_object(capacity, "requestPolicy") : NULL;
+	struct json_object *range = policy ? json_set_object(policy, "validRange") : NULL;
 	int r = range ? set_bytes(capacity, "value", CORE_PER_GPU) : -ENOMEM;
 
 	if (r == 0)
@@ -170,21 +141,22 @@ static int add_cores(struct json_object *capacities)
 /* What runs on a GPU that became unhealthy goes on, as everywhere in ration. */
 static int add_taint(struct json_object *object)
 {
-	struct json_object *list = set_array(object, "taints"), *taint = list ? add_object(list) : NULL;
-	int r = taint ? set_text(taint, "key", DRA_TAINT_UNHEALTHY) : -ENOMEM;
+	struct json_object *list = json_set_array(object, "taints"),
+			   *taint = list ? json_append_object(list) : NULL;
+	int r = taint ? json_set_text(taint, "key", DRA_TAINT_UNHEALTHY) : -ENOMEM;
 
-	return r ? r : set_text(taint, "effect", "NoSchedule");
+	return r ? r : json_set_text(taint, "effect", "NoSchedule");
 }
 
 static int add_device(struct json_object *devices, const struct published_device *device)
 {
-	struct json_object *object = add_object(devices), *attributes, *capacities;
-	int r = object ? set_text(object, "name", device->name) : -ENOMEM;
+	struct json_object *object = json_append_object(devices), *attributes, *capacities;
+	int r = object ? json_set_text(object, "name", device->name) : -ENOMEM;
 
 	if (r == 0)
 		r = json_set(object, "allowMultipleAllocations", json_object_new_boolean(true));
-	attributes = r == 0 ? set_object(object, "attributes") : NULL;
-	capacities = attributes ? set_object(object, "capacity") : NULL;
+	attributes = r == 0 ? json_set_object(object, "attributes") : NULL;
+	capacities = attributes ? json_set_object(object, "capacity") : NULL;
 	if (!capacities)
 		return -ENOMEM;
 	r = add_attributes(attributes, device);
@@ -197,36 +169,37 @@ static int add_device(struct json_object *devices, const struct published_device
 
 static int add_owner(struct json_object *meta, const struct node_registry *node)
 {
-	struct json_object *list = set_array(meta, "ownerReferences"),
-			   *owner = list ? add_object(list) : NULL;
-	int r = owner ? set_text(owner, "apiVersion", "v1") : -ENOMEM;
+	struct json_object *list = json_set_array(meta, "ownerReferences"),
+			   *owner = list ? json_append_object(list) : NULL;
+	int r = owner ? json_set_text(owner, "apiVersion", "v1") : -ENOMEM;
 
 	if (r == 0)
-		r = set_text(owner, "kind", "Node");
+		r = json_set_text(owner, "kind", "Node");
 	if (r == 0)
-		r = set_text(owner, "name", node->name);
-	return r ? r : set_text(owner, "uid", node->uid);
+		r = json_set_text(owner, "name", node->name);
+	return r ? r : json_set_text(owner, "uid", node->uid);
 }
 
 static struct json_object *begin(const struct node_registry *node, int64_t generation,
 	struct json_object **ret_meta, struct json_object **ret_devices)
 {
 	_cleanup_json_ struct json_object *slice = json_object_new_object();
-	struct json_object *meta = slice ? set_object(slice, "metadata") : NULL;
-	struct json_object *spec = meta ? set_object(slice, "spec") : NULL;
-	struct json_object *pool = spec ? set_object(spec, "pool") : NULL;
+	struct json_object *meta = slice ? json_set_object(slice, "metadata") : NULL;
+	struct json_object *spec = meta ? json_set_object(slice, "spec") : NULL;
+	struct json_object *pool = spec ? json_set_object(spec, "pool") : NULL;
 	char name[SLICE_NAME_SIZE];
 
 	slice_name(node, name);
-	if (!pool || set_text(slice, "apiVersion", "resource.k8s.io/v1") < 0 ||
-		set_text(slice, "kind", "ResourceSlice") < 0 || set_text(meta, "name", name) < 0 ||
-		add_owner(meta, node) < 0 || set_text(spec, "driver", DRA_DRIVER) < 0 ||
-		set_text(spec, "nodeName", node->name) < 0 || set_text(pool, "name", node->name) < 0 ||
+	if (!pool || json_set_text(slice, "apiVersion", "resource.k8s.io/v1") < 0 ||
+		json_set_text(slice, "kind", "ResourceSlice") < 0 || json_set_text(meta, "name", name) < 0 ||
+		add_owner(meta, node) < 0 || json_set_text(spec, "driver", DRA_DRIVER) < 0 ||
+		json_set_text(spec, "nodeName", node->name) < 0 ||
+		json_set_text(pool, "name", node->name) < 0 ||
 		json_set(pool, "generation", json_object_new_int64(generation)) < 0 ||
 		json_set(pool, "resourceSliceCount", json_object_new_int(1)) < 0)
 		return NULL;
 	*ret_meta = meta;
-	*ret_devices = set_array(spec, "devices");
+	*ret_devices = json_set_array(spec, "devices");
 	return *ret_devices ? TAKE_PTR(slice) : NULL;
 }
 
@@ -260,7 +233,8 @@ struct json_object *slice_probe(const struct node_registry *node)
 		return NULL;
 	/* The node may have a slice already. */
 	snprintf(name, sizeof(name), "%s-probe-%s", DRA_DRIVER, node->uid);
-	return set_text(meta, "name", name) < 0 || add_device(list, &device) < 0 ? NULL : TAKE_PTR(slice);
+	return json_set_text(meta, "name", name) < 0 || add_device(list, &device) < 0 ? NULL
+										      : TAKE_PTR(slice);
 }
 
 void slice_supported(struct json_object *slice, struct slice_support *ret_support)
@@ -268,7 +242,7 @@ void slice_supported(struct json_object *slice, struct slice_support *ret_suppor
 	struct json_object *devices = json_member(json_member(slice, "spec"), "devices"), *device;
 
 	*ret_support = (struct slice_support){0};
-	device = json_object_is_type(devices, json_type_array) ? json_object_array_get_idx(devices, 0) : NULL;
+	device = json_item(devices, 0);
 	ret_support->shares = json_object_get_boolean(json_member(device, "allowMultipleAllocations")) &&
 			      json_member(json_member(json_member(device, "capacity"), DRA_CAPACITY_MEMORY),
 				      "requestPolicy");
@@ -286,11 +260,9 @@ static struct json_object *bare_spec(struct json_object *slice)
 		return NULL;
 	json_object_object_del(json_member(spec, "pool"), "generation");
 	devices = json_member(spec, "devices");
-	for (size_t i = 0;
-		json_object_is_type(devices, json_type_array) && i < json_object_array_length(devices); i++) {
+	for (size_t i = 0; i < json_count(devices); i++) {
 		struct json_object *taints = json_member(json_object_array_get_idx(devices, i), "taints");
-		size_t n = json_object_is_type(taints, json_type_array) ? json_object_array_length(taints)
-									: 0;
+		size_t n = json_count(taints);
 
 		for (size_t k = 0; k < n; k++) {
 			struct json_object *taint = json_object_array_get_idx(taints, k);

@@ -21,8 +21,7 @@ static size_t entry_count_ids(struct json_object *by_numa)
 
 	json_object_object_foreach (by_numa, node, list) {
 		(void)node;
-		if (json_object_is_type(list, json_type_array))
-			n += json_object_array_length(list);
+		n += json_count(list);
 	}
 	return n;
 }
@@ -33,9 +32,7 @@ static size_t entry_collect_ids(struct json_object *by_numa, char **ids, size_t 
 
 	json_object_object_foreach (by_numa, node, list) {
 		(void)node;
-		if (!json_object_is_type(list, json_type_array))
-			continue;
-		for (size_t i = 0; i < json_object_array_length(list) && n < max; i++) {
+		for (size_t i = 0; i < json_count(list) && n < max; i++) {
 			const char *id = json_string(json_object_array_get_idx(list, i));
 
 			if (id)

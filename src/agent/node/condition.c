@@ -45,9 +45,7 @@ void condition_problem(const struct node_registry *node, struct node_problem *re
 
 static struct json_object *find(struct json_object *conditions)
 {
-	if (!json_object_is_type(conditions, json_type_array))
-		return NULL;
-	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 		const char *type = json_member_string(condition, "type");
 
@@ -62,11 +60,6 @@ static bool says(struct json_object *condition, const char *key, const char *tex
 	const char *has = json_member_string(condition, key);
 
 	return has && strcmp(has, text) == 0;
-}
-
-static int set_text(struct json_object *object, const char *key, const char *text)
-{
-	return json_set(object, key, json_object_new_string(text));
 }
 
 /* The fields that the condition should have. */
@@ -113,12 +106,12 @@ struct json_object *condition_build(const struct node_registry *node, struct jso
 	if (!since || !says(seen, "status", words.status))
 		since = now;
 	condition = json_object_new_object();
-	if (!condition || set_text(condition, "type", NODE_CONDITION_PROBLEM) < 0 ||
-		set_text(condition, "status", words.status) < 0 ||
-		set_text(condition, "reason", words.reason) < 0 ||
-		set_text(condition, "message", words.message) < 0 ||
-		set_text(condition, "lastHeartbeatTime", now) < 0 ||
-		set_text(condition, "lastTransitionTime", since) < 0)
+	if (!condition || json_set_text(condition, "type", NODE_CONDITION_PROBLEM) < 0 ||
+		json_set_text(condition, "status", words.status) < 0 ||
+		json_set_text(condition, "reason", words.reason) < 0 ||
+		json_set_text(condition, "message", words.message) < 0 ||
+		json_set_text(condition, "lastHeartbeatTime", now) < 0 ||
+		json_set_text(condition, "lastTransitionTime", since) < 0)
 		return NULL;
 	return TAKE_PTR(condition);
 }

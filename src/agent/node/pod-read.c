@@ -42,7 +42,7 @@ static bool name_may_return(struct json_object *object, const char *name)
 static const char *value_of(struct json_object *container, const char *variable)
 {
 	struct json_object *env = json_member(container, "env");
-	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+	size_t n = json_count(env);
 	const char *value = NULL;
 
 	for (size_t i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static char *copy_text(const char *text)
 /* If memory runs out, the container keeps its limit and gets the files that every container gets. */
 static void containers_read(struct node_pod *pod, struct json_object *list)
 {
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	size_t n = json_count(list);
 	struct container_spec *grown = n ? reallocarray(
 						   pod->containers, pod->n_containers + n, sizeof(*grown))
 					 : NULL;
@@ -119,7 +119,7 @@ static struct power_facts *entry_of(struct facts_list *list, const char *contain
 static struct json_object *weight_variable(struct json_object *container)
 {
 	struct json_object *env = json_member(container, "env"), *found = NULL;
-	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+	size_t n = json_count(env);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *entry = json_object_array_get_idx(env, i);
@@ -133,8 +133,7 @@ static struct json_object *weight_variable(struct json_object *container)
 
 static void read_weights(struct facts_list *list, struct json_object *containers)
 {
-	size_t n = json_object_is_type(containers, json_type_array) ? json_object_array_length(containers)
-								    : 0;
+	size_t n = json_count(containers);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *container = json_object_array_get_idx(containers, i),
@@ -150,7 +149,7 @@ static void read_weights(struct facts_list *list, struct json_object *containers
 
 static void read_ended(struct facts_list *list, struct json_object *statuses)
 {
-	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+	size_t n = json_count(statuses);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *status = json_object_array_get_idx(statuses, i);
@@ -199,14 +198,9 @@ static void add_claim(struct node_pod *pod, const char *claim, const char *conta
 	free(added.container);
 }
 
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 static struct json_object *find_by_name(struct json_object *list, const char *name)
 {
-	for (size_t i = 0; i < length_of(list); i++) {
+	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *entry = json_object_array_get_idx(list, i);
 		const char *found = json_member_string(entry, "name");
 
@@ -229,11 +223,11 @@ static const char *claim_object(struct json_object *pod, const char *name)
 
 static void claims_read(struct node_pod *pod, struct json_object *object, struct json_object *containers)
 {
-	for (size_t i = 0; i < length_of(containers); i++) {
+	for (size_t i = 0; i < json_count(containers); i++) {
 		struct json_object *container = json_object_array_get_idx(containers, i);
 		struct json_object *claims = json_member(json_member(container, "resources"), "claims");
 
-		for (size_t k = 0; k < length_of(claims); k++) {
+		for (size_t k = 0; k < json_count(claims); k++) {
 			const char *name = json_member_string(json_object_array_get_idx(claims, k), "name");
 
 			if (name)
@@ -249,7 +243,7 @@ static void extended_claim_read(struct node_pod *pod, struct json_object *status
 	struct json_object *extended = json_member(status, "extendedResourceClaimStatus");
 	struct json_object *mappings = json_member(extended, "requestMappings");
 
-	for (size_t i = 0; i < length_of(mappings); i++)
+	for (size_t i = 0; i < json_count(mappings); i++)
 		add_claim(pod, json_member_string(extended, "resourceClaimName"),
 			json_member_string(json_object_array_get_idx(mappings, i), "containerName"));
 }
@@ -258,7 +252,7 @@ static void extended_claim_read(struct node_pod *pod, struct json_object *status
 
 static uint64_t read_runs(const struct request *request, struct json_object *statuses)
 {
-	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+	size_t n = json_count(statuses);
 	uint64_t runs = 0;
 
 	for (size_t i = 0; i < n; i++) {

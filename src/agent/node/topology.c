@@ -52,11 +52,6 @@ void topology_free(struct topology *topology)
 
 /* ---- what it says ---- */
 
-static int set_text(struct json_object *object, const char *key, const char *text)
-{
-	return text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
-}
-
 static int add_devices(struct json_object *data, const struct inventory *inventory)
 {
 	_cleanup_json_ struct json_object *devices = json_object_new_object();
@@ -66,10 +61,10 @@ static int add_devices(struct json_object *data, const struct inventory *invento
 		const struct gpu_facts *gpu = &inventory->gpus[i].facts;
 
 		snprintf(index, sizeof(index), "%d", gpu->index);
-		if (set_text(devices, index, gpu->healthy ? "Healthy" : "Unhealthy") < 0)
+		if (json_set_text(devices, index, gpu->healthy ? "Healthy" : "Unhealthy") < 0)
 			return -ENOMEM;
 	}
-	return set_text(data, "devices", json_text(devices));
+	return json_set_text(data, "devices", json_text(devices));
 }
 
 static struct json_object *cell(const struct inventory *inventory, size_t a, size_t b, bool bandwidth)
@@ -114,7 +109,7 @@ static int add_matrices(struct json_object *data, const struct inventory *invent
 		for (size_t a = 0; rows && a < inventory->n_gpus; a++)
 			if (add_row(rows, inventory, a, k > 0) < 0)
 				return -ENOMEM;
-		if (set_text(data, keys[k], rows ? json_text(rows) : NULL) < 0)
+		if (json_set_text(data, keys[k], rows ? json_text(rows) : NULL) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -132,10 +127,10 @@ static int add_owner(struct json_object *meta, const struct node_registry *node)
 		json_object_put(owner);
 		return -ENOMEM;
 	}
-	if (set_text(owner, "apiVersion", "v1") < 0 || set_text(owner, "kind", "Node") < 0 ||
-		set_text(owner, "name", node->name) < 0)
+	if (json_set_text(owner, "apiVersion", "v1") < 0 || json_set_text(owner, "kind", "Node") < 0 ||
+		json_set_text(owner, "name", node->name) < 0)
 		return -ENOMEM;
-	return set_text(owner, "uid", node->uid);
+	return json_set_text(owner, "uid", node->uid);
 }
 
 static int add_metadata(struct json_object *map, const struct node_registry *node, const char *name)
@@ -146,11 +141,11 @@ static int add_metadata(struct json_object *map, const struct node_registry *nod
 		json_object_put(labels);
 		return -ENOMEM;
 	}
-	if (json_set(meta, "labels", labels) < 0 || set_text(meta, "name", name) < 0 ||
-		set_text(meta, "namespace", NAMESPACE_SYSTEM) < 0 ||
-		set_text(labels, LABEL_SCHEDULE, gpu_mode_text(GPU_MODE_TOPOLOGY)) < 0 ||
-		set_text(labels, CONFIG_MAP_TOPOLOGY_NODE_LABEL, node->name) < 0 ||
-		set_text(labels, CONFIG_MAP_TOPOLOGY_LABEL, "agent") < 0)
+	if (json_set(meta, "labels", labels) < 0 || json_set_text(meta, "name", name) < 0 ||
+		json_set_text(meta, "namespace", NAMESPACE_SYSTEM) < 0 ||
+		json_set_text(labels, LABEL_SCHEDULE, gpu_mode_text(GPU_MODE_TOPOLOGY)) < 0 ||
+		json_set_text(labels, CONFIG_MAP_TOPOLOGY_NODE_LABEL, node->name) < 0 ||
+		json_set_text(labels, CONFIG_MAP_TOPOLOGY_LABEL, "agent") < 0)
 		return -ENOMEM;
 	return add_owner(meta, node);
 }
@@ -163,7 +158,7 @@ static char *map_text(const struct node_registry *node, const char *name)
 
 	if (!map || json_set(map, "data", data) < 0)
 		return NULL;
-	if (set_text(map, "apiVersion", "v1") < 0 || set_text(map, "kind", "ConfigMap") < 0 ||
+	if (json_set_text(map, "apiVersion", "v1") < 0 || json_set_text(map, "kind", "ConfigMap") < 0 ||
 		add_metadata(map, node, name) < 0 || add_devices(data, &node->inventory) < 0 ||
 		add_matrices(data, &node->inventory) < 0)
 		return NULL;

@@ -86,7 +86,7 @@ void collect_claims_of_pod(
 	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
 	struct json_object *object, *names;
 
-	if (!count_of(asked) || *facts->node || facts->deleting)
+	if (!json_count(asked) || *facts->node || facts->deleting)
 		return;
 	object = json_new_pair("namespace", facts->namespace_);
 	names = json_object_new_array();
@@ -97,12 +97,12 @@ void collect_claims_of_pod(
 		cluster->report->failed = true;
 		return;
 	}
-	for (size_t i = 0; i < count_of(asked) + count_of(made); i++) {
-		struct json_object *item = i < count_of(asked) ? item_of(asked, i)
-							       : item_of(made, i - count_of(asked));
+	for (size_t i = 0; i < json_count(asked) + json_count(made); i++) {
+		struct json_object *item = i < json_count(asked) ? json_item(asked, i)
+								 : json_item(made, i - json_count(asked));
 		const char *name = json_member_string(item, "resourceClaimName");
 
-		if (name && json_object_array_add(names, json_object_new_string(name)) < 0)
+		if (name && json_append(names, json_object_new_string(name)) < 0)
 			cluster->report->failed = true;
 	}
 }
@@ -129,7 +129,7 @@ static int take_slice(void *userdata, struct json_object *item, struct error *er
 	if (r == 0)
 		r = claims_take_slice(&cluster->claims->claims, &slice);
 	else if (r == -EINVAL)
-		r = json_object_array_add(cluster->claims->torn, json_object_new_string(problem.text));
+		r = json_append(cluster->claims->torn, json_object_new_string(problem.text));
 	return r < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
@@ -151,7 +151,7 @@ static int note_unplaced(struct cluster *cluster, const struct claim *claim, str
 	if (r == 0 && claim_requests_from_json(json_member(item, "spec"), &requests, &problem) == -EINVAL)
 		return note(cluster->claims->broken, claim, json_object_new_string(problem.text));
 	for (size_t i = 0; r == 0 && i < requests.n; i++)
-		r = json_object_array_add(classes, json_object_new_string(requests.list[i].class_));
+		r = json_append(classes, json_object_new_string(requests.list[i].class_));
 	return r;
 }
 
@@ -177,9 +177,9 @@ static int read_classes(struct cluster *cluster, struct error *err)
 	int r = object_read(cluster->kubectl, CLASSES_PATH, &list, err);
 	struct json_object *items = json_member(list, "items");
 
-	for (size_t i = 0; r == 0 && i < count_of(items); i++)
+	for (size_t i = 0; r == 0 && i < json_count(items); i++)
 		r = json_set(cluster->claims->classes,
-			text_of(json_member(item_of(items, i), "metadata"), "name"),
+			text_of(json_member(json_item(items, i), "metadata"), "name"),
 			json_object_new_boolean(true));
 	return r == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : r;
 }
@@ -382,8 +382,8 @@ static void check_unplaced_claims(struct cluster *cluster)
 	char what[700];
 
 	json_object_object_foreach (cluster->claims->unplaced, key, classes)
-		for (size_t i = 0; i < count_of(classes); i++) {
-			const char *name = json_string(item_of(classes, i));
+		for (size_t i = 0; i < json_count(classes); i++) {
+			const char *name = json_string(json_item(classes, i));
 
 			/* check_classes() tells about ration's own. */
 			if (!name || json_member(cluster->claims->classes, name) ||
@@ -402,8 +402,8 @@ static void check_waiting_pod(struct cluster *cluster, struct json_object *pod)
 	struct json_object *claims = json_member(pod, "claims");
 	char where[WHERE_SIZE], mend[MEND_SIZE], key[WHERE_SIZE];
 
-	for (size_t i = 0; i < count_of(claims); i++) {
-		const char *claim = json_string(item_of(claims, i));
+	for (size_t i = 0; i < json_count(claims); i++) {
+		const char *claim = json_string(json_item(claims, i));
 
 		snprintf(key, sizeof(key), "%.253s/%.253s", namespace_, claim ? claim : "");
 		if (!json_member(cluster->claims->unplaced, key))
@@ -433,15 +433,15 @@ void check_claims(struct cluster *cluster)
 	check_nodes(cluster);
 	for (size_t i = 0; i < found->claims.n_slices; i++)
 		check_slice(cluster, &found->claims.slices[i]);
-	for (size_t i = 0; i < count_of(found->torn); i++)
+	for (size_t i = 0; i < json_count(found->torn); i++)
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", "", "%.600s",
-			json_string(item_of(found->torn, i)));
+			json_string(json_item(found->torn, i)));
 	for (size_t i = 0; i < found->claims.n_shares; i++)
 		check_share(cluster, &found->claims.shares[i]);
 	for (size_t i = 0; i < found->claims.n_devices; i++)
 		check_total(cluster, &found->claims.devices[i]);
 	check_broken(cluster);
 	check_unplaced_claims(cluster);
-	for (size_t i = 0; i < count_of(found->waiting); i++)
-		check_waiting_pod(cluster, item_of(found->waiting, i));
+	for (size_t i = 0; i < json_count(found->waiting); i++)
+		check_waiting_pod(cluster, json_item(found->waiting, i));
 }

@@ -64,8 +64,8 @@ static size_t tell_pods(
 	struct json_object *there = json_member(cluster->foreign, node);
 	char mend[MEND_SIZE];
 
-	for (size_t i = 0; i < count_of(there); i++) {
-		struct json_object *pod = item_of(there, i);
+	for (size_t i = 0; i < json_count(there); i++) {
+		struct json_object *pod = json_item(there, i);
 
 		if (json_object_get_boolean(json_member(pod, "operator")))
 			mend_by_operator(node, mend);
@@ -76,7 +76,7 @@ static size_t tell_pods(
 			text_of(pod, "what"), text_of(pod, "namespace"), text_of(pod, "pod"),
 			text_of(pod, "resource"));
 	}
-	return count_of(there);
+	return json_count(there);
 }
 
 void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,

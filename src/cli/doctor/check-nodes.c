@@ -73,9 +73,7 @@ static void tell_noted(struct report *report, struct json_object *node, const ch
 {
 	struct json_object *conditions = json_member(json_member(node, "status"), "conditions");
 
-	if (!json_object_is_type(conditions, json_type_array))
-		return;
-	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 
 		const char *reason = text_of(condition, "reason");

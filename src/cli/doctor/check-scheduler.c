@@ -48,17 +48,17 @@ void check_scheduler(struct cluster *cluster)
 	char mend[500];
 	size_t ready = 0;
 
-	for (size_t i = 0; i < count_of(cluster->schedulers); i++)
-		ready += is_true(item_of(cluster->schedulers, i), "ready");
-	if (!count_of(cluster->schedulers) && !is_owned(cluster)) {
+	for (size_t i = 0; i < json_count(cluster->schedulers); i++)
+		ready += is_true(json_item(cluster->schedulers, i), "ready");
+	if (!json_count(cluster->schedulers) && !is_owned(cluster)) {
 		cluster_upgrade_command(cluster, true, "enabled=true", mend, sizeof(mend));
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", mend,
 			"no pod has a container ration-scheduler: nobody chooses cards");
 		return;
 	}
-	if (!ready && count_of(cluster->schedulers))
+	if (!ready && json_count(cluster->schedulers))
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", DESCRIBE,
-			"none of the %zu pods of ration-scheduler is ready", count_of(cluster->schedulers));
+			"none of the %zu pods of ration-scheduler is ready", json_count(cluster->schedulers));
 	check_leader(cluster, cluster_ledger_owner(cluster));
 }
 
@@ -67,8 +67,8 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 {
 	bool held = false;
 
-	for (size_t i = 0; i < count_of(cluster->schedulers); i++) {
-		struct json_object *scheduler = item_of(cluster->schedulers, i);
+	for (size_t i = 0; i < json_count(cluster->schedulers); i++) {
+		struct json_object *scheduler = json_item(cluster->schedulers, i);
 		char where[600];
 
 		if (strcmp(text_of(scheduler, "lease"), holder) == 0) {
@@ -94,8 +94,8 @@ void check_ledger(struct cluster *cluster)
 	static const char where[] = "Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER;
 	bool held = find_pairs(cluster, holder);
 
-	for (size_t i = 0; i < count_of(cluster->extenders); i++) {
-		struct json_object *pod = item_of(cluster->extenders, i);
+	for (size_t i = 0; i < json_count(cluster->extenders); i++) {
+		struct json_object *pod = json_item(cluster->extenders, i);
 		char other[600], mend[700];
 
 		snprintf(other, sizeof(other), "pod %s/%s", text_of(pod, "namespace"), text_of(pod, "pod"));
@@ -105,7 +105,7 @@ void check_ledger(struct cluster *cluster)
 		report_find(cluster->report, SEVERITY_ERROR, other, mend,
 			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, text_of(pod, "what"));
 	}
-	if (!count_of(cluster->schedulers) && !*holder)
+	if (!json_count(cluster->schedulers) && !*holder)
 		return; /* check_scheduler() tells */
 	if (!*holder)
 		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE, "nobody owns the ledger");
@@ -160,8 +160,8 @@ void check_versions(struct cluster *cluster)
 		(void)node;
 		count_tag(cluster, agents, pod);
 	}
-	for (size_t i = 0; i < count_of(cluster->schedulers); i++)
-		count_tag(cluster, schedulers, item_of(cluster->schedulers, i));
+	for (size_t i = 0; i < json_count(cluster->schedulers); i++)
+		count_tag(cluster, schedulers, json_item(cluster->schedulers, i));
 	tell_versions(cluster, "agents", agents);
 	tell_versions(cluster, "schedulers", schedulers);
 	agent = first_key(agents);

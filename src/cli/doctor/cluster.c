@@ -45,8 +45,8 @@ static int read_page(struct cluster *cluster, const char *path, const char *toke
 	if (r < 0)
 		return r;
 	items = json_member(page, "items");
-	for (size_t i = 0; i < count_of(items); i++)
-		take(cluster, item_of(items, i));
+	for (size_t i = 0; i < json_count(items); i++)
+		take(cluster, json_item(items, i));
 	next = text_of(json_member(page, "metadata"), "continue");
 	for (const char *p = next; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("-._~=", *p))
@@ -117,7 +117,7 @@ void cluster_upgrade_command(
 	const struct cluster *cluster, bool scheduler, const char *setting, char *ret, size_t size)
 {
 	const char *set = setting ? " --set " : "", *value = setting ? setting : "";
-	const char *of_agents = "", *of_schedulers = text_of(item_of(cluster->schedulers, 0), "release");
+	const char *of_agents = "", *of_schedulers = text_of(json_item(cluster->schedulers, 0), "release");
 	bool apart;
 
 	json_object_object_foreach (cluster->agents, node, agent) {
@@ -125,7 +125,7 @@ void cluster_upgrade_command(
 		of_agents = text_of(agent, "release");
 		break;
 	}
-	apart = count_of(cluster->schedulers) && strcmp(of_agents, of_schedulers) != 0;
+	apart = json_count(cluster->schedulers) && strcmp(of_agents, of_schedulers) != 0;
 	if (scheduler && apart)
 		snprintf(ret, size, UPGRADE, *of_schedulers ? of_schedulers : CHART_SCHEDULER,
 			CHART_SCHEDULER, set, "", value);
@@ -195,7 +195,7 @@ static void take_mutating_binding(struct cluster *cluster, struct json_object *i
 /* Whether ration-scheduler has written the certificate that the API server has to trust. */
 static void take_webhook(struct cluster *cluster, struct json_object *item)
 {
-	struct json_object *client = json_member(item_of(json_member(item, "webhooks"), 0), "clientConfig");
+	struct json_object *client = json_member(json_item(json_member(item, "webhooks"), 0), "clientConfig");
 	char key[320];
 
 	snprintf(key, sizeof(key), WEBHOOK_KIND "/%s", text_of(json_member(item, "metadata"), "name"));
@@ -212,8 +212,8 @@ static int read_policies(struct cluster *cluster, struct error *err)
 	int r = object_read(cluster->kubectl, ADMISSION, &kinds, err);
 
 	resources = json_member(kinds, "resources");
-	for (size_t i = 0; i < count_of(resources); i++) {
-		const char *name = text_of(item_of(resources, i), "name");
+	for (size_t i = 0; i < json_count(resources); i++) {
+		const char *name = text_of(json_item(resources, i), "name");
 
 		cluster->serves_validating |= strcmp(name, "validatingadmissionpolicies") == 0;
 		cluster->serves_mutating |= strcmp(name, "mutatingadmissionpolicies") == 0;

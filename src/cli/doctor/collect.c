@@ -37,9 +37,9 @@ static struct json_object *container_named(struct json_object *spec, const char 
 {
 	struct json_object *containers = json_member(spec, "containers");
 
-	for (size_t i = 0; i < count_of(containers); i++)
-		if (strcmp(text_of(item_of(containers, i), "name"), name) == 0)
-			return item_of(containers, i);
+	for (size_t i = 0; i < json_count(containers); i++)
+		if (strcmp(text_of(json_item(containers, i), "name"), name) == 0)
+			return json_item(containers, i);
 	return NULL;
 }
 
@@ -55,9 +55,9 @@ static bool is_ready(struct json_object *pod)
 {
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
-	for (size_t i = 0; i < count_of(conditions); i++)
-		if (strcmp(text_of(item_of(conditions, i), "type"), "Ready") == 0)
-			return strcmp(text_of(item_of(conditions, i), "status"), "True") == 0;
+	for (size_t i = 0; i < json_count(conditions); i++)
+		if (strcmp(text_of(json_item(conditions, i), "type"), "Ready") == 0)
+			return strcmp(text_of(json_item(conditions, i), "status"), "True") == 0;
 	return false;
 }
 
@@ -68,8 +68,8 @@ static const char *lease_of(struct json_object *container)
 	for (int i = 0; i < 2; i++) {
 		struct json_object *args = json_member(container, i ? "args" : "command");
 
-		for (size_t k = 0; k < count_of(args); k++) {
-			const char *arg = json_string(item_of(args, k));
+		for (size_t k = 0; k < json_count(args); k++) {
+			const char *arg = json_string(json_item(args, k));
 
 			if (arg && strncmp(arg, option, strlen(option)) == 0)
 				return arg + strlen(option);
@@ -136,8 +136,8 @@ static const struct foreign *foreign_find(struct json_object *pod)
 	for (size_t i = 0; i < ARRAY_SIZE(foreigners); i++) {
 		if (strncmp(name, foreigners[i].word, strlen(foreigners[i].word)) == 0)
 			return &foreigners[i];
-		for (size_t k = 0; k < count_of(containers); k++)
-			if (strstr(text_of(item_of(containers, k), "image"), foreigners[i].word))
+		for (size_t k = 0; k < json_count(containers); k++)
+			if (strstr(text_of(json_item(containers, k), "image"), foreigners[i].word))
 				return &foreigners[i];
 	}
 	return NULL;
@@ -154,15 +154,15 @@ static int set_origin(struct json_object *one, struct json_object *pod)
 	int r = json_set(one, "operator", json_object_new_boolean(strcmp(selected, "true") == 0));
 
 	owners = json_member(json_member(pod, "metadata"), "ownerReferences");
-	for (size_t i = 0; r == 0 && i < count_of(owners); i++)
-		if (strcmp(text_of(item_of(owners, i), "kind"), "DaemonSet") == 0)
+	for (size_t i = 0; r == 0 && i < json_count(owners); i++)
+		if (strcmp(text_of(json_item(owners, i), "kind"), "DaemonSet") == 0)
 			r = json_set(one, "daemonset",
-				json_object_new_string(text_of(item_of(owners, i), "name")));
+				json_object_new_string(text_of(json_item(owners, i), "name")));
 	terms = json_member(json_member(json_member(spec, "affinity"), "nodeAffinity"),
 		"requiredDuringSchedulingIgnoredDuringExecution");
 	terms = json_member(terms, "nodeSelectorTerms");
-	for (size_t i = 0; i < count_of(terms); i++)
-		has_terms = has_terms || count_of(json_member(item_of(terms, i), "matchExpressions"));
+	for (size_t i = 0; i < json_count(terms); i++)
+		has_terms = has_terms || json_count(json_member(json_item(terms, i), "matchExpressions"));
 	return r ? r : json_set(one, "affinity", json_object_new_boolean(has_terms));
 }
 

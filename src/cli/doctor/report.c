@@ -96,8 +96,8 @@ void report_unknown(struct report *report, const char *reason)
 
 static void add_findings(const struct report *report, enum severity severity, struct strbuf *out)
 {
-	for (size_t i = 0; i < count_of(report->findings); i++) {
-		struct json_object *finding = item_of(report->findings, i);
+	for (size_t i = 0; i < json_count(report->findings); i++) {
+		struct json_object *finding = json_item(report->findings, i);
 
 		if (strcmp(text_of(finding, "severity"), severity_texts[severity]) != 0)
 			continue;
