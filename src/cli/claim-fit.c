@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "cli/cel.h"
 #include "cli/claims.h"
+#include "cli/fields.h"
 #include "model/claim-request.h"
 
 /* ---- the conditions ---- */
@@ -124,23 +125,6 @@ const char *fit_result_name(enum fit_result result)
 	return names[result];
 }
 
-void add_bytes(struct strbuf *out, uint64_t bytes)
-{
-	static const char *const names[] = {"bytes", "KiB", "MiB", "GiB"};
-	size_t unit = 0;
-
-	while (unit < 3 && bytes && bytes % 1024 == 0) {
-		bytes /= 1024;
-		unit++;
-	}
-	strbuf_addf(out, "%" PRIu64 " %s", bytes, names[unit]);
-}
-
-static uint64_t left(uint64_t value, uint64_t used)
-{
-	return value > used ? value - used : 0;
-}
-
 static void add_taint(struct strbuf *out, const struct device_taint *taint)
 {
 	strbuf_addf(out, "it has the taint %s%s%s:%s, which the request does not tolerate", taint->key,
@@ -150,7 +134,7 @@ static void add_taint(struct strbuf *out, const struct device_taint *taint)
 
 static void add_memory(struct strbuf *out, const struct fit *fit, const struct claims_device *device)
 {
-	add_bytes(out, left(device->device->memory.value, device->memory));
+	add_bytes(out, claims_memory_left(device));
 	strbuf_adds(out, " of memory are free, ");
 	add_bytes(out, fit->memory);
 	strbuf_adds(out, " are asked for");
@@ -211,7 +195,7 @@ void fit_add_text(struct strbuf *out, const struct fit *fit, const struct claims
 		break;
 	case FIT_CORES:
 		strbuf_addf(out, "%" PRIu64 " percent of computing power are free, %" PRIu64 " are asked for",
-			left(device->device->cores.value, device->cores), fit->cores);
+			claims_cores_left(device), fit->cores);
 		break;
 	case FIT_MAX:
 		break;

@@ -49,6 +49,3 @@ const char *fit_result_name(enum fit_result result);
  */
 void fit_add_text(struct strbuf *out, const struct fit *fit, const struct claims_device *device,
 	const struct claim_request *request);
-
-/* add_bytes() - "3 GiB", "1536 MiB" or "17 bytes": the largest unit without a fraction. */
-void add_bytes(struct strbuf *out, uint64_t bytes);

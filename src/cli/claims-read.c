@@ -70,8 +70,8 @@ int claims_fetch(struct claims *claims, const struct kubectl *kubectl, const cha
 
 	snprintf(selector, sizeof(selector), "spec.driver=" DRA_DRIVER "%s%.253s",
 		node ? ",spec.nodeName=" : "", node ? node : "");
-	r = list_read(kubectl, SLICES_PATH, selector, &slices, err);
+	r = list_read(kubectl, DRA_SLICES_PATH, selector, &slices, err);
 	if (r == 0)
-		r = list_read(kubectl, CLAIMS_PATH, NULL, &of_claims, err);
+		r = list_read(kubectl, DRA_CLAIMS_PATH, NULL, &of_claims, err);
 	return r == 0 && claims_finish(claims) < 0 ? error_set(err, ENOMEM, "out of memory") : r;
 }

@@ -6,9 +6,6 @@ struct error;
 struct kubectl;
 struct warnings;
 
-#define SLICES_PATH "/apis/resource.k8s.io/v1/resourceslices"
-#define CLAIMS_PATH "/apis/resource.k8s.io/v1/resourceclaims"
-
 /* claims_fetch() - all slices of ration's driver, or those of one node, and the claims of all namespaces;
  * then claims_finish(). Objects that cannot be understood are left out, with a warning. */
 int claims_fetch(struct claims *claims, const struct kubectl *kubectl, const char *node,

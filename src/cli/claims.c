@@ -207,6 +207,21 @@ bool claims_pool_is_complete(const struct claims *claims, const char *pool)
 	return found == wanted;
 }
 
+static uint64_t left(uint64_t value, uint64_t used)
+{
+	return value > used ? value - used : 0;
+}
+
+uint64_t claims_memory_left(const struct claims_device *device)
+{
+	return left(device->device->memory.value, device->memory);
+}
+
+uint64_t claims_cores_left(const struct claims_device *device)
+{
+	return left(device->device->cores.value, device->cores);
+}
+
 const char *claims_node(const struct claims_share *share)
 {
 	if (share->device && *share->device->slice->node)

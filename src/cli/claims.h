@@ -55,6 +55,11 @@ int claims_finish(struct claims *claims);
  * from a pool that is not complete. */
 bool claims_pool_is_complete(const struct claims *claims, const char *pool);
 
+/* claims_memory_left(), claims_cores_left() - bytes and percent that are not allocated; 0 also where more is
+ * allocated than the device has. */
+uint64_t claims_memory_left(const struct claims_device *device);
+uint64_t claims_cores_left(const struct claims_device *device);
+
 /* claims_node() - the node that has the share: the node of its slice, else the name of its pool, which is the
  * name of a node for this driver. */
 const char *claims_node(const struct claims_share *share);

@@ -1,7 +1,10 @@
 #include "cli/fields.h"
 
+#include <inttypes.h>
+
 #include <json-c/json.h>
 
+#include "base/strbuf.h"
 #include "kube/json.h"
 
 const char *text_of(struct json_object *object, const char *key)
@@ -29,4 +32,16 @@ bool is_true(struct json_object *object, const char *key)
 const char *plural(int64_t n)
 {
 	return n == 1 ? "" : "s";
+}
+
+void add_bytes(struct strbuf *out, uint64_t bytes)
+{
+	static const char *const names[] = {"bytes", "KiB", "MiB", "GiB"};
+	size_t unit = 0;
+
+	while (unit < 3 && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	strbuf_addf(out, "%" PRIu64 " %s", bytes, names[unit]);
 }

@@ -1,5 +1,5 @@
 /* fields.h - members of an answer of the scheduler, whatever its structure: "", 0, false or nothing if they
- * are missing or have another type. */
+ * are missing or have another type; and the text of a number. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct json_object;
+struct strbuf;
 
 const char *text_of(struct json_object *object, const char *key);
 int64_t number_of(struct json_object *object, const char *key);
@@ -14,3 +15,6 @@ bool is_true(struct json_object *object, const char *key);
 
 /* plural() - the ending of a noun: "" or "s". */
 const char *plural(int64_t n);
+
+/* add_bytes() - "3 GiB", "1536 MiB" or "17 bytes": the largest unit without a fraction. */
+void add_bytes(struct strbuf *out, uint64_t bytes);

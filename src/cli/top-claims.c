@@ -14,6 +14,7 @@
 #include "cli/top-page.h"
 #include "kube/claim.h"
 #include "kube/names.h"
+#include "model/claim.h"
 
 #define KEY_SIZE (CLAIM_LABEL_SIZE + CLAIM_NAME_SIZE)
 #define REFRESH_NS (10 * NS_PER_S)
@@ -57,7 +58,7 @@ int top_claims_note(struct top_claims *claims, const struct claim *claim)
 /* What the label of a container is in the page of an agent whose node is in mode dra. */
 static bool is_claim(const struct top_holder *holder, const char *node)
 {
-	return strcmp(holder->node, node) == 0 && strcmp(holder->container, "claim") == 0;
+	return strcmp(holder->node, node) == 0 && strcmp(holder->container, CLAIM_CONTAINER) == 0;
 }
 
 void top_claims_apply(const struct top_claims *claims, struct top_sample *sample, const char *node)
@@ -99,7 +100,7 @@ void top_claims_refresh(struct top_claims *claims, const struct kubectl *kubectl
 	bool is_new = claims->read_at_ns && monotonic_ns() - claims->read_at_ns < REFRESH_NS;
 
 	if (!is_new && !claims->problem.text[0]) {
-		list_read(kubectl, CLAIMS_PATH, NULL, &reader, &claims->problem);
+		list_read(kubectl, DRA_CLAIMS_PATH, NULL, &reader, &claims->problem);
 		claims->read_at_ns = monotonic_ns();
 	}
 	if (claims->problem.text[0])

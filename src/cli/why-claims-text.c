@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "cli/claim-fit.h"
 #include "cli/fields.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"

@@ -28,7 +28,6 @@
 #include "model/facts.h"
 
 #define POD_CLAIMS_MAX 64
-#define CLASSES_PATH "/apis/resource.k8s.io/v1/deviceclasses"
 
 struct question {
 	const struct kubectl *kubectl;
@@ -87,21 +86,16 @@ static int set_device(struct json_object *object, const struct claims_device *de
 	return r ? r : set_text(object, "model", device_text(device->slice, device->device, "productName"));
 }
 
-static uint64_t left(uint64_t value, uint64_t used)
-{
-	return value > used ? value - used : 0;
-}
-
 static int set_room(struct json_object *object, const struct claims_device *device)
 {
 	const struct device_capacity *memory = &device->device->memory, *cores = &device->device->cores;
 	int r = set_number(object, "memoryBytes", memory->value);
 
 	if (r == 0)
-		r = set_number(object, "freeMemoryBytes", left(memory->value, device->memory));
+		r = set_number(object, "freeMemoryBytes", claims_memory_left(device));
 	if (r == 0)
 		r = set_number(object, "cores", cores->value);
-	return r ? r : set_number(object, "freeCores", left(cores->value, device->cores));
+	return r ? r : set_number(object, "freeCores", claims_cores_left(device));
 }
 
 static int set_fit(struct json_object *object, const struct fit *fit, const struct claims_device *device,
@@ -166,7 +160,7 @@ static int find_class(
 	int r;
 
 	if (!json_object_object_get_ex(question->classes, name, &known)) {
-		snprintf(path, sizeof(path), CLASSES_PATH "/%s", name);
+		snprintf(path, sizeof(path), DRA_CLASSES_PATH "/%s", name);
 		r = object_read(question->kubectl, path, &read, err);
 		if (r < 0 && r != -ENOENT)
 			return r;
@@ -331,8 +325,7 @@ static int add_claim(
 		return set_text(object, "state", "notCreated") < 0 ? no_memory(err) : 0;
 	if (!pod_name_is_valid(name))
 		return error_set(err, EINVAL, "the API server's answer has no valid name of a claim");
-	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
-		question->facts->namespace_, name);
+	snprintf(path, sizeof(path), DRA_CLAIM_PATH_FORMAT, question->facts->namespace_, name);
 	r = object_read(question->kubectl, path, &read, err);
 	if (r == -ENOENT)
 		return set_text(object, "state", "missing") < 0 ? no_memory(err) : 0;

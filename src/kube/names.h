@@ -131,8 +131,14 @@
 /* Read if a pod sets it: its weight under the policies 2 and 4. */
 #define ENV_SCHD_WEIGHT "ALIYUN_COM_GPU_SCHD_WEIGHT"
 
-/* Dynamic Resource Allocation (resource.k8s.io/v1): the driver, its DeviceClasses, the capacities of its
- * devices, and the kind of its parameters. */
+/* Dynamic Resource Allocation: its API, the driver, its DeviceClasses, the capacities of its devices, and the
+ * kind of its parameters. */
+#define DRA_API "resource.k8s.io/v1"
+#define DRA_API_PATH "/apis/" DRA_API
+#define DRA_SLICES_PATH DRA_API_PATH "/resourceslices"
+#define DRA_CLASSES_PATH DRA_API_PATH "/deviceclasses"
+#define DRA_CLAIMS_PATH DRA_API_PATH "/resourceclaims"
+#define DRA_CLAIM_PATH_FORMAT DRA_API_PATH "/namespaces/%s/resourceclaims/%s" /* namespace, name */
 #define DRA_DRIVER "gpu.ration.dev"
 #define DRA_CLASS_SLICE "gpu.ration.dev"
 #define DRA_CLASS_WHOLE "whole.gpu.ration.dev"

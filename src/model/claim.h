@@ -23,6 +23,9 @@
 
 #define CLAIM_MEMORY_MAX (UINT64_C(1) << 50) /* bytes; no GPU has 1 PiB */
 
+/* On a node, a claim is kept like a pod of one container with this name. Metrics show it as the container. */
+#define CLAIM_CONTAINER "claim"
+
 /* One allocated device. The same device may be allocated more than once, with different share ids. */
 struct claim_result {
 	char request[CLAIM_REQUEST_SIZE];

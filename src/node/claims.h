@@ -14,9 +14,6 @@
 
 struct node_registry;
 
-/* The name of the one container of which the stand-in of a claim consists. */
-#define CLAIM_CONTAINER "claim"
-
 /* One allocated device, as the kubelet is answered. Several may be the same GPU. */
 struct claim_device {
 	char request[CLAIM_REQUEST_SIZE]; /* without a subrequest */

@@ -14,6 +14,7 @@
 #include "cli/cel.h"
 #include "cli/claim-fit.h"
 #include "cli/claims.h"
+#include "cli/fields.h"
 #include "model/claim-request.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -14,6 +14,7 @@
 #include "kube/claim.h"
 #include "kube/client.h"
 #include "kube/json.h"
+#include "kube/names.h"
 #include "node/claims.h"
 #include "node/registry.h"
 
@@ -125,8 +126,7 @@ void gone_look(struct gone *gone)
 	if (!claim)
 		return;
 	snprintf(gone->uid, sizeof(gone->uid), "%s", claim->uid);
-	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
-		claim->namespace_, claim->name);
+	snprintf(path, sizeof(path), DRA_CLAIM_PATH_FORMAT, claim->namespace_, claim->name);
 	if (kube_request(gone->deps->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_claim, gone,
 		    &gone->request) < 0)
 		later(gone);

@@ -18,6 +18,7 @@
 #include "kube/claim.h"
 #include "kube/client.h"
 #include "kube/json.h"
+#include "kube/names.h"
 #include "kube/object-name.h"
 #include "net/grpc-server.h"
 #include "net/loop.h"
@@ -329,8 +330,7 @@ static int ask(struct preparation *p, const Dra__Claim *claim, struct error *err
 		return error_set(err, EINVAL,
 			"ResourceClaim %s/%.100s: this node is in the mode \"%s\" and prepares no claims: delete the pod",
 			claim->namespace_, claim->name, gpu_mode_text(node->in_force));
-	snprintf(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
-		claim->namespace_, claim->name);
+	snprintf(path, sizeof(path), DRA_CLAIM_PATH_FORMAT, claim->namespace_, claim->name);
 	r = kube_request(
 		p->preparer->deps->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_claim, p, &p->get);
 	return r < 0 ? error_set(err, -r, "ResourceClaim %s/%.100s: the API server cannot be asked: %s",

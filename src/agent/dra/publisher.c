@@ -18,7 +18,6 @@
 #include "kube/watch.h"
 #include "node/registry.h"
 
-#define COLLECTION "/apis/resource.k8s.io/v1/resourceslices"
 #define TIMEOUT_MS 10000
 #define CONFLICT_NS (200 * NS_PER_MS)
 #define WATCH_NS (5 * NS_PER_S)
@@ -70,7 +69,7 @@ static void judge_answer(struct publisher *p, const struct kube_response *respon
 	if (response->status == 404) {
 		p->support = PUBLISHER_CANNOT;
 		snprintf(p->text, sizeof(p->text),
-			"the API server has no resource.k8s.io/v1, which Kubernetes 1.34 and later have");
+			"the API server has no " DRA_API ", which Kubernetes 1.34 and later have");
 		return;
 	}
 	if (response->status >= 300) {
@@ -116,8 +115,8 @@ static void ask(struct publisher *p)
 		return;
 	probe = slice_probe(p->node);
 	if (probe && json_text(probe))
-		kube_request(p->client, "POST", COLLECTION "?dryRun=All", KUBE_CONTENT_JSON, json_text(probe),
-			TIMEOUT_MS, on_probed, p, &p->question);
+		kube_request(p->client, "POST", DRA_SLICES_PATH "?dryRun=All", KUBE_CONTENT_JSON,
+			json_text(probe), TIMEOUT_MS, on_probed, p, &p->question);
 	p->ask_at_ns = monotonic_ns() + FIRST_RETRY_NS;
 }
 
@@ -208,7 +207,7 @@ void publisher_start(struct publisher *p)
 		return;
 	snprintf(query, sizeof(query), "fieldSelector=spec.driver%%3D%s,spec.nodeName%%3D%s", DRA_DRIVER,
 		p->node->name);
-	if (kube_watch_start(p->client, p->loop, COLLECTION, query, &ops, p, &p->watch) < 0)
+	if (kube_watch_start(p->client, p->loop, DRA_SLICES_PATH, query, &ops, p, &p->watch) < 0)
 		log_warning("cannot watch ResourceSlices: out of memory");
 }
 
@@ -303,10 +302,10 @@ static void on_removed(void *userdata, const struct kube_response *response)
 
 static void remove_slice(struct publisher *p, const char *name)
 {
-	char path[PATH_SIZE + sizeof(COLLECTION)];
+	char path[PATH_SIZE + sizeof(DRA_SLICES_PATH)];
 
 	snprintf(p->removing, sizeof(p->removing), "%s", name);
-	snprintf(path, sizeof(path), COLLECTION "/%s", name);
+	snprintf(path, sizeof(path), DRA_SLICES_PATH "/%s", name);
 	p->shown_before = p->shown;
 	if (kube_request(p->client, "DELETE", path, NULL, NULL, TIMEOUT_MS, on_removed, p, &p->request) < 0)
 		p->request = NULL;
@@ -333,13 +332,13 @@ static void write_slice(struct publisher *p)
 {
 	_cleanup_json_ struct json_object *slice = slice_build(p->node, &p->kept, p->generation + 1);
 	const char *version = json_member_string(json_member(p->seen, "metadata"), "resourceVersion");
-	char name[SLICE_NAME_SIZE], path[sizeof(COLLECTION) + SLICE_NAME_SIZE + 1];
+	char name[SLICE_NAME_SIZE], path[sizeof(DRA_SLICES_PATH) + SLICE_NAME_SIZE + 1];
 	int r;
 
 	if (!slice || is_as_written(p, slice))
 		return;
 	slice_name(p->node, name);
-	snprintf(path, sizeof(path), COLLECTION "%s%s", p->seen ? "/" : "", p->seen ? name : "");
+	snprintf(path, sizeof(path), DRA_SLICES_PATH "%s%s", p->seen ? "/" : "", p->seen ? name : "");
 	if (p->seen && (!version || json_set(json_member(slice, "metadata"), "resourceVersion",
 					    json_object_new_string(version)) < 0))
 		return;

@@ -177,11 +177,6 @@ void service_close(struct service *service)
 	service->refusal[0] = '\0';
 }
 
-bool service_is_open(const struct service *service)
-{
-	return service->registration;
-}
-
 bool service_is_registered(const struct service *service)
 {
 	return service->registered;

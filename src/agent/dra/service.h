@@ -20,7 +20,6 @@ void service_free(struct service *service); /* accepts NULL */
  * errno with a sentence; service_close() undoes it. */
 int service_open(struct service *service, struct error *err);
 void service_close(struct service *service);
-bool service_is_open(const struct service *service);
 
 /* service_is_registered() - the kubelet has said so. service_refusal() - why not, in the kubelet's words; ""
  * if it has not said anything. */

@@ -190,7 +190,7 @@ static struct json_object *begin(const struct node_registry *node, int64_t gener
 	char name[SLICE_NAME_SIZE];
 
 	slice_name(node, name);
-	if (!pool || json_set_text(slice, "apiVersion", "resource.k8s.io/v1") < 0 ||
+	if (!pool || json_set_text(slice, "apiVersion", DRA_API) < 0 ||
 		json_set_text(slice, "kind", "ResourceSlice") < 0 || json_set_text(meta, "name", name) < 0 ||
 		add_owner(meta, node) < 0 || json_set_text(spec, "driver", DRA_DRIVER) < 0 ||
 		json_set_text(spec, "nodeName", node->name) < 0 ||

@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/claim-fit.h"
 #include "cli/claims-read.h"
 #include "cli/claims.h"
 #include "cli/doctor/report.h"
@@ -24,8 +23,6 @@
 #include "kube/names.h"
 #include "model/facts.h"
 
-#define API_PATH "/apis/resource.k8s.io/v1"
-#define CLASSES_PATH API_PATH "/deviceclasses"
 #define WHERE_SIZE 600
 #define MEND_SIZE 900
 
@@ -174,7 +171,7 @@ static int take_claim(void *userdata, struct json_object *item, struct error *er
 static int read_classes(struct cluster *cluster, struct error *err)
 {
 	_cleanup_json_ struct json_object *list = NULL;
-	int r = object_read(cluster->kubectl, CLASSES_PATH, &list, err);
+	int r = object_read(cluster->kubectl, DRA_CLASSES_PATH, &list, err);
 	struct json_object *items = json_member(list, "items");
 
 	for (size_t i = 0; r == 0 && i < json_count(items); i++)
@@ -194,17 +191,17 @@ int cluster_read_claims(struct cluster *cluster, struct error *err)
 		.kind = "ResourceClaimList", .sign = DRA_DRIVER, .read = take_claim, .userdata = cluster};
 	_cleanup_json_ struct json_object *api = NULL;
 	struct warnings ignored = {0};
-	int r = object_read(cluster->kubectl, API_PATH, &api, err);
+	int r = object_read(cluster->kubectl, DRA_API_PATH, &api, err);
 
 	if (r == -ENOENT)
 		return 0;
 	slices.warnings = claims.warnings = &ignored;
 	cluster->claims->served = r == 0;
 	if (r == 0)
-		r = list_read(cluster->kubectl, SLICES_PATH, "spec.driver=" DRA_DRIVER, &slices, err);
+		r = list_read(cluster->kubectl, DRA_SLICES_PATH, "spec.driver=" DRA_DRIVER, &slices, err);
 	if (r == 0 &&
 		(cluster->claims->claims.n_slices || json_object_object_length(cluster->claims->nodes))) {
-		r = list_read(cluster->kubectl, CLAIMS_PATH, NULL, &claims, err);
+		r = list_read(cluster->kubectl, DRA_CLAIMS_PATH, NULL, &claims, err);
 		if (r == 0)
 			r = read_classes(cluster, err);
 	}
@@ -422,7 +419,8 @@ void check_claims(struct cluster *cluster)
 	if (!found->served) {
 		if (json_object_object_length(found->nodes))
 			report_find(cluster->report, SEVERITY_ERROR, "cluster", "",
-				"a node is labelled for mode dra, but Kubernetes %.60s does not serve resource.k8s.io/v1 (from 1.34): no claim gets a GPU",
+				"a node is labelled for mode dra, but Kubernetes %.60s does not serve " DRA_API
+				" (from 1.34): no claim gets a GPU",
 				cluster->version);
 		return;
 	}
