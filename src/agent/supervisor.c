@@ -297,7 +297,7 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 		return;
 	}
 	log_error(
-		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in %lld s. Running containers are not touched, new pods with GPUs wait. The lines above say why; with none there, see the kernel's log (dmesg) and the pod's memory limit",
+		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in %lld s. Running containers are not touched, new pods with GPUs wait. The lines above say why; if there are no such lines, see the kernel's log (dmesg) and the pod's memory limit",
 		text, s->worker.young_deaths - 1, (long long)(wait_ns / NS_PER_S));
 	loop_timer_set(s->timer, wait_ns);
 }

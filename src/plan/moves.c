@@ -303,7 +303,7 @@ static int compare_ages(const void *a, const void *b)
 	return x->priority == y->priority && r ? r : compare_names(a, b);
 }
 
-/* A pod of another scheduler is none of ration's. */
+/* ration serves only pods of these two schedulers. */
 static bool is_served(struct json_object *pod)
 {
 	const char *scheduler = text_or_empty(json_member(pod, "spec"), "schedulerName");

@@ -218,8 +218,8 @@ static int place(struct search *search, struct json_object *object, size_t waite
 	return 1;
 }
 
-/* Tries the pods that wait from *next on, as long as they are not below this priority. Before the move there
- * was no room for them, so there is none now but on the node that the pod has left. */
+/* Tries the pods that wait from *next on, as long as they are not below this priority. They had no
+ * room before the move, so only the node that the pod has left can have room for them now. */
 static int place_waiters(
 	struct search *search, const char *node, int64_t lowest, size_t *next, struct error *err)
 {

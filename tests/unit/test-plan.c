@@ -2,15 +2,19 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/strbuf.h"
+#include "kube/host.h"
 #include "kube/json.h"
 #include "plan/kube-nodes.h"
 #include "plan/manifest.h"
@@ -200,10 +204,59 @@ static void the_pod_that_follows_one_has_nothing_that_ration_wrote(void **state)
 	assert_string_equal(json_member_string(json_member(pod, "spec"), "nodeName"), "n");
 }
 
+/* A list of up to three containers; of init containers, some are sidecars. Some have no requests. */
+static void add_containers(struct strbuf *out, const char *name, bool init, unsigned *seed)
+{
+	strbuf_addf(out, "\"%s\":[", name);
+	for (int i = 0, n = rand_r(seed) % 4; i < n; i++) {
+		strbuf_addf(out, "%s{\"restartPolicy\":\"%s\"", i ? "," : "",
+			init && rand_r(seed) % 2 ? "Always" : "OnFailure");
+		if (rand_r(seed) % 5)
+			strbuf_addf(out,
+				",\"resources\":{\"requests\":{\"cpu\":\"%dm\",\"memory\":\"%dMi\"}}",
+				rand_r(seed) % 9000, rand_r(seed) % 9000);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, "]");
+}
+
+/* The scheduler and the planner must not see two different pods. */
+static void the_scheduler_counts_cpu_and_memory_of_a_pod_as_the_planner_does(void **state)
+{
+	unsigned seed = 7;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		_cleanup_quantities_ struct quantities requests = {0};
+		_cleanup_json_ struct json_object *pod = NULL;
+		_cleanup_strbuf_ struct strbuf text;
+		struct host_amount host;
+
+		strbuf_init(&text, 4096);
+		strbuf_adds(&text, "{\"spec\":{");
+		add_containers(&text, "containers", false, &seed);
+		strbuf_adds(&text, ",");
+		add_containers(&text, "initContainers", true, &seed);
+		if (rand_r(&seed) % 4 == 0)
+			strbuf_addf(&text, ",\"resources\":{\"requests\":{\"%s\":\"%dMi\"}}",
+				rand_r(&seed) % 2 ? "memory" : "example.com/x", 1 + rand_r(&seed) % 9000);
+		if (rand_r(&seed) % 3 == 0)
+			strbuf_addf(&text, ",\"overhead\":{\"cpu\":\"%dm\"}", rand_r(&seed) % 300);
+		strbuf_adds(&text, "}}");
+		pod = parse(strbuf_cstr(&text));
+		host = host_of_pod(pod);
+		assert_int_equal(quantities_of_pod(pod, &requests), 0);
+		assert_int_equal(quantities_get(&requests, "cpu"), host.cpu_milli);
+		assert_int_equal(
+			quantities_get(&requests, "memory"), ((int64_t)host.memory_mib << 20) * 1000);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pod_requests_what_its_containers_need_at_the_same_time),
+		cmocka_unit_test(the_scheduler_counts_cpu_and_memory_of_a_pod_as_the_planner_does),
 		cmocka_unit_test(taints_and_cordons_keep_pods_away_that_do_not_tolerate_them),
 		cmocka_unit_test(a_node_must_match_the_selector_and_one_term_of_the_affinity),
 		cmocka_unit_test(a_node_has_room_beside_the_pods_that_have_not_ended),

@@ -77,7 +77,7 @@ static bool grows(const struct delivery *delivery, const struct pod_facts *pod, 
 	return false;
 }
 
-/* A GPU that has not what the pod is to have more; NULL: there is none. */
+/* A GPU that has less than the pod is to get there; NULL if all have enough. */
 static const struct gpu *find_short(
 	const struct delivery *delivery, const struct leftovers *leftovers, const struct pod_facts *pod)
 {
