@@ -88,6 +88,16 @@ class Machine(threading.Thread):
             obj = self.watch.seen.get(container["uid"])
         return {uuid: self.watch.total[uuid] for uuid in shares_of(obj, container)} if visible(container) else {}
 
+    def used_by(self, containers):
+        """{UUID: MiB} of all of them together."""
+        used = collections.Counter()
+        for container in containers:
+            if "ALIYUN_COM_GPU_MEM_CONTAINER" in container["env"] and not visible(container):
+                self.wrong.append(f"{self.describe(container)} has units of no GPU: {container['env']}, {container['devices']}, {container['limits']}")
+                continue
+            used.update(self.has(container))
+        return used
+
     def snapshot(self):
         now, alive = time.monotonic(), {}
         pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
@@ -102,13 +112,7 @@ class Machine(threading.Thread):
             self.known[pid] = since, container
             if container:
                 alive[container["id"]] = container
-        used = collections.Counter()
-        for container in alive.values():
-            if "ALIYUN_COM_GPU_MEM_CONTAINER" in container["env"] and not visible(container):
-                self.wrong.append(f"{self.describe(container)} has units of no GPU: {container['env']}, {container['devices']}, {container['limits']}")
-                continue
-            used.update(self.has(container))
-        for uuid, units in used.items():
+        for uuid, units in self.used_by(alive.values()).items():
             self.most[uuid] = max(self.most[uuid], units)
             if units > self.watch.total[uuid]:
                 self.wrong.append(f"{units} of {self.watch.total[uuid]} MiB live on card {uuid}: "
