@@ -44,8 +44,11 @@ struct node_claim {
 	/* What the parts see that serve pods: a pod of one container, placed in units of 1 MiB. Its uid is
 	 * the claim's. */
 	struct node_pod stand_in;
-	bool saved;	/* the record has all of this */
-	bool confirmed; /* the API server has shown this allocation since the start of the agent */
+	int64_t released_ns; /* when the kubelet has unprepared it; 0: it is prepared. It stays until none of
+			      * its containers runs. */
+	bool lingers;	     /* containers ran after that */
+	bool saved;	     /* the record has all of this */
+	bool confirmed;	     /* the API server has shown this allocation since the start of the agent */
 };
 
 /* node_claim_new() - NULL: out of memory. node_claim_add() - adds a device, before node_claim_complete(),

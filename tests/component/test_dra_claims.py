@@ -177,7 +177,9 @@ def test_a_container_that_may_ask_for_no_limit_has_none(cluster_allows):
         w.kill_worker()
         w.dra.register()
         assert ("/run/ration/grant" in w.run(pod, "main", prepared(w, claim)).mounts) is not cluster_allows
+        w.kubelet.end(pod)
         w.dra.unprepare(claim)
+        wait_for(lambda: not w.records())
         nothing_left(w)
 
 
@@ -262,6 +264,84 @@ def test_a_call_that_ends_while_its_claim_waits_prepares_nothing(world):
     time.sleep(1.5)
     nothing_left(world)
     prepared(world, late)
+
+
+# ---- a claim that is unprepared while something of it runs ----
+# Kubelets before 1.37 unprepare a claim that two pods share when one of them is deleted and the other has just been added
+# (kubernetes/kubernetes pull requests 140212 and 140527).
+
+def shared(world, memory="9Gi", run=("a",)):
+    pods = {name: world.pod_with(name, "slice") for name in ("a", "b")}
+    claim = world.claim("slice", {"memory": memory}, pods=pods.values())
+    answer = prepared(world, claim)
+    for name in run:
+        world.run(pods[name], "main", answer)
+    wait_for(lambda: len(json.loads((world.state / "claims" / f"{uid_of(claim)}.json").read_text())["users"]) == 2)
+    return claim, answer, pods
+
+
+def waits(world, claim):
+    with pytest.raises(grpc.RpcError):
+        world.dra.prepare(claim, timeout=2)
+    return True
+
+
+def test_a_claim_of_which_a_container_runs_keeps_its_room_and_its_grant(world):
+    claim, _, pods = shared(world)
+    late = world.claim("late", {"memory": "7Gi"})
+    assert world.dra.unprepare(claim)[uid_of(claim)].error == ""
+    assert waits(world, late)
+    assert limits(world, claim) == [(world.uuid(0), 9216)] and world.records() == [f"{uid_of(claim)}.json"]
+    assert "pod default/a" in world.logged() and "1.37" in world.logged()
+    world.kubelet.end(pods["a"])
+    wait_for(lambda: world.grants() == {}, timeout=5)
+    nothing_left(world)
+    prepared(world, late)
+
+
+def test_the_next_agent_knows_that_such_a_claim_was_unprepared(world):
+    claim, _, pods = shared(world)
+    world.dra.unprepare(claim)
+    world.kill_agent()
+    world.start_agent()
+    world.dra.register()
+    assert waits(world, world.claim("late", {"memory": "7Gi"})) and world.grants()
+    world.kubelet.end(pods["a"])    # the claim is still allocated
+    wait_for(lambda: world.grants() == {}, timeout=5)
+    nothing_left(world)
+
+
+def test_such_a_claim_that_is_prepared_again_stays(world):
+    claim, answer, pods = shared(world)
+    before = grant(world, claim).stat().st_ino
+    world.dra.unprepare(claim)
+    assert prepared(world, claim) == answer and grant(world, claim).stat().st_ino == before
+    world.kubelet.end(pods["a"])
+    time.sleep(2.5)
+    assert limits(world, claim) == [(world.uuid(0), 9216)]
+    world.dra.unprepare(claim)
+    wait_for(lambda: world.grants() == {}, timeout=5)
+    nothing_left(world)
+
+
+def test_such_a_claim_that_was_allocated_anew_waits_for_what_runs(world):
+    claim, _, pods = shared(world)
+    world.dra.unprepare(claim)
+    changed = dict(claim["status"]["allocation"]["devices"]["results"][0], device=world.devices()[1]["name"])
+    world.api.patch("resourceclaims", "slice", {"status": {"allocation": {"devices": {"results": [changed]}}}}, "default")
+    assert waits(world, claim) and limits(world, claim) == [(world.uuid(0), 9216)]
+    world.kubelet.end(pods["a"])
+    prepared(world, claim)
+    assert limits(world, claim) == [(world.uuid(1), 9216)]
+
+
+def test_a_claim_of_which_all_containers_have_ended_is_gone_at_once(world):
+    claim, _, pods = shared(world, run=("a", "b"))
+    for pod in pods.values():
+        world.kubelet.end(pod)
+    world.dra.unprepare(claim)
+    wait_for(lambda: world.grants() == {}, timeout=0.9)
+    nothing_left(world)
 
 
 @pytest.mark.parametrize("fault, words", [
@@ -465,5 +545,6 @@ def test_the_device_does_not_exist_before_the_claim_is_prepared_and_after_it_was
     claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod])
     answer = prepared(world, claim)
     world.dra.unprepare(claim)
+    wait_for(lambda: not world.records())
     with pytest.raises(StartError):
         world.run(pod, "main", answer)

@@ -189,6 +189,8 @@ static void on_change(void *userdata)
 {
 	struct dra *dra = userdata;
 
+	if (dra->gone && dra->deps.node->pods_listed)
+		gone_look_at_released(dra->gone);
 	dra->deps.changed(dra->deps.userdata);
 }
 
@@ -204,7 +206,7 @@ int dra_new(const struct dra_deps *deps, struct dra **ret_dra)
 	if (r == 0)
 		r = preparer_new(&dra->deps, &dra->preparer);
 	if (r == 0)
-		r = gone_new(&dra->deps, &dra->gone);
+		r = gone_new(&dra->deps, dra->preparer, &dra->gone);
 	if (r == 0)
 		r = health_stream_new(deps->node, &dra->health);
 	if (r == 0)

@@ -19,15 +19,20 @@
 #include "node/registry.h"
 
 #define AGAIN_NS (10 * NS_PER_S) /* between two questions about the same claims */
+#define SOON_NS (1 * NS_PER_S)	 /* as long as a claim was unprepared less than SOON_WITHIN_NS ago */
+#define SOON_WITHIN_NS (30 * NS_PER_S)
 #define TIMEOUT_MS 5000
 #define PATH_SIZE (CLAIM_NAME_SIZE * 2 + 80)
 
 struct gone {
 	const struct dra_deps *deps;
-	char uid[CLAIM_UID_SIZE]; /* the claim that is asked about */
+	struct preparer *preparer;
+	char uid[CLAIM_UID_SIZE]; /* the claim about which the API server is asked */
 	struct kube_request *request;
-	bool asking; /* the container runtime */
+	bool over;		/* it is over by the API server */
+	bool asking, asks_over; /* the container runtime is being asked; since it is over, too */
 	int64_t again_ns;
+	int64_t released_asked_ns, released_again_ns; /* about the claims that were unprepared */
 };
 
 static void later(struct gone *gone)
@@ -35,25 +40,86 @@ static void later(struct gone *gone)
 	gone->again_ns = monotonic_ns() + AGAIN_NS;
 }
 
-static void on_alive(void *userdata, const struct table *uids, const char *text)
+/* Returns a user of the claim of whose pod something runs; NULL if nothing runs. */
+static const struct claim_user *find_alive(const struct node_claim *claim, const struct table *uids)
 {
-	struct gone *gone = userdata;
-	struct node_claim *claim = node_claims_by_uid(gone->deps->node, gone->uid);
-	bool alive = !uids;
+	for (size_t i = 0; i < claim->n_users; i++)
+		if (table_get(uids, claim->users[i].pod_uid))
+			return &claim->users[i];
+	return NULL;
+}
 
-	gone->asking = false;
+static void end_claim_of_earlier_agent(struct gone *gone, const struct table *uids)
+{
+	struct node_claim *claim = node_claims_by_uid(gone->deps->node, gone->uid);
+
+	gone->over = false;
 	if (!claim || claim->confirmed)
 		return;
-	for (size_t i = 0; uids && i < claim->n_users; i++)
-		alive |= table_get(uids, claim->users[i].pod_uid) != NULL;
-	if (alive) {
+	if (!uids || find_alive(claim, uids)) {
 		later(gone);
 		return;
 	}
 	log_info("ResourceClaim %s/%s (uid %s) is over: what was prepared for it is removed",
 		claim->namespace_, claim->name, claim->uid);
-	preparer_remove(gone->deps, gone->uid);
+	preparer_remove(gone->preparer, gone->uid);
+}
+
+static void say_that_it_lingers(
+	const struct gone *gone, const struct node_claim *claim, const struct claim_user *user)
+{
+	const struct node_pod *pod = node_pods_by_uid(&gone->deps->node->pods, user->pod_uid);
+
+	log_warning(
+		"ResourceClaim %s/%s: the kubelet has unprepared it, but pod %s%s%s runs with it, and keeps its limit and its memory until it ends. If the pod's containers cannot start again, delete it; a kubelet of Kubernetes 1.37 does not do this",
+		claim->namespace_, claim->name, pod ? pod->facts.namespace_ : "", pod ? "/" : "",
+		pod ? pod->facts.name : user->pod_uid);
+}
+
+static struct node_claim *find_released(const struct gone *gone, const struct table *uids)
+{
+	struct node_claim *claim;
+
+	table_for_each (&gone->deps->node->claims, cursor, claim)
+		if (claim->released_ns && !find_alive(claim, uids))
+			return claim;
+	return NULL;
+}
+
+static void end_released_claims(struct gone *gone, const struct table *uids)
+{
+	struct node_claim *claim;
+	size_t n = gone->deps->node->claims.count;
+
+	while (n-- && (claim = find_released(gone, uids)))
+		preparer_remove(gone->preparer, claim->uid);
+	table_for_each (&gone->deps->node->claims, cursor, claim) {
+		const struct claim_user *user = claim->released_ns ? find_alive(claim, uids) : NULL;
+
+		if (user && !claim->lingers)
+			say_that_it_lingers(gone, claim, user);
+		claim->lingers |= user != NULL;
+	}
+}
+
+static void on_alive(void *userdata, const struct table *uids, const char *text)
+{
+	struct gone *gone = userdata;
+
+	gone->asking = false;
+	if (gone->asks_over)
+		end_claim_of_earlier_agent(gone, uids);
+	if (uids)
+		end_released_claims(gone, uids);
 	gone->deps->changed(gone->deps->userdata);
+}
+
+static void ask_alive(struct gone *gone)
+{
+	if (gone->asking)
+		return;
+	gone->asks_over = gone->over;
+	gone->asking = gone->deps->ask_alive(gone->deps->userdata, on_alive, gone) == 0;
 }
 
 /* Whether the claim still has what the record says. The parameters and the health of a GPU may be others by
@@ -100,9 +166,32 @@ static void on_claim(void *userdata, const struct kube_response *response)
 		known->confirmed = true;
 		return;
 	}
-	gone->asking = gone->deps->ask_alive(gone->deps->userdata, on_alive, gone) == 0;
-	if (!gone->asking)
-		later(gone);
+	gone->over = true;
+	ask_alive(gone);
+}
+
+/* Returns when the last one was released; 0 if all are prepared. */
+static int64_t last_released_ns(const struct gone *gone)
+{
+	const struct node_claim *claim;
+	int64_t last = 0;
+
+	table_for_each (&gone->deps->node->claims, cursor, claim)
+		if (claim->released_ns > last)
+			last = claim->released_ns;
+	return last;
+}
+
+void gone_look_at_released(struct gone *gone)
+{
+	int64_t now = monotonic_ns(), last = last_released_ns(gone);
+
+	/* One that was just released does not wait for the others' turn. */
+	if (!last || gone->asking || (now < gone->released_again_ns && last <= gone->released_asked_ns))
+		return;
+	ask_alive(gone);
+	gone->released_asked_ns = now;
+	gone->released_again_ns = now + (now - last < SOON_WITHIN_NS ? SOON_NS : AGAIN_NS);
 }
 
 static struct node_claim *find_unconfirmed(const struct gone *gone)
@@ -120,7 +209,10 @@ void gone_look(struct gone *gone)
 	struct node_claim *claim;
 	char path[PATH_SIZE];
 
-	if (gone->request || gone->asking || monotonic_ns() < gone->again_ns)
+	gone_look_at_released(gone);
+	if (gone->over)
+		ask_alive(gone);
+	if (gone->request || gone->over || monotonic_ns() < gone->again_ns)
 		return;
 	claim = find_unconfirmed(gone);
 	if (!claim)
@@ -132,13 +224,14 @@ void gone_look(struct gone *gone)
 		later(gone);
 }
 
-int gone_new(const struct dra_deps *deps, struct gone **ret_gone)
+int gone_new(const struct dra_deps *deps, struct preparer *preparer, struct gone **ret_gone)
 {
 	struct gone *gone = calloc(1, sizeof(*gone));
 
 	if (!gone)
 		return -ENOMEM;
 	gone->deps = deps;
+	gone->preparer = preparer;
 	*ret_gone = gone;
 	return 0;
 }

@@ -216,6 +216,16 @@ static int make(const struct dra_deps *deps, struct node_claim *claim, struct er
 	return r;
 }
 
+static void remove_all(const struct dra_deps *deps, const char *uid)
+{
+	/* No call of the kubelet reaches what a pod has. */
+	if (node_pods_by_uid(&deps->node->pods, uid))
+		return;
+	delivery_remove(deps->delivery, uid);
+	record_remove(deps->state_dir, uid);
+	node_claims_remove(deps->node, uid);
+}
+
 static int put(const struct dra_deps *deps, struct node_claim *claim, struct error *err)
 {
 	if (node_claims_put(deps->node, claim) == 0)
@@ -231,6 +241,12 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 	bool is_new = !claim || !node_claim_same(claim, decided);
 	int r;
 
+	if (is_new && claim && claim->released_ns) {
+		node_claim_free(decided);
+		return error_set(err, EAGAIN,
+			"ResourceClaim %s/%.100s: containers run with what was allocated to it before: it waits until they end",
+			claim->namespace_, claim->name);
+	}
 	if (is_new) {
 		node_claims_meet(deps->node, decided);
 		if (deps->allow_disable)
@@ -242,7 +258,7 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 		}
 		/* It was allocated anew: nothing of the allocation before may stay. */
 		if (claim)
-			preparer_remove(deps, decided->uid);
+			remove_all(deps, decided->uid);
 		r = put(deps, decided, err);
 		if (r < 0)
 			return r;
@@ -250,11 +266,14 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 	} else {
 		node_claim_free(decided);
 	}
+	claim->saved &= claim->released_ns == 0;
+	claim->released_ns = 0;
+	claim->lingers = false;
 	claim->confirmed = true;
 	r = make(deps, claim, err);
 	if (r < 0 && is_new) {
 		error_prefix(err, "nothing is prepared");
-		preparer_remove(deps, claim->uid);
+		remove_all(deps, claim->uid);
 	}
 	return r;
 }
@@ -403,14 +422,27 @@ void preparer_closed(struct preparer *preparer, struct grpc_call *call)
 	}
 }
 
-void preparer_remove(const struct dra_deps *deps, const char *uid)
+void preparer_remove(struct preparer *preparer, const char *uid)
 {
-	/* No call of the kubelet reaches what a pod has. */
-	if (node_pods_by_uid(&deps->node->pods, uid))
+	remove_all(preparer->deps, uid);
+	look_for_room_again(preparer);
+}
+
+/* Kubelets before 1.37 unprepare a claim that is still in use: one pod of it is deleted, and another has just
+ * been added (kubernetes/kubernetes pull requests 140212 and 140527). So the container runtime is asked first
+ * whether something of the claim runs: gone.h. */
+static void release(struct preparer *preparer, const char *uid)
+{
+	struct node_claim *claim = node_claims_by_uid(preparer->deps->node, uid);
+	struct error err;
+
+	if (!claim || !claim->n_users) {
+		preparer_remove(preparer, uid);
 		return;
-	delivery_remove(deps->delivery, uid);
-	record_remove(deps->state_dir, uid);
-	node_claims_remove(deps->node, uid);
+	}
+	claim->released_ns = monotonic_ns();
+	if (record_write(preparer->deps->state_dir, claim, &err) < 0)
+		log_warning("%s", err.text);
 }
 
 void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -444,7 +476,7 @@ void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const
 			claims[i].error = (char *)"the kubelet names a claim that cannot exist";
 			continue;
 		}
-		preparer_remove(preparer->deps, request->claims[i]->uid);
+		release(preparer, request->claims[i]->uid);
 		preparer->counts.unprepared++;
 	}
 	response.claims = list;
@@ -455,7 +487,6 @@ void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const
 	else
 		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 	preparer->deps->changed(preparer->deps->userdata);
-	look_for_room_again(preparer);
 }
 
 const struct dra_counts *preparer_counts(const struct preparer *preparer)

@@ -23,5 +23,6 @@ void preparer_closed(struct preparer *preparer, struct grpc_call *call);
 
 const struct dra_counts *preparer_counts(const struct preparer *preparer);
 
-/* preparer_remove() - removes all that lies on the node for this claim; nothing is success. */
-void preparer_remove(const struct dra_deps *deps, const char *uid);
+/* preparer_remove() - removes all that lies on the node for this claim, and lets others have its room;
+ * nothing is success. */
+void preparer_remove(struct preparer *preparer, const char *uid);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -63,7 +64,8 @@ static struct json_object *record_build(const struct node_claim *claim)
 	if (!users || json_set_text(root, "namespace", claim->namespace_) < 0 ||
 		json_set_text(root, "name", claim->name) < 0 ||
 		json_set(root, "weight", json_object_new_int64(claim->weight)) < 0 ||
-		json_set(root, "unlimited", json_object_new_boolean(claim->unlimited)) < 0)
+		json_set(root, "unlimited", json_object_new_boolean(claim->unlimited)) < 0 ||
+		json_set(root, "released", json_object_new_boolean(claim->released_ns > 0)) < 0)
 		return NULL;
 	for (size_t i = 0; i < claim->n_devices; i++)
 		if (add_device(devices, &claim->devices[i]) < 0)
@@ -176,6 +178,8 @@ static int record_read(const char *path, const char *uid, struct node_claim **re
 		return -ENOMEM;
 	claim->weight = (uint32_t)weight;
 	claim->unlimited = json_object_get_boolean(json_member(root, "unlimited"));
+	if (json_object_get_boolean(json_member(root, "released")))
+		claim->released_ns = monotonic_ns();
 	r = each(claim, json_member(root, "devices"), CLAIM_RESULTS_MAX, device_read);
 	if (r == 0)
 		r = each(claim, json_member(root, "users"), CLAIM_USERS_MAX, user_read);
