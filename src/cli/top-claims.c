@@ -99,7 +99,8 @@ void top_claims_refresh(struct top_claims *claims, const struct kubectl *kubectl
 		.warnings = &ignored};
 	bool is_new = claims->read_at_ns && monotonic_ns() - claims->read_at_ns < REFRESH_NS;
 
-	if (!is_new && !claims->problem.text[0]) {
+	if (!is_new) {
+		claims->problem.text[0] = '\0';
 		list_read(kubectl, DRA_CLAIMS_PATH, NULL, &reader, &claims->problem);
 		claims->read_at_ns = monotonic_ns();
 	}

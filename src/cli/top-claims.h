@@ -15,7 +15,7 @@ struct top_sample;
 struct top_claims {
 	struct table pods;    /* "namespace/claim" -> "a, b", malloc'ed */
 	int64_t read_at_ns;   /* 0: not yet */
-	struct error problem; /* why the claims cannot be read; then it is not tried again */
+	struct error problem; /* why the claims could not be read the last time */
 };
 
 void top_claims_init(struct top_claims *claims);
@@ -25,7 +25,7 @@ void top_claims_release(struct top_claims *claims);
 int top_claims_note(struct top_claims *claims, const struct claim *claim);
 
 /* top_claims_refresh() - reads the claims of the cluster, at most once in 10 s. If they cannot be read,
- * problems gets a line, and it is not tried again. */
+ * problems gets a line. */
 void top_claims_refresh(struct top_claims *claims, const struct kubectl *kubectl, struct strbuf *problems);
 
 /* top_claims_apply() - sets `users` of the holders of this node, which is in mode dra. */

@@ -218,7 +218,7 @@ class ClaimStorm(Storm):
         for (namespace, name) in list(self.claims.by_name):
             if "-" not in name:
                 self.insist("DELETE", f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}")
-        left = {node: left_on(self.cluster, node) for node in self.watch.cards}
+        left = {node: left_on(self.cluster, node) for node, _ in self.devices}
         assert not self.claims.objects and not any(left.values()), (list(self.claims.objects), left)
         return True
 

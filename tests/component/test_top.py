@@ -2,9 +2,7 @@
 import json
 import os
 import pathlib
-import pty
 import re
-import select
 import shutil
 import signal
 import struct
@@ -16,6 +14,7 @@ import pytest
 
 from agent_fixture import BUILD, NODE, wait_for
 from shares import LIVE, STARTED, WAITED, Power
+from terminal import Terminal
 
 RATION = BUILD / "src/cli/ration"
 KUBECTL = pathlib.Path(__file__).parent.resolve() / "http_kubectl.py"
@@ -152,36 +151,10 @@ def test_help_is_no_error(top):
 
 # ---- a terminal ----
 
-class Terminal:
-    def __init__(self, env, *args):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execve(RATION, ["ration", "top", *args], env | {"TERM": "xterm"})
-        self.seen = ""
-
-    def reads(self, condition, seconds=20):
-        end = time.monotonic() + seconds
-        while not condition(self.seen):
-            assert time.monotonic() < end, self.seen[-2000:]
-            if select.select([self.fd], [], [], 0.1)[0]:
-                self.seen += os.read(self.fd, 65536).decode(errors="replace")
-
-    def ends(self):
-        """Its status, when all that it wrote was read."""
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            if select.select([self.fd], [], [], 0.1)[0]:
-                try:
-                    self.seen += os.read(self.fd, 65536).decode(errors="replace")
-                except OSError:    # nobody has the terminal any more
-                    return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        raise AssertionError("it does not end")
-
-
 @pytest.mark.parametrize("end", ["q", "\x03", signal.SIGTERM])
 def test_the_table_lives_until_it_is_ended_and_the_terminal_is_as_before(top, start_run, end):
     first = start_run("--core", "30")
-    terminal = Terminal(top.env)
+    terminal = Terminal([RATION, "top"], top.env)
     terminal.reads(lambda seen: "30%" in seen and f"{first.process.pid} sh" in seen)
     second = start_run("--core", "45")
     terminal.reads(lambda seen: "45%" in seen and f"{second.process.pid} sh" in seen)

@@ -1,12 +1,14 @@
 """`ration top` on nodes in mode dra: the pods that use a claim stand for it."""
 import http.server
 import json
+import os
 import subprocess
 import threading
 
 import pytest
 
 from listings import BUILD, node, resource_claim
+from terminal import Terminal
 
 PAGE = """\
 ration_gpu_memory_bytes{gpu="0",UUID="GPU-n-0",modelName="Tesla V100"} 16945053696
@@ -61,6 +63,17 @@ def test_claims_that_may_not_be_read_leave_their_own_names(cluster, metrics):
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "the pods that use ResourceClaims are not known: " in shown.stdout.splitlines()[-1]
     assert shown.stdout.splitlines()[2].endswith("default/(claim slice)")
+
+
+def test_claims_that_could_not_be_read_are_read_later(cluster, metrics):
+    claims = [resource_claim("slice", "3Gi", "n", pods=["web-0"])]
+    world(cluster, metrics, "dra", slices=[], claims=claims, forbidden=["resourceclaims"])
+    terminal = Terminal([BUILD / "src/cli/ration", "top", "n"], cluster.environment())
+    terminal.reads(lambda seen: "are not known" in seen and "default/(claim slice)" in seen)
+    world(cluster, metrics, "dra", slices=[], claims=claims)
+    terminal.reads(lambda seen: "default/web-0 (claim slice)" in seen, seconds=25)    # at most each 10 s
+    os.write(terminal.fd, b"q")
+    assert terminal.ends() == 0
 
 
 def test_on_other_nodes_claims_are_not_asked_for(cluster, metrics):
