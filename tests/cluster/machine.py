@@ -37,10 +37,10 @@ class Machine(threading.Thread):
     """Every 100 ms: which containers of this storm live, with which environment and which device nodes. Asks nobody
     but the kernel, so that it sees containers whose pod is gone as well."""
 
-    def __init__(self, storm, watch, cards, isolated):
+    def __init__(self, storm, watch, gpus, isolated):
         super().__init__(daemon=True)
         self.mark = f"STORM={storm}".encode()
-        self.watch, self.cards = watch, cards            # uuid -> card of its node's inventory
+        self.watch, self.gpus = watch, gpus             # uuid -> what its node's inventory says
         self.isolated = isolated                         # whether a pod is, None: not known yet
         self.grants = self.whole = 0                     # containers compared with a grant, and with whole cards
         self.known = {}                                  # pid -> (since when it may become one of ours, container)
@@ -76,7 +76,7 @@ class Machine(threading.Thread):
 
     def unit(self, container):
         """MiB, by what the container itself is told of its (largest) card."""
-        mib = max(self.cards[uuid]["mib"] for uuid in visible(container))
+        mib = max(self.gpus[uuid]["mib"] for uuid in visible(container))
         return next(unit for unit in UNITS_MIB if str(mib // unit) == container["env"]["ALIYUN_COM_GPU_MEM_DEV"])
 
     def has(self, container):
@@ -144,7 +144,7 @@ class Machine(threading.Thread):
         self.checked.add(container["id"])
         where, want = f"{obj['metadata']['name']}/{container['env']['STORM_CONTAINER']}", shares_of(obj, container)
         sees = json.loads(annotation(obj, "ration.dev/placement") or "{}").get("visible") or list(want)
-        nodes = {f"nvidia{self.cards[u]['index']}" for u in sees}
+        nodes = {f"nvidia{self.gpus[u]['index']}" for u in sees}
         # The order counts where others' cards are seen: a container's own are the first.
         if set(visible(container)) != set(sees) or set(visible(container)[:len(want)]) != set(want) or (
                 container["devices"] != nodes):
@@ -162,7 +162,7 @@ class Machine(threading.Thread):
                               f"{container['env']['ALIYUN_COM_GPU_MEM_CONTAINER']} units")
         if self.unit(container) != unit_of(obj):
             self.wrong.append(f"{where} counts in {unit_of(obj)} MiB, in it {self.unit(container)}")
-        limits = {u: limit_mib(self.cards[u], n, unit_of(obj)) << 20 for u, n in want.items()} if isolated else None
+        limits = {u: limit_mib(self.gpus[u], n, unit_of(obj)) << 20 for u, n in want.items()} if isolated else None
         self.grants += isolated
         if container["limits"] != limits:
             self.wrong.append(f"{where} is placed on {want}, its grant says {container['limits']}, not {limits}")

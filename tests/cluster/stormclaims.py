@@ -121,7 +121,7 @@ class ClaimMachine(Machine):
             return
         self.checked.add(container["id"])
         want = {self.claims.devices[device][0]: mib << 20 for device, mib, _ in results_of(made)}
-        nodes = {f"nvidia{self.cards[uuid]['index']}" for uuid in want}
+        nodes = {f"nvidia{self.gpus[uuid]['index']}" for uuid in want}
         self.grants += 1
         if (container["limits"], set(visible(container)), container["devices"]) != (want, set(want), nodes):
             self.wrong.append(f"{self.describe(container)} of claim {made['metadata']['name']} is to have {want} as {nodes}, and has the "

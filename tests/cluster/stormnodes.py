@@ -72,7 +72,7 @@ class NodeStorm(Storm):
         super().__init__(cluster, seed)
         self.watch.learn = self.learn
         self.watch.total = Cards(self.watch.total, self.learn)
-        self.machine.cards = Cards(self.machine.cards, self.learn)
+        self.machine.gpus = Cards(self.machine.gpus, self.learn)
         self.joined = dict.fromkeys(SPECS, 0)
 
     def make_watch(self, cards, whole):
@@ -90,7 +90,7 @@ class NodeStorm(Storm):
                 self.watch.cards[name] = cards
                 self.watch.ever[name] |= set(cards)
                 self.watch.total.update(cards)
-                self.machine.cards.update(inventory(nodes[name]))
+                self.machine.gpus.update(inventory(nodes[name]))
 
     def forgive(self, name):
         """Pods of this node are ended by its end."""
