@@ -156,6 +156,8 @@ static void add_mode(struct metrics *page, const struct agent *agent)
 static void add_calls(struct metrics *page, const struct kubelet_counts *counted)
 {
 	static const char *const verdicts[] = {"accepted", "refused"};
+	/* enum answered */
+	static const char *const answers[] = {"unknown", "own", "corrected", "refused"};
 	uint64_t prestarts[] = {counted->prestart_accepted, counted->prestart_refused};
 
 	metrics_family(page, "ration_allocate_duration_seconds", "histogram",
@@ -172,6 +174,9 @@ static void add_calls(struct metrics *page, const struct kubelet_counts *counted
 	metrics_family(page, "ration_prestart_results_total", "counter",
 		"Answers of PreStartContainer; each refusal is a container that could not start.");
 	metrics_each(page, "result", verdicts, prestarts, ARRAY_SIZE(verdicts));
+	metrics_family(page, "ration_answers_checked_total", "counter",
+		"What the kubelet's checkpoint said at PreStartContainer about the answer of Allocate.");
+	metrics_each(page, "result", answers, counted->answers_checked, ARRAY_SIZE(answers));
 }
 
 static void add_claims(struct metrics *page, const struct agent *agent)

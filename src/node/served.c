@@ -21,6 +21,8 @@ static void entry_free(struct served_entry *entry)
 	free(entry->ids);
 	free(entry->uid);
 	free(entry->container);
+	free(entry->device);
+	free(entry->gpus);
 	free(entry);
 }
 
@@ -71,6 +73,35 @@ void served_remove_pod(struct served *served, const char *uid)
 		if (strcmp(entry->uid, uid) == 0)
 			entry_free(entry);
 	}
+}
+
+void served_remove(struct served *served, const struct served_entry *entry)
+{
+	(void)served;
+	entry_free((struct served_entry *)entry);
+}
+
+int served_set_answer(
+	struct served *served, const char *uid, const char *container, const char *device, const char *gpus)
+{
+	struct served_entry *entry = (struct served_entry *)served_find(served, uid, container);
+	_cleanup_free_ char *device_copy = device ? strdup(device) : NULL;
+	char *gpus_copy = gpus ? strdup(gpus) : NULL;
+
+	if ((device && !device_copy) || (gpus && !gpus_copy)) {
+		free(gpus_copy);
+		return -ENOMEM;
+	}
+	if (!entry) {
+		free(gpus_copy);
+		return 0;
+	}
+	free(entry->device);
+	free(entry->gpus);
+	entry->device = TAKE_PTR(device_copy);
+	entry->gpus = gpus_copy;
+	entry->settled = false;
+	return 0;
 }
 
 const struct served_entry *served_find(const struct served *served, const char *uid, const char *container)
@@ -141,25 +172,48 @@ const struct served_entry *served_find_ids(
 	return NULL;
 }
 
+bool served_has_ids(const struct served_entry *entry, char *const *ids, size_t n_ids)
+{
+	_cleanup_free_ char **sorted = NULL;
+
+	if (entry->n_ids != n_ids)
+		return false;
+	sorted = calloc(n_ids ? n_ids : 1, sizeof(*sorted));
+	if (!sorted)
+		return false;
+	if (n_ids)
+		memcpy(sorted, ids, n_ids * sizeof(*sorted));
+	qsort(sorted, n_ids, sizeof(*sorted), compare_ids);
+	return entry_has_ids(entry, sorted, n_ids);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool same_ids(const struct served_entry *a, const struct served_entry *b)
 {
 	return a && a->n_ids == b->n_ids && entry_has_ids(a, b->ids, b->n_ids);
 }
 
-void served_complete(struct served *served, struct served *more)
+static bool same_answer(const struct served_entry *a, const struct served_entry *b)
 {
-	list_for_each_safe (item, after, &more->entries) {
-		struct served_entry *entry = list_entry(item, struct served_entry, item);
-		struct served_entry *known = (struct served_entry *)served_find(
-			served, entry->uid, entry->container);
+	return same_text(a->device, b->device) && same_text(a->gpus, b->gpus);
+}
 
-		if (same_ids(known, entry))
-			continue;
-		entry_free(known);
-		list_remove(&entry->item);
-		list_append(&served->entries, &entry->item);
-	}
-	served_release(more);
+int served_take(struct served *served, const struct served_entry *entry)
+{
+	const struct served_entry *known = served_find(served, entry->uid, entry->container);
+	int r;
+
+	if (same_ids(known, entry) && same_answer(known, entry))
+		return 0;
+	r = served_add(served, entry->uid, entry->container, entry->ids, entry->n_ids);
+	if (r == 0)
+		r = served_set_answer(served, entry->uid, entry->container, entry->device, entry->gpus);
+	served_set_waits(served, entry->uid, entry->container, entry->waits);
+	return r;
 }
 
 void served_move(struct served *from, struct served *to)

@@ -16,6 +16,12 @@ struct served_entry {
 	char **ids; /* sorted */
 	size_t n_ids;
 	bool waits; /* its container was not allowed to start yet; unknown for an entry from the checkpoint */
+	char *device; /* the kubelet was answered this CDI device, and not the container's own: answered.h */
+	char *gpus;   /* without a CDI device: the answer's variable that names GPUs, by the kubelet's
+			 checkpoint */
+	bool settled; /* no other container's devices are under the name `device` any more */
+	bool told,
+		refused; /* that it is another's was reported; that the container does not start, likewise */
 };
 
 struct served {
@@ -29,6 +35,12 @@ void served_release(struct served *served);
 /* served_add() - replaces an earlier entry of the same container. -ENOMEM changes nothing. */
 int served_add(struct served *served, const char *uid, const char *container, char *const *ids, size_t n_ids);
 void served_remove_pod(struct served *served, const char *uid);
+void served_remove(struct served *served, const struct served_entry *entry);
+
+/* served_set_answer() - what the kubelet was answered for this container, NULL: nothing that matters. An
+ * unknown container is ignored. -ENOMEM changes nothing. */
+int served_set_answer(
+	struct served *served, const char *uid, const char *container, const char *device, const char *gpus);
 
 const struct served_entry *served_find(const struct served *served, const char *uid, const char *container);
 
@@ -48,10 +60,12 @@ bool served_has_started(const struct served *served, const char *uid);
 const struct served_entry *served_find_ids(
 	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids);
 
-/* served_complete() - takes from `more` each entry that `served` lacks or has with other ids; `more` is empty
- * afterwards. Entries that only `served` has stay: the kubelet forgets a pod when its object is deleted,
- * although its containers may still run. */
-void served_complete(struct served *served, struct served *more);
+/* served_has_ids() - the entry has exactly this set of ids, in any order. */
+bool served_has_ids(const struct served_entry *entry, char *const *ids, size_t n_ids);
+
+/* served_take() - copies this entry of another record; an entry of the same container that has other ids or
+ * another answer is replaced. -ENOMEM changes nothing. */
+int served_take(struct served *served, const struct served_entry *entry);
 
 /* served_move() - `from` becomes the content of `to`; from is empty afterwards. */
 void served_move(struct served *from, struct served *to);

@@ -13,6 +13,7 @@ allocation; PreStartContainer at each start of a container; an error of Allocate
     container.env, container.devices, container.mounts
 
 The messages are built here from the numbers in the documentation of the APIs, independently of ration's own."""
+import base64
 import hashlib
 import json
 import os
@@ -419,7 +420,7 @@ class FakeKubelet:
 
     def write_checkpoint(self):
         entries = [{"PodUID": uid, "ContainerName": name, "ResourceName": resource, "DeviceIDs": {"-1": ids},
-                    "AllocResp": ""} for resource, given in ((RESOURCE, self.given), (CORE, self.core.given),
+                    "AllocResp": "" if resource == CORE else self.packed_answer(uid, name)} for resource, given in ((RESOURCE, self.given), (CORE, self.core.given),
                                                          (WHOLE, self.whole.given))
                    for (uid, name), ids in given.items()]
         known = {RESOURCE: list(self.devices)} | ({CORE: list(self.core.devices)} if self.core.registrations else {})
@@ -428,6 +429,11 @@ class FakeKubelet:
         temporary = self.checkpoint.with_suffix(".tmp")
         temporary.write_text(text)
         os.replace(temporary, self.checkpoint)
+
+    def packed_answer(self, uid, name):
+        """Go's JSON has bytes in base64."""
+        answer = self.answers.get((uid, name))
+        return base64.b64encode(answer.SerializeToString()).decode() if answer else ""
 
     def read_checkpoint(self):
         """A kubelet goes on without a record where it cannot read one (readCheckpoint(), manager.go:520 at 1.36.3)."""
@@ -471,8 +477,9 @@ class FakeKubelet:
         for pod in pods:
             self.admit(pod, skip=running | set(self.given) | set(self.whole.given))
 
-    def admit(self, pod, preferred=True, skip=()):
-        self.list_pod(pod)
+    def admit(self, pod, preferred=True, skip=(), listed=None):
+        """listed: another pod is in the list meanwhile, as no kubelet is known to do it."""
+        self.list_pod(listed or pod)
         spec, reuse = pod["spec"], []
         wanted = [c for c in spec.get("initContainers", []) + spec["containers"]
                   if (pod["metadata"]["uid"], c["name"]) not in skip]
@@ -486,6 +493,7 @@ class FakeKubelet:
         except grpc.RpcError as e:
             self.remove(pod)
             raise AdmissionError(e.details()) from None
+        self.list_pod(pod)
 
     def allocate(self, pod, container, reuse, preferred):
         if self.core_first:

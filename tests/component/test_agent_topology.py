@@ -200,3 +200,20 @@ def test_mode_changes_when_the_last_pod_has_ended(world):
     world.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "topology"}}})
     world.kubelet.wait_devices(8, of=world.kubelet.whole, timeout=15)
     wait_for(lambda: not world.kubelet.devices)
+
+
+def test_a_call_that_is_taken_for_another_pods_or_containers_gives_each_its_own_cards(world):
+    """By the kubelet's checkpoint: test_agent_answers.py."""
+    one, two = whole_pod(world, "one", main=[0, 1]), whole_pod(world, "two", main=[2, 3])
+    world.kubelet.admit(two, listed=one)
+    assert given(world.kubelet.run(two, "main")) == nvidia(world, [2, 3])
+    world.kubelet.remove(one)
+    assert given(run(world, one)) == nvidia(world, [0, 1])
+    pod = whole_pod(world, "both", a=[4], b=[5])
+    world.kubelet.admit(pod)
+    uid, answers = pod["metadata"]["uid"], world.kubelet.answers
+    answers[uid, "a"], answers[uid, "b"] = answers[uid, "b"], answers[uid, "a"]
+    world.kubelet.write_checkpoint()
+    for _ in range(2):
+        assert given(world.kubelet.run(pod, "b")) == nvidia(world, [5])
+        assert given(world.kubelet.run(pod, "a")) == nvidia(world, [4])

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/container/allotment.h"
+#include "node/answered.h"
 #include "node/ids.h"
 #include "node/matching.h"
 #include "node/room.h"
@@ -37,7 +38,7 @@ static int gpu_of_bit(int bit)
 	return bit >= FIRST_GPU_ID ? bit - FIRST_GPU_ID : bit / GPU_UNITS_MAX;
 }
 
-static size_t id_texts(uint64_t ids, char **ret_texts)
+size_t id_texts(uint64_t ids, char **ret_texts)
 {
 	size_t n = 0;
 
@@ -96,23 +97,6 @@ void agent_list_devices(struct sim *sim, int n)
 	kubelet_register(sim, n, all, healthy);
 }
 
-static void load_checkpoint(struct sim *sim, int n, struct served *served)
-{
-	struct node *node = &sim->nodes[n];
-	char *texts[64];
-
-	served_init(served);
-	for_each_bit (pod, node->kubelet.checkpoint_has)
-		for (int c = 0; c < sim->pods[pod].shape.n_containers; c++) {
-			const struct devices *given = &node->kubelet.checkpoint[pod][c];
-			char name[3] = {'c', (char)('0' + c), '\0'};
-
-			if (given->given && served_add(served, sim->pods[pod].uid_text, name, texts,
-						    id_texts(given->ids, texts)) < 0)
-				sim->truncated = "out of memory";
-		}
-}
-
 /* turn-list.c */
 static void list_turn(struct sim *sim, int n, int64_t delay_ns)
 {
@@ -138,7 +122,9 @@ void agent_start_process(struct sim *sim, int n)
 	turn_init(&agent->turn);
 	set_inventory(node);
 	if (sim->broken != BREAK_FORGET_CHECKPOINT)
-		load_checkpoint(sim, n, &agent->served);
+		answers_load(sim, n, &agent->served);
+	if (answers_are_checked(sim))
+		answers_settle(sim, n);
 	watch_cut(sim, agent_watcher(n), 0);
 	list_turn(sim, n, MS);
 	sim_after(sim, agent_takes(sim, n, 20000, 300000), EVENT_REGISTER, agent->epoch, n, 0, 0);
@@ -420,7 +406,8 @@ static size_t fill_from_watch(struct sim *sim, int n, struct matching_pod *input
 	return count;
 }
 
-/* The peers' rule: the oldest pod whose next container is of this size. --break oldest-of-equal-size */
+/* The peers' rule: the oldest pod whose next container is of this size. --break oldest-of-equal-size, and
+ * oldest-of-equal-size-unchecked */
 static enum matching_verdict peers_match(struct sim *sim, int n, size_t n_ids,
 	const struct matching_pod *input, size_t count, struct matching *ret)
 {
@@ -522,6 +509,7 @@ static void grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_
 	int pod = atoi(facts->uid + 1);
 
 	node->grants |= BIT(pod);
+	answers_name_files(sim, n, pod);
 	for (int c = 0; c < sim->pods[pod].shape.n_containers; c++) {
 		if (facts->request.whole)
 			grant_whole(sim, n, facts, c);
@@ -596,8 +584,8 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	struct call *call = &node->kubelet.call;
 	int c = found->container->name[1] - '0';
 	uint8_t gpus = found->placed ? api_gpus_of(sim, n, &who->facts->placement, c) : 0;
-	int pod = -1; /* not one of ours */
-	char *texts[64];
+	char *texts[64], name[ANSWERED_NAME_SIZE], own[ANSWERED_NAME_SIZE];
+	int pod = atoi(who->facts->uid + 1);
 
 	if (found->alone)
 		turn_took(&node->agent.turn, who->name);
@@ -605,8 +593,8 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 		answer(sim, n, true, choose_ids(call, gpus), -1, REASON_MAX);
 		return;
 	}
+	answered_new_name(&node->agent.served, who->facts->uid, found->container->name, name);
 	if (gpus) {
-		pod = atoi(who->facts->uid + 1);
 		if (has_room(sim, n, node_pods_by_uid(&node->agent.pods, who->facts->uid)))
 			grant(sim, n, who->facts, call->ids);
 		node->records |= BIT(pod);
@@ -618,10 +606,12 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	if (served_add(&node->agent.served, who->facts->uid, found->container->name, texts,
 		    id_texts(call->ids, texts)) < 0)
 		sim->truncated = "out of memory";
+	if (strcmp(name, answered_own_name(who->facts->uid, found->container->name, own)) != 0)
+		served_set_answer(&node->agent.served, who->facts->uid, found->container->name, name, NULL);
 	served_set_waits(&node->agent.served, who->facts->uid, found->container->name, true);
 	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
 		found->container->name, gpus);
-	answer(sim, n, true, call->ids, pod < 0 ? -1 : cdi_of(pod, c), REASON_MAX);
+	answer(sim, n, true, call->ids, answers_cdi(name), REASON_MAX);
 	list_again_if_sick(sim, n);
 }
 
@@ -669,7 +659,7 @@ static void decide(struct sim *sim, int n)
 	int pods[PODS_MAX];
 	size_t count = 0;
 
-	if (sim->broken == BREAK_OLDEST_OF_EQUAL_SIZE) {
+	if (sim->broken == BREAK_OLDEST_OF_EQUAL_SIZE || sim->broken == BREAK_OLDEST_UNCHECKED) {
 		count = fill_from_watch(sim, n, input);
 		if (peers_match(sim, n, call->n_ids, input, count, &found) == MATCHING_FOUND) {
 			serve(sim, n, &input[found.pod], &found);
@@ -802,17 +792,13 @@ bool agent_prestart(struct sim *sim, int n, uint64_t ids)
 	struct node *node = &sim->nodes[n];
 	char *texts[64];
 	size_t n_ids = id_texts(ids, texts);
-	const struct served_entry *entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
-	struct served of_kubelet;
+	const struct served_entry *entry;
 	bool ok = false;
 
-	if (!entry && sim->broken != BREAK_FORGET_CHECKPOINT) {
-		load_checkpoint(sim, n, &of_kubelet);
-		served_complete(&node->agent.served, &of_kubelet);
-		entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
-	}
-	if (!entry)
+	if (sim->broken != BREAK_FORGET_CHECKPOINT && answers_are_checked(sim) &&
+		!answers_check(sim, n, texts, n_ids))
 		return false;
+	entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
 	for (; entry; entry = served_find_ids(&node->agent.served, entry, texts, n_ids))
 		ok |= prestart_entry(sim, n, entry, ids);
 	return ok;

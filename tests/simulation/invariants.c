@@ -59,9 +59,9 @@ static void check_power(struct sim *sim, int n)
 			with, without);
 }
 
-/* Containers that run, whether or not anybody still knows their pod. Not of a pod that was gone before the
- * kubelet started it with the grant of the next one of its name: neither the kubelet's list nor the runtime
- * tells the agent of it (COUNT_NAMESAKES). */
+/* Containers that run, whether or not anybody still knows their pod. Not of a pod that was gone before a
+ * kubelet that does not call the agent started it with the grant of the next one of its name: neither the
+ * kubelet's list nor the runtime tells the agent of it (COUNT_NAMESAKES). */
 static void check_all_containers(struct sim *sim, int n)
 {
 	uint64_t grants[GPUS_MAX] = {0};
@@ -70,7 +70,7 @@ static void check_all_containers(struct sim *sim, int n)
 		for (int c = 0; sim->pods[i].state.node == n && c < sim->pods[i].shape.n_containers; c++) {
 			const struct container *container = &sim->pods[i].containers[c];
 
-			if (container->grant != i && !sim->pods[i].state.exists)
+			if (container->grant != i && container->unchecked && !sim->pods[i].state.exists)
 				continue;
 			for_each_bit (k, container->state == C_RUNNING ? container->gpus : 0)
 				grants[k] |= BIT(container->grant);
@@ -192,8 +192,9 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 
 	if (!p->shape.units[c])
 		return;
-	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. */
-	if (!p->state.exists && container->gpus != p->own[c]) {
+	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. At
+	 * PreStartContainer the kubelet's checkpoint tells them apart. */
+	if (!p->state.exists && container->unchecked && container->gpus != p->own[c]) {
 		count(sim, COUNT_NAMESAKES);
 		return;
 	}
@@ -201,7 +202,7 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d cards %#x", pod, c,
 			n, container->gpus);
 	else if (container->gpus != p->own[c])
-		sim_violate(sim, "a container runs on its placement's cards",
+		sim_violate(sim, "a container runs on the GPUs of its placement",
 			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->gpus, p->own[c]);
 	if (p->shape.whole && p->state.exists)
 		check_whole(sim, n, pod, c);

@@ -332,6 +332,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 	struct kubelet *kubelet = &node->kubelet;
 	struct container *container = &sim->pods[pod].containers[c];
 	const struct devices *given = &kubelet->devices[pod][c];
+	int owner;
 
 	if (container->state != C_STARTING)
 		return;
@@ -351,13 +352,15 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 		back_off(sim, n, pod, c);
 		return;
 	}
-	if (!given->given || given->cdi < 0 || !(node->grants & BIT(given->cdi / CONTAINERS_MAX))) {
+	container->unchecked = !kubelet->endpoint;
+	owner = given->given ? answers_owner(sim, n, given->cdi) : -1;
+	if (owner < 0) {
 		back_off(sim, n, pod, c);
 		return;
 	}
-	container->grant = (uint8_t)(given->cdi / CONTAINERS_MAX);
-	container->gpus = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].gpus;
-	container->sees = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].sees;
+	container->grant = (uint8_t)(owner / CONTAINERS_MAX);
+	container->gpus = node->grant[owner / CONTAINERS_MAX][owner % CONTAINERS_MAX].gpus;
+	container->sees = node->grant[owner / CONTAINERS_MAX][owner % CONTAINERS_MAX].sees;
 	started(sim, n, pod, c);
 }
 

@@ -26,6 +26,7 @@ static const char help[] =
 	"  --priorities   pods of different priority: the less important ones are evicted for the others\n"
 	"  --case NAME    one history that was written by hand; --cases: all of them, as TAP; --list: their names\n"
 	"  --break RULE   replace a rule by a wrong one, to see that it is caught; \"list\" lists the rules\n"
+	"  --invariant X  look at this invariant only, by its whole text\n"
 	"  --must-violate succeed if an invariant is violated, and only then\n"
 	"  --full N       with RATION_FULL in the environment, N histories\n"
 	"  --steps        print what happens, step by step\n"
@@ -173,11 +174,12 @@ int main(int argc, char **argv)
 		{"cases", no_argument, NULL, 'C'}, {"list", no_argument, NULL, 'l'},
 		{"break", required_argument, NULL, 'b'}, {"steps", no_argument, NULL, 'v'},
 		{"digest", no_argument, NULL, 'd'}, {"table", no_argument, NULL, 't'},
-		{"must-violate", no_argument, NULL, 'm'}, {"full", required_argument, NULL, 'f'},
-		{"leaders", no_argument, NULL, 'L'}, {"gangs", no_argument, NULL, 'g'},
-		{"cards", no_argument, NULL, 'w'}, {"replay", no_argument, NULL, 'r'},
-		{"record", required_argument, NULL, 'R'}, {"play", required_argument, NULL, 'P'},
-		{"priorities", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"must-violate", no_argument, NULL, 'm'}, {"invariant", required_argument, NULL, 'i'},
+		{"full", required_argument, NULL, 'f'}, {"leaders", no_argument, NULL, 'L'},
+		{"gangs", no_argument, NULL, 'g'}, {"cards", no_argument, NULL, 'w'},
+		{"replay", no_argument, NULL, 'r'}, {"record", required_argument, NULL, 'R'},
+		{"play", required_argument, NULL, 'P'}, {"priorities", no_argument, NULL, 'p'},
+		{"help", no_argument, NULL, 'h'}, {0}};
 	const char *day = getenv("RATION_SEED");
 	uint64_t digest = 0xcbf29ce484222325ULL;
 	uint64_t histories = 1000, seed = day ? strtoull(day, NULL, 10) * 1000000 : 1;
@@ -220,6 +222,9 @@ int main(int argc, char **argv)
 			break;
 		case 'm':
 			must_violate = true;
+			break;
+		case 'i':
+			sim_invariant = optarg;
 			break;
 		case 'f':
 			if (getenv("RATION_FULL"))

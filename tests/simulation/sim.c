@@ -32,6 +32,8 @@ const char *const broken_names[BREAK_MAX] = {
 	"ignore-hold",
 	"no-total-check",
 	"never-ask",
+	"no-answer-check",
+	"oldest-of-equal-size-unchecked",
 	"ids-name-the-card",
 	"no-nudge",
 	"forget-checkpoint",
@@ -77,7 +79,9 @@ const char *const counter_names[COUNT_MAX] = {
 	"nudges",
 	"Bindings over a card's total by a dead scheduler",
 	"pods whose containers outlived them",
-	"containers of a pod that is gone, started on the card of the next one of its name",
+	"containers of a pod that is gone, started on the GPU of the next one of its name without a call",
+	"answers of Allocate that were another pod's, corrected before the container started",
+	"starts refused because two containers were answered one device",
 	"deleted pods that run on and that nobody could know of: no status yet, or a restart before the node told",
 	"writes of ration.dev/held",
 	"containers started on several cards",
@@ -166,12 +170,14 @@ void sim_say(const struct sim *sim, const char *format, ...)
 		*sim_digest = (*sim_digest ^ (unsigned char)*p) * 0x100000001b3ULL;
 }
 
+const char *sim_invariant;
+
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
 {
 	va_list args;
 	int n;
 
-	if (*sim->violation)
+	if (*sim->violation || (sim_invariant && strcmp(invariant, sim_invariant) != 0))
 		return;
 	sim->violated = invariant;
 	n = snprintf(sim->violation, sizeof(sim->violation), "at %.3f s: %s: ", (double)sim->now_ns / 1e9,

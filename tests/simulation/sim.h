@@ -74,6 +74,8 @@ enum broken {
 	BREAK_IGNORE_HOLD,
 	BREAK_NO_TOTAL_CHECK,
 	BREAK_NEVER_ASK,
+	BREAK_NO_ANSWER_CHECK,
+	BREAK_OLDEST_UNCHECKED, /* both */
 	BREAK_IDS_NAME_THE_GPU,
 	BREAK_NO_REQUEUE,
 	BREAK_FORGET_CHECKPOINT,
@@ -140,9 +142,10 @@ enum container_state { C_NONE, C_STARTING, C_RUNNING, C_BACKOFF, C_DONE };
 
 struct container {
 	uint8_t state;
-	uint8_t gpus;  /* bits, while it runs */
-	uint8_t sees;  /* likewise, with those of its job's other pods */
-	uint8_t grant; /* the pod whose grant it has: another one of its name may have had the call */
+	uint8_t gpus;	/* bits, while it runs */
+	uint8_t sees;	/* likewise, with those of its job's other pods */
+	uint8_t grant;	/* the pod whose grant it has: another one of its name may have had the call */
+	bool unchecked; /* the kubelet did not call PreStartContainer */
 	uint8_t crashes;
 	uint8_t tries;
 };
@@ -351,7 +354,7 @@ struct agent {
 
 struct devices { /* of one container, in the kubelet's record */
 	uint64_t ids;
-	int16_t cdi; /* the CDI device that Allocate answered, cdi_of(); -1: one that does not exist */
+	int16_t cdi; /* the CDI device that Allocate answered, answers_cdi() */
 	bool given;
 };
 
@@ -390,6 +393,7 @@ struct node {
 	uint64_t grants; /* CDI files, by pod */
 	struct {
 		uint8_t gpus, sees;
+		int16_t name; /* of the device in the pod's CDI file, answers_cdi(); -1: it is not there */
 	} grant[PODS_MAX][CONTAINERS_MAX];
 	struct node_state state;
 	uint16_t held_writes;	    /* of ration.dev/held, by anybody: each says another time */
@@ -421,6 +425,8 @@ enum counter {
 	COUNT_OVERBOOKED,
 	COUNT_ORPHANS,
 	COUNT_NAMESAKES,
+	COUNT_CORRECTED,
+	COUNT_ANSWERED_TWICE,
 	COUNT_UNSEEN,
 	COUNT_HELD,
 	COUNT_SEVERAL_GPUS,
@@ -707,6 +713,7 @@ void agent_node_changed(struct sim *sim, int node, int64_t delay_ns); /* its Nod
 /* Pods that are gone, by what the agent knows, while their containers may run: leftovers_list(). */
 uint64_t agent_orphans(const struct sim *sim, int node);
 bool agent_prestart(struct sim *sim, int node, uint64_t ids);
+size_t id_texts(uint64_t ids, char **ret_texts); /* at most 64 */
 void agent_on_event(struct sim *sim, const struct event *event);
 
 /* kubelet.c, devices.c */
@@ -731,6 +738,21 @@ static inline int cdi_of(int pod, int container)
 {
 	return pod * CONTAINERS_MAX + container;
 }
+
+/* answers.c */
+static inline bool answers_are_checked(const struct sim *sim)
+{
+	return sim->broken != BREAK_NO_ANSWER_CHECK && sim->broken != BREAK_OLDEST_UNCHECKED;
+}
+
+#define CDI_NAMES (PODS_MAX * CONTAINERS_MAX)
+int answers_cdi(const char *name); /* cdi_of(), plus CDI_NAMES for each later name of the same container */
+void answers_load(struct sim *sim, int node, struct served *served); /* the kubelet's checkpoint */
+void answers_name_files(struct sim *sim, int node, int pod);	     /* its CDI file is written */
+void answers_settle(struct sim *sim, int node);
+bool answers_check(struct sim *sim, int node, char *const *ids, size_t n_ids); /* false: it must not start */
+int answers_owner(
+	const struct sim *sim, int node, int cdi); /* whose devices the name has, cdi_of(); -1: none */
 
 /* terms.c */
 bool terms_whole(const struct sim *sim, int node); /* it gives whole GPUs now */
@@ -799,4 +821,5 @@ void invariant_rejected(struct sim *sim, int node, int pod, enum reason reason);
 
 extern const char *const reason_names[REASON_MAX];
 extern const char *const broken_names[BREAK_MAX];
+extern const char *sim_invariant; /* no other one is looked at; NULL: all are */
 extern const char *const counter_names[COUNT_MAX];

@@ -25,6 +25,7 @@
 #include "node/inventory.h"
 #include "kube/node-mode.h"
 #include "node/pods.h"
+#include "node/served.h"
 #include "agent/container/runtime.h"
 #include "agent/container/state-mount.h"
 #include "base/cleanup.h"
@@ -245,9 +246,11 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	struct driver driver;
 	struct node_pod pod = {.n_containers = 0};
 	struct stat before, after;
+	struct served served;
 	size_t len;
 
 	make_tree(root);
+	served_init(&served);
 	snprintf(dir, sizeof(dir), "%s/cdi", root);
 	two_gpus(&inventory, 1024);
 	driver_init(&driver, root, "/host");
@@ -255,7 +258,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	fixture_pod(&pod.facts, "3b1f", "p");
 	fixture_add(&pod.facts, "a", CONTAINER_INIT, 4, UUID_1);
 	fixture_add(&pod.facts, "b", CONTAINER_MAIN, 2, UUID_1);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "b", NULL, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &pod, "b", NULL, &err), 0);
 	assert_int_equal(cdi_path(dir, "3b1f", path, sizeof(path)), 0);
 	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
 	assert_non_null(strstr(text, "\"kind\":\"ration.dev/grant\""));
@@ -264,7 +267,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	/* a plain file stands in for the node, so it is mounted; minor 7, not index 1 */
 	assert_non_null(strstr(text, "\"hostPath\":\"/host/dev/nvidia7\""));
 	assert_int_equal(stat(path, &before), 0);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "b", NULL, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &pod, "b", NULL, &err), 0);
 	assert_int_equal(stat(path, &after), 0);
 	assert_int_equal(before.st_ino, after.st_ino);
 	assert_true(cdi_exists(dir, "3b1f"));
@@ -278,6 +281,65 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	remove_tree(root);
 }
 
+static char *devices_of(const char *dir, const char *uid)
+{
+	char path[400], *text;
+	size_t len;
+
+	assert_int_equal(cdi_path(dir, uid, path, sizeof(path)), 0);
+	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
+	return text;
+}
+
+/* Allocate of the second pod was taken for a call of the first one. */
+static void cdi_files_have_the_names_that_the_kubelet_was_answered(void **state)
+{
+	char root[] = "/tmp/test-cdi-XXXXXX", dir[300], *ids[] = {"0-1"}, *more[] = {"0-2"};
+	_cleanup_free_ char *first = NULL, *second = NULL, *rest = NULL;
+	struct node_pod one = {.n_containers = 0}, two = {.n_containers = 0};
+	struct error err = {""};
+	struct inventory inventory;
+	struct driver driver;
+	_cleanup_served_ struct served served;
+
+	make_tree(root);
+	served_init(&served);
+	snprintf(dir, sizeof(dir), "%s/cdi", root);
+	two_gpus(&inventory, 1024);
+	driver_init(&driver, root, "/host");
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	fixture_pod(&one.facts, "u1", "one");
+	fixture_add(&one.facts, "a", CONTAINER_MAIN, 4, UUID_1);
+	fixture_add(&one.facts, "b", CONTAINER_MAIN, 4, UUID_1);
+	fixture_pod(&two.facts, "u2", "two");
+	fixture_add(&two.facts, "a", CONTAINER_MAIN, 2, UUID_1);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &one, "a", NULL, &err), 0);
+	served_add(&served, "u1", "b", more, 1);
+	served_add(&served, "u2", "a", ids, 1);
+	served_set_answer(&served, "u2", "a", "u1.a", NULL);
+	assert_int_equal(cdi_remove_device(dir, "u1", "u1.a", &err), 0);
+	assert_int_equal(cdi_remove_device(dir, "u1", "u1.a", &err), 0);
+	first = devices_of(dir, "u1");
+	assert_null(strstr(first, "\"u1.a\""));
+	assert_non_null(strstr(first, "\"u1.b\""));
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &two, "a", NULL, &err), 0);
+	second = devices_of(dir, "u2");
+	assert_non_null(strstr(second, "\"u1.a\""));
+	assert_null(strstr(second, "\"u2.a\""));
+	assert_non_null(strstr(second, "ALIYUN_COM_GPU_MEM_CONTAINER=2"));
+	/* the first pod's file, written once more, does not have it back */
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &one, "b", NULL, &err), 0);
+	rest = devices_of(dir, "u1");
+	assert_null(strstr(rest, "\"u1.a\""));
+	assert_int_equal(cdi_remove_device(dir, "u1", "u1.b", &err), 0);
+	assert_false(cdi_exists(dir, "u1")); /* a file without devices is none */
+	assert_int_equal(cdi_remove_device(dir, "../u1", "u1.b", &err), 0);
+	pod_facts_release(&one.facts);
+	pod_facts_release(&two.facts);
+	driver_release(&driver);
+	remove_tree(root);
+}
+
 /* The mounts of a container whose spec sets NVIDIA_DRIVER_CAPABILITIES to this; NULL: it does not. To be
  * freed. */
 static char *mounts_with(const char *root, const char *capabilities)
@@ -287,16 +349,18 @@ static char *mounts_with(const char *root, const char *capabilities)
 	struct node_pod pod = {.containers = &spec, .n_containers = capabilities ? 1 : 0};
 	struct inventory inventory;
 	struct error err = {""};
+	struct served served;
 	struct driver driver;
 	size_t len;
 
+	served_init(&served);
 	snprintf(dir, sizeof(dir), "%s/cdi", root);
 	two_gpus(&inventory, 1024);
 	driver_init(&driver, root, root);
 	assert_int_equal(driver_scan(&driver, &err), 0);
 	fixture_pod(&pod.facts, "u", "p");
 	fixture_add(&pod.facts, "c", CONTAINER_MAIN, 2, UUID_1);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "c", NULL, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &served, &pod, "c", NULL, &err), 0);
 	assert_int_equal(cdi_path(dir, "u", path, sizeof(path)), 0);
 	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
 	pod_facts_release(&pod.facts);
@@ -645,6 +709,7 @@ int main(void)
 		cmocka_unit_test(missing_driver_is_said),
 		cmocka_unit_test(extra_mounts_that_leave_the_tree_are_refused),
 		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
+		cmocka_unit_test(cdi_files_have_the_names_that_the_kubelet_was_answered),
 		cmocka_unit_test(a_container_gets_the_files_of_its_capabilities),
 		cmocka_unit_test(a_name_that_is_no_capability_is_told),
 		cmocka_unit_test(what_an_image_sets_is_read_and_nonsense_is_nothing),

@@ -15,6 +15,7 @@
 #include "kube/names.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fs.h"
 
 static int parse(const char *text, struct served *served, struct error *err)
 {
@@ -157,27 +158,98 @@ static void serving_a_container_again_replaces_its_entry(void **state)
 	served_release(&served);
 }
 
-static void the_kubelets_record_completes_ours_and_takes_nothing_from_it(void **state)
-{
-	char *one[] = {"0-1"}, *two[] = {"0-2"}, *three[] = {"0-3"};
-	struct served served, of_kubelet;
+/* By protoc: {cdi_devices {name: "ration.dev/grant=u9.main"}}; one with an environment, an annotation,
+ * another plugin's device and "ration.dev/grant=u1.c"; and {envs {key: "NVIDIA_VISIBLE_DEVICES" value:
+ * "GPU-1,GPU-2"} devices
+ * {...}}. */
+#define ANSWER_OF_U9 "KhoKGHJhdGlvbi5kZXYvZ3JhbnQ9dTkubWFpbg=="
+#define ANSWER_OF_U1                                                                                           \
+	"Ch4KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBHZvaWQiBgoBYRIBYioSChBudmlkaWEuY29tL2dwdT0wKhcKFXJhdGlvbi5kZXYv" \
+	"Z3JhbnQ9dTEuYw=="
+#define ANSWER_WITHOUT_CDI                                                                                   \
+	"CiUKFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSC0dQVS0xLEdQVS0yGiAKDC9kZXYvbnZpZGlhMBIML2Rldi9udmlkaWEwGgJydw=="
 
-	served_init(&served);
-	served_add(&served, "forgotten", "c", one, 1); /* its object is gone, its container runs */
-	served_add(&served, "waits", "c", two, 1);
-	served_set_waits(&served, "waits", "c", true);
-	served_add(&served, "moved", "c", three, 1);
-	served_init(&of_kubelet);
-	served_add(&of_kubelet, "waits", "c", two, 1);
-	served_add(&of_kubelet, "moved", "c", one, 1);
-	served_add(&of_kubelet, "unknown", "c", three, 1);
-	served_complete(&served, &of_kubelet);
-	assert_true(served_has_started(&served, "forgotten"));
-	assert_false(served_has_started(&served, "waits"));
-	assert_string_equal(served_find_ids(&served, NULL, one, 1)->uid, "moved");
-	assert_string_equal(served_find_ids(&served, NULL, three, 1)->uid, "unknown");
-	assert_true(list_empty(&of_kubelet.entries));
+static const struct served_entry *parse_answer(const char *answer, struct served *served)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text),
+		"{\"Data\":{\"PodDeviceEntries\":[{\"PodUID\":\"u1\",\"ContainerName\":\"c\","
+		"\"ResourceName\":\"aliyun.com/gpu-mem\",\"DeviceIDs\":{\"-1\":[\"0-3\"]},\"AllocResp\":%s}]}}",
+		answer);
+	assert_int_equal(parse(text, served, NULL), 0);
+	return served_find(served, "u1", "c");
+}
+
+static void answer_for_another_container_is_kept_and_ones_own_says_nothing(void **state)
+{
+	struct served served;
+	const struct served_entry *entry = parse_answer("\"" ANSWER_OF_U9 "\"", &served);
+
+	assert_string_equal(entry->device, "u9.main");
+	assert_null(entry->gpus);
 	served_release(&served);
+	entry = parse_answer("\"" ANSWER_OF_U1 "\"", &served);
+	assert_null(entry->device);
+	assert_null(entry->gpus);
+	served_release(&served);
+}
+
+static void answer_without_a_cdi_device_has_the_gpus_in_its_variable(void **state)
+{
+	struct served served;
+	const struct served_entry *entry = parse_answer("\"" ANSWER_WITHOUT_CDI "\"", &served);
+
+	assert_null(entry->device);
+	assert_string_equal(entry->gpus, "GPU-1,GPU-2");
+	served_release(&served);
+}
+
+static void answer_that_cannot_be_read_leaves_the_entry_without_one(void **state)
+{
+	static const char *const bad[] = {"null", "7", "\"\"", "\"!\"", "\"Kho\"", "{}",
+		"\"KhoKGHJhdGlvbi5kZXYvZ3JhbnQ9dTkubWFp\"", "\"//////////8=\""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct served served;
+		const struct served_entry *entry = parse_answer(bad[i], &served);
+
+		assert_non_null(entry);
+		assert_null(entry->device);
+		assert_null(entry->gpus);
+		served_release(&served);
+	}
+}
+
+static void replace(const char *path, const char *text)
+{
+	assert_int_equal(fs_write_atomic(path, 0600, text, strlen(text)), 0);
+}
+
+static void file_is_read_again_when_it_was_written_again(void **state)
+{
+	char path[] = "/tmp/test-checkpoint-XXXXXX";
+	int fd = mkstemp(path);
+	struct checkpoint_cache cache = {.known = false};
+	struct error err = {""};
+
+	served_init(&cache.served);
+	close(fd);
+	replace(path, GOOD);
+	assert_int_equal(checkpoint_look(&cache, path, &err), 0);
+	assert_non_null(served_find(&cache.served, "u1", "c"));
+	assert_int_equal(checkpoint_look(&cache, path, &err), 0);
+	assert_non_null(served_find(&cache.served, "u1", "c"));
+	replace(path, "{\"Data\":{\"PodDeviceEntries\":null}}");
+	assert_int_equal(checkpoint_look(&cache, path, &err), 0);
+	assert_null(served_find(&cache.served, "u1", "c"));
+	replace(path, "{");
+	assert_int_equal(checkpoint_look(&cache, path, &err), -EINVAL);
+	assert_int_equal(checkpoint_look(&cache, path, &err), -EINVAL); /* not the earlier content */
+	unlink(path);
+	assert_int_equal(checkpoint_look(&cache, path, &err), -ENOENT);
+	assert_non_null(strstr(err.text, path));
+	served_release(&cache.served);
 }
 
 int main(void)
@@ -191,7 +263,10 @@ int main(void)
 		cmocka_unit_test(failed_load_leaves_the_record_and_a_missing_file_empties_it),
 		cmocka_unit_test(record_finds_a_set_of_ids_in_any_order_and_the_latest_of_equal_ones),
 		cmocka_unit_test(serving_a_container_again_replaces_its_entry),
-		cmocka_unit_test(the_kubelets_record_completes_ours_and_takes_nothing_from_it),
+		cmocka_unit_test(answer_for_another_container_is_kept_and_ones_own_says_nothing),
+		cmocka_unit_test(answer_without_a_cdi_device_has_the_gpus_in_its_variable),
+		cmocka_unit_test(answer_that_cannot_be_read_leaves_the_entry_without_one),
+		cmocka_unit_test(file_is_read_again_when_it_was_written_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

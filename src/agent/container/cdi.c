@@ -18,9 +18,9 @@
 #include "grant/grant.h"
 #include "grant/usage.h"
 #include "kube/json.h"
+#include "node/answered.h"
 #include "node/pods.h"
 
-#define NAME_SIZE 512
 /* 0.5.0 is the first with hostPath of device nodes, and what containerd 1.7 reads. */
 #define CDI_VERSION "0.5.0"
 #define FILE_MAX ((size_t)1 << 20)
@@ -40,6 +40,7 @@ static const char *const SHIM_DIRS[] = {
 struct cdi_parts {
 	const struct inventory *inventory;
 	const struct driver *driver;
+	const struct served *served;
 	const struct node_pod *pod;
 	const struct cdi_isolation *isolation;
 };
@@ -232,13 +233,13 @@ static int add_variables(struct json_object *edits, const struct allotment *allo
 	return env ? 0 : -ENOMEM;
 }
 
-static int add_container(
-	struct json_object *devices, const struct cdi_parts *parts, const char *container, struct error *err)
+static int add_container(struct json_object *devices, const struct cdi_parts *parts, const char *container,
+	const char *name, struct error *err)
 {
 	const struct driver *driver = parts->driver;
 	struct json_object *device = json_append_object(devices), *edits = json_object_new_object();
 	struct json_object *nodes, *mounts;
-	char name[NAME_SIZE], file[32];
+	char file[32];
 	struct allotment allotment;
 	int r = allotment_build(parts->inventory, &parts->pod->facts, container, true, &allotment, err);
 
@@ -248,7 +249,6 @@ static int add_container(
 	mounts = json_set_array(edits, "mounts");
 	if (r < 0 || !nodes || !mounts)
 		return r < 0 ? r : -ENOMEM;
-	snprintf(name, sizeof(name), "%s.%s", parts->pod->facts.uid, container);
 	r = json_set_text(device, "name", name);
 	for (size_t i = 0; r == 0 && i < allotment.n_gpus; i++) {
 		snprintf(file, sizeof(file), "nvidia%u", allotment.gpus[i]->minor);
@@ -261,23 +261,27 @@ static int add_container(
 	return r ? r : add_variables(edits, &allotment);
 }
 
-/* What the file has of this container; NULL: nothing. */
-static struct json_object *find_container(
-	struct json_object *file, const struct pod_facts *pod, const char *container)
+/* The index of the device with this name in the file; -1: it has none. */
+static int find_device(struct json_object *file, const char *name)
 {
 	struct json_object *devices = json_member(file, "devices");
 	size_t n = json_count(devices);
-	char name[NAME_SIZE];
 
-	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
 	for (size_t i = 0; i < n; i++) {
-		struct json_object *device = json_object_array_get_idx(devices, i);
-		const char *found = json_member_string(device, "name");
+		const char *found = json_member_string(json_object_array_get_idx(devices, i), "name");
 
 		if (found && strcmp(found, name) == 0)
-			return device;
+			return (int)i;
 	}
-	return NULL;
+	return -1;
+}
+
+/* What the file has under this name; NULL: nothing. */
+static struct json_object *get_device(struct json_object *file, const char *name)
+{
+	int i = find_device(file, name);
+
+	return i < 0 ? NULL : json_object_array_get_idx(json_member(file, "devices"), (size_t)i);
 }
 
 /* What another container has been given stays as it is: that one may run, and what it has must be named by a
@@ -303,12 +307,16 @@ static int cdi_build(const struct cdi_parts *parts, const char *container, struc
 	if (!devices)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < placement->n_containers; i++) {
-		const char *name = placement->containers[i].name;
-		struct json_object *kept = strcmp(name, container) == 0
-						   ? NULL
-						   : find_container(before, &parts->pod->facts, name);
+		const char *name = placement->containers[i].name, *device;
+		struct json_object *kept = NULL;
+		char buf[ANSWERED_NAME_SIZE];
 
-		r = kept ? keep_container(devices, kept) : add_container(devices, parts, name, err);
+		device = answered_name(parts->served, parts->pod->facts.uid, name, buf);
+		if (!device)
+			continue;
+		if (strcmp(name, container) != 0)
+			kept = get_device(before, device);
+		r = kept ? keep_container(devices, kept) : add_container(devices, parts, name, device, err);
 	}
 	return r;
 }
@@ -319,11 +327,41 @@ static int cannot_write(const char *dir, const struct pod_facts *pod, int r, str
 		pod->name, dir, strerror(-r));
 }
 
-int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
-	struct error *err)
+int cdi_remove_device(const char *dir, const char *uid, const char *name, struct error *err)
 {
-	const struct cdi_parts parts = {inventory, driver, pod, isolation};
+	_cleanup_json_ struct json_object *file = NULL;
+	_cleanup_free_ char *text = NULL;
+	char path[PATH_MAX];
+	size_t len = 0;
+	const char *left;
+	int i, r = cdi_path(dir, uid, path, sizeof(path));
+
+	if (r < 0)
+		return 0; /* no file has such a name */
+	r = fs_read(path, FILE_MAX, &text, &len);
+	if (r == 0 && json_parse(text, len, &file, NULL) < 0)
+		return 0; /* the container runtime cannot read it either */
+	i = r == 0 ? find_device(file, name) : -1;
+	if (r == -ENOENT || (r == 0 && i < 0))
+		return 0;
+	if (r == 0 && json_count(json_member(file, "devices")) == 1) {
+		unlink(path);
+		return 0;
+	}
+	if (r == 0) {
+		json_object_array_del_idx(json_member(file, "devices"), (size_t)i, 1);
+		left = json_text(file);
+		r = left ? fs_write_atomic(path, 0644, left, strlen(left)) : -ENOMEM;
+	}
+	return r < 0 ? error_set(err, -r, "cannot take the device %s out of %s: %s", name, path, strerror(-r))
+		     : 0;
+}
+
+int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
+	const struct served *served, const struct node_pod *pod, const char *container,
+	const struct cdi_isolation *isolation, struct error *err)
+{
+	const struct cdi_parts parts = {inventory, driver, served, pod, isolation};
 	_cleanup_json_ struct json_object *root = json_object_new_object(), *old = NULL;
 	_cleanup_free_ char *before = NULL;
 	char path[PATH_MAX];
@@ -339,6 +377,10 @@ int cdi_write(const char *dir, const struct inventory *inventory, const struct d
 	r = root ? cdi_build(&parts, container, old, root, err) : -ENOMEM;
 	if (r < 0)
 		return r;
+	if (!json_count(json_member(root, "devices"))) { /* all its names are another pod's */
+		unlink(path);
+		return 0;
+	}
 	text = json_text(root);
 	if (text && before && len == strlen(text) && memcmp(before, text, len) == 0)
 		return 0;

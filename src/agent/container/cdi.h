@@ -10,6 +10,7 @@
 struct error;
 struct inventory;
 struct node_pod;
+struct served;
 
 #define CDI_KIND "ration.dev/grant"
 
@@ -29,10 +30,15 @@ struct cdi_isolation {
 const char *cdi_private_library(enum driver_part part);
 
 /* cdi_write() - the file for this pod, all its placed containers in it: this one anew, the others as the file
- * has them, unless it has them not. isolation NULL: of a share node. Negative errno with a sentence. */
+ * has them, unless it has them not. Each has the name that answered_name() says. isolation NULL: of a share
+ * node. Negative errno with a sentence. */
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
-	struct error *err);
+	const struct served *served, const struct node_pod *pod, const char *container,
+	const struct cdi_isolation *isolation, struct error *err);
+
+/* cdi_remove_device() - takes the device with this name out of the file of this pod. If the file or the
+ * device is not there, this is success. Negative errno with a sentence. */
+int cdi_remove_device(const char *dir, const char *uid, const char *name, struct error *err);
 
 /* cdi_remove() - a file that is not there is success. */
 void cdi_remove(const char *dir, const char *uid);

@@ -11,6 +11,7 @@
 #include "agent/events.h"
 #include "base/error.h"
 #include "kube/names.h"
+#include "node/answered.h"
 #include "node/registry.h"
 
 static void report_ignored(struct delivery *delivery, const struct node_pod *pod, const char *container)
@@ -60,7 +61,8 @@ static int make_isolated(struct delivery *delivery, const struct node_pod *pod, 
 		r = grants_prepare(delivery, pod, container, starting, err);
 	return r < 0 ? r
 		     : cdi_write(delivery->deps.cdi_dir, &delivery->deps.node->inventory,
-			       delivery->deps.driver, pod, container, &isolation, err);
+			       delivery->deps.driver, &delivery->deps.node->served, pod, container,
+			       &isolation, err);
 }
 
 int delivery_new(const struct delivery_deps *deps, struct delivery **ret_delivery)
@@ -98,14 +100,30 @@ int delivery_make(struct delivery *delivery, const struct node_pod *pod, const c
 	report_capability(delivery, pod, container, starting);
 	if (gpu_mode_is_isolated(delivery->deps.node->in_force))
 		return make_isolated(delivery, pod, container, starting, err);
-	return cdi_write(delivery->deps.cdi_dir, &delivery->deps.node->inventory, delivery->deps.driver, pod,
-		container, NULL, err);
+	return cdi_write(delivery->deps.cdi_dir, &delivery->deps.node->inventory, delivery->deps.driver,
+		&delivery->deps.node->served, pod, container, NULL, err);
 }
 
-const char *delivery_device(const char *uid, const char *container, char *buf, size_t size)
+const char *delivery_device(const char *name, char *buf, size_t size)
 {
-	snprintf(buf, size, CDI_KIND "=%s.%s", uid, container);
+	snprintf(buf, size, CDI_KIND "=%s", name);
 	return buf;
+}
+
+const char *delivery_device_name(const char *device)
+{
+	static const char prefix[] = CDI_KIND "=";
+
+	return strncmp(device, prefix, strlen(prefix)) == 0 ? device + strlen(prefix) : NULL;
+}
+
+int delivery_free_name(struct delivery *delivery, const char *name, struct error *err)
+{
+	char uid[ANSWERED_NAME_SIZE];
+
+	return answered_uid(name, uid, sizeof(uid))
+		       ? cdi_remove_device(delivery->deps.cdi_dir, uid, name, err)
+		       : 0;
 }
 
 bool delivery_has_file(const struct delivery *delivery, const char *uid)

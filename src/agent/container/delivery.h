@@ -59,10 +59,16 @@ void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *le
 int delivery_make(struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting,
 	struct error *err);
 
-/* delivery_device() - the CDI device that brings all of it into the container: "ration.dev/grant=<pod
- * uid>.<container>". DELIVERY_DEVICE_SIZE bytes are enough. */
+/* delivery_device() - the CDI device that brings all of it into the container: "ration.dev/grant=<name>",
+ * where the name is usually "<pod uid>.<container>" (node/answered.h). DELIVERY_DEVICE_SIZE bytes are enough.
+ * delivery_device_name() - the name in such a device; NULL if it is not one of the agent's. */
 #define DELIVERY_DEVICE_SIZE 512
-const char *delivery_device(const char *uid, const char *container, char *buf, size_t size);
+const char *delivery_device(const char *name, char *buf, size_t size);
+const char *delivery_device_name(const char *device);
+
+/* delivery_free_name() - what another pod's CDI file has under this name goes. Negative errno with a
+ * sentence. */
+int delivery_free_name(struct delivery *delivery, const char *name, struct error *err);
 
 /* delivery_has_file() - there is a CDI file of this pod. */
 bool delivery_has_file(const struct delivery *delivery, const char *uid);

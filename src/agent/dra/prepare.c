@@ -22,6 +22,7 @@
 #include "kube/object-name.h"
 #include "net/grpc-server.h"
 #include "net/loop.h"
+#include "node/answered.h"
 #include "node/claims.h"
 #include "node/registry.h"
 
@@ -153,14 +154,14 @@ static int answer_build(const struct preparation *p, char (*cdi)[DELIVERY_DEVICE
 		answer->entries[i].value = &answer->claims[i];
 	}
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		char *uid = p->request->claims[i]->uid;
+		char *uid = p->request->claims[i]->uid, name[ANSWERED_NAME_SIZE];
 		struct node_claim *claim = node_claims_by_uid(p->preparer->deps->node, uid);
 
 		if (p->errors[i].text[0] || !claim) {
 			answer->claims[i].error = p->errors[i].text;
 			continue;
 		}
-		delivery_device(uid, CLAIM_CONTAINER, cdi[i], sizeof(cdi[i]));
+		delivery_device(answered_own_name(uid, CLAIM_CONTAINER, name), cdi[i], sizeof(cdi[i]));
 		r = add_devices(&answer->claims[i], claim, cdi[i]);
 	}
 	return r;

@@ -56,6 +56,7 @@ struct answer {
 	char device_paths[DEVICES_MAX][2][512];
 	V1beta1__CDIDevice cdi;
 	V1beta1__CDIDevice *cdi_pointers[1];
+	char name[ANSWERED_NAME_SIZE]; /* of the CDI device */
 	char cdi_name[DELIVERY_DEVICE_SIZE];
 	struct allotment allotment;
 };
@@ -139,10 +140,9 @@ static void answer_add_variables(struct answer *answer)
 	answer->container.n_envs = answer->allotment.n_variables;
 }
 
-static void answer_set_cdi(struct answer *answer, const char *uid, const char *container)
+static void answer_set_cdi(struct answer *answer)
 {
-	answer->cdi.name = (char *)delivery_device(
-		uid, container, answer->cdi_name, sizeof(answer->cdi_name));
+	answer->cdi.name = (char *)delivery_device(answer->name, answer->cdi_name, sizeof(answer->cdi_name));
 	answer->container.n_cdi_devices = 1;
 }
 
@@ -181,13 +181,12 @@ static void answer_add_devices(struct answer *answer, const struct driver *drive
 /* A pod without a placement cannot have a GPU. But an error here would fail it for good, and its controller
  * would create one pod after the other. So it gets a CDI device that does not exist, and PreStartContainer
  * says why. It stays Pending, counted against the node, with its Event. */
-static void answer_unplaced(struct answer *answer, const struct identified *who, bool cdi)
+static void answer_unplaced(struct answer *answer, bool cdi)
 {
 	static const char nothing[] = "void";
 
-	answer_init(answer);
 	if (cdi)
-		answer_set_cdi(answer, who->pod->facts.uid, who->container->name);
+		answer_set_cdi(answer);
 	v1beta1__string_entry__init(&answer->envs[0]);
 	answer->envs[0].key = "NVIDIA_VISIBLE_DEVICES";
 	answer->envs[0].value = (char *)nothing;
@@ -198,7 +197,6 @@ static void answer_unplaced(struct answer *answer, const struct identified *who,
 static void answer_placed(
 	struct answer *answer, struct kubelet *kubelet, const struct identified *who, bool cdi)
 {
-	const struct pod_facts *pod = &who->pod->facts;
 	struct error err = {""};
 
 	answer_add_variables(answer);
@@ -206,7 +204,7 @@ static void answer_placed(
 		answer_add_devices(answer, kubelet->deps.driver);
 		return;
 	}
-	answer_set_cdi(answer, pod->uid, who->container->name);
+	answer_set_cdi(answer);
 	/* If the file cannot be written now, PreStartContainer writes it, so the pod need not fail for good.
 	 * While the pod must wait, there must be no file: a kubelet that has just started does not call
 	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
@@ -219,6 +217,7 @@ static int allocation_reply(
 	struct allocation *a, struct kubelet *kubelet, const struct identified *who, struct answer *answer)
 {
 	_cleanup_free_ uint8_t *packed = NULL;
+	char own[ANSWERED_NAME_SIZE];
 	size_t len = 0;
 	int r;
 
@@ -228,6 +227,10 @@ static int allocation_reply(
 	r = packed ? served_add(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name,
 			     a->ids, a->n_ids)
 		   : -ENOMEM;
+	if (r == 0 &&
+		strcmp(answer->name, answered_own_name(who->pod->facts.uid, who->container->name, own)) != 0)
+		r = served_set_answer(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name,
+			answer->name, NULL);
 	if (r < 0)
 		return r;
 	served_set_waits(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name, true);
@@ -253,6 +256,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		return;
 	}
 	answer_init(answer);
+	answered_new_name(&kubelet->deps.node->served, pod->uid, who->container->name, answer->name);
 	if (who->placed && driver_scan(kubelet->deps.driver, &err) == 0 &&
 		allotment_build(&kubelet->deps.node->inventory, pod, who->container->name, cdi,
 			&answer->allotment, &err) == 0) {
@@ -265,7 +269,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 			allotment_value(&answer->allotment, ENV_MEM_IDX),
 			allotment_value(&answer->allotment, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
 	} else {
-		answer_unplaced(answer, who, cdi);
+		answer_unplaced(answer, cdi);
 		refusal_report(kubelet->deps.node, kubelet->deps.events, pod->uid);
 	}
 	if (allocation_reply(a, kubelet, who, answer) < 0) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "agent/events.h"
+#include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/kubelet.h"
 #include "base/list.h"
+#include "node/answered.h"
 #include "node/registry.h"
 
 struct node_pod;
@@ -22,6 +24,8 @@ struct kubelet {
 	struct registrar *registrar, *gpu_registrar, *core_registrar;
 	struct list assignments; /* of assign.c, on their way */
 	struct list prestarts;	 /* of prestart.c: calls that wait */
+	struct checkpoint_cache checkpoint;
+	bool checkpoint_told; /* that it cannot be read */
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* of turn-list.c */
 	struct podresources_call *turn_call;
@@ -46,6 +50,20 @@ void turn_list_begin(struct kubelet *kubelet);
 
 /* turn_list_refused() - the kubelet will remove the pod of a call from its list. */
 void turn_list_refused(struct kubelet *kubelet);
+
+/* answers.c: whether the kubelet gave the agent's answers to the containers that they were meant for. */
+
+/* answers_check() - for PreStartContainer, before anything is prepared: the agent's record follows the
+ * kubelet's checkpoint. If a container was answered the devices of another one, they are replaced by its own;
+ * this is reported. *ret: what the checkpoint says of these ids. -EPERM with a sentence: the container must
+ * not start, because it would get another container's GPU. If the checkpoint cannot be read or lacks the ids:
+ * 0. */
+int answers_check(
+	struct kubelet *kubelet, char *const *ids, size_t n_ids, enum answered *ret, struct error *err);
+
+/* answers_settle() - the part of this that needs no ids: where the record says that a container was answered
+ * another's device, that device is not the other's any more. Negative errno with a sentence. */
+int answers_settle(struct kubelet *kubelet, struct error *err);
 
 /* assign.c: writes ALIYUN_COM_GPU_MEM_ASSIGNED: "true" to a pod when its first container starts. This is a
  * hint for older readers. It never delays a start, and is tried again while the API server is away. */

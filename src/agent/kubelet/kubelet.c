@@ -21,6 +21,7 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	kubelet->deps = *deps;
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
+	served_init(&kubelet->checkpoint.served);
 	r = turn_list_start(kubelet);
 	if (r == 0)
 		r = images_new(deps->cri, prestart_look_again, kubelet, &kubelet->images);
@@ -58,6 +59,7 @@ void kubelet_free(struct kubelet *kubelet)
 	assign_stop(kubelet);
 	turn_list_stop(kubelet);
 	images_free(kubelet->images);
+	served_release(&kubelet->checkpoint.served);
 	free(kubelet);
 }
 

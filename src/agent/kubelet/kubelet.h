@@ -60,6 +60,7 @@ struct kubelet_counts {
 	uint64_t allocate_abandoned; /* ended by the kubelet before the answer */
 	uint64_t ids_disagreed;
 	uint64_t prestart_accepted, prestart_refused;
+	uint64_t answers_checked[4]; /* enum answered: what the checkpoint said at these calls */
 	uint64_t registration_failures;
 	int64_t last_registration_ns; /* how long it took */
 };

@@ -244,6 +244,8 @@ static void kubelet_started(struct kubelet *kubelet)
 	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &kubelet->deps.node->served, &err) <
 		0)
 		log_warning("%s; going on with our own record", err.text);
+	else if (answers_settle(kubelet, &err) < 0)
+		log_warning("%s", err.text);
 	turn_list_begin(kubelet);
 	find_spent(kubelet);
 }

@@ -12,35 +12,17 @@
 #include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/kubelet/calls.h"
-#include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/refusal.h"
 #include "agent/wire.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "net/loop.h"
 #include "node/room.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 #define WAIT_NS (3 * NS_PER_S)
 #define LOOK_NS (50 * NS_PER_MS)
-
-/* The entry in this agent's record, else in the kubelet's checkpoint, which has the ids by now. */
-static const struct served_entry *find_entry(struct kubelet *kubelet, char *const *ids, size_t n_ids)
-{
-	const struct served_entry *entry = served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
-	struct served of_kubelet;
-	struct error err = {""};
-
-	if (entry)
-		return entry;
-	served_init(&of_kubelet);
-	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &of_kubelet, &err) < 0)
-		log_warning("%s", err.text);
-	served_complete(&kubelet->deps.node->served, &of_kubelet);
-	return served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
-}
 
 /* While the pod waits it has no CDI file, see allocate.c. A pod that has started a container already has its
  * units. */
@@ -105,7 +87,7 @@ static int prestart_entry(struct kubelet *kubelet, const struct served_entry *en
  * file could not be written. */
 static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids, struct error *err)
 {
-	const struct served_entry *entry = find_entry(kubelet, ids, n_ids);
+	const struct served_entry *entry = served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
 	int result = -EPERM;
 
 	if (!entry)
@@ -184,20 +166,24 @@ static void prestart_try(void *userdata)
 {
 	struct prestart *p = userdata;
 	struct kubelet *kubelet = p->kubelet;
+	enum answered answered;
 	struct error err = {""};
-	int r;
+	/* First, because what follows is for the containers that this finds. */
+	int r = answers_check(kubelet, p->ids, p->n_ids, &answered, &err);
 
-	if (waits_for_image(kubelet, p)) {
+	if (r == 0 && waits_for_image(kubelet, p)) {
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
 	}
-	r = prestart_all(kubelet, p->ids, p->n_ids, &err);
+	if (r == 0)
+		r = prestart_all(kubelet, p->ids, p->n_ids, &err);
 	if (r == -EBUSY && monotonic_ns() < p->until_ns) {
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
 	}
 	if (r == -EBUSY)
 		report_waiting(kubelet, p, err.text);
+	kubelet->counts.answers_checked[answered]++;
 	if (r == 0) {
 		kubelet->counts.prestart_accepted++;
 		kubelet_call_reply(p->call, NULL, 0);
