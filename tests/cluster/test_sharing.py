@@ -1,6 +1,8 @@
 """Several pods on one card; binpack and spread; pods of many containers."""
+import re
 from collections import Counter
 
+import agentpods
 import gpupods
 from gpupods import card_of, check_what_it_sees, container, inventory, pod
 from sharingnodes import BINPACK, NODES, SPREAD, run_one_by_one
@@ -106,3 +108,26 @@ def test_a_container_that_crashes_starts_again_on_its_card(lab):
     p = cluster.pod("crash")
     assert card_of(p) in cluster.log_of(p)
     assert gpupods.annotation(p, "ALIYUN_COM_GPU_MEM_ASSIGNED") == "true"
+
+
+def answers_checked(cluster, node):
+    """What the kubelet's checkpoint said at each PreStartContainer, by the agent's metrics."""
+    pid = agentpods.supervisor_pid(cluster, node)
+    page = cluster.enter(node, "nsenter", "-t", str(pid), "-n", "/usr/bin/python3", "-c",
+                         "import urllib.request as u; print(u.urlopen('http://127.0.0.1:39996/metrics').read().decode())")
+    return {result: int(n) for result, n in re.findall(r'^ration_answers_checked_total{result="(\w+)"} (\d+)', page, re.M)}
+
+
+def test_the_kubelets_checkpoint_has_each_container_with_its_own_answer_before_it_starts(lab):
+    """Decision 060: pods that come at once, and ids that an init container, a sidecar and containers of a pod have one after the other."""
+    cluster = lab(NODES)
+    node = BINPACK["kubernetes.io/hostname"]
+    before = answers_checked(cluster, node)
+    for i in range(3):
+        cluster.create(pod(f"p{i}", 2, 1, nodeSelector=BINPACK, init=[
+            container("side", 2, restartPolicy="Always"), container("i1", 3, command="nvidia-smi -L")]))
+    pods = cluster.wait_running()
+    for p in pods:
+        check_what_it_sees(cluster, p, cluster.nodes())
+    after = answers_checked(cluster, node)
+    assert {result: n - before[result] for result, n in after.items()} == {"own": 12, "corrected": 0, "refused": 0, "unknown": 0}

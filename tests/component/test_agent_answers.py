@@ -276,11 +276,11 @@ def test_an_old_checkpoint_moves_nothing(world):
 
 @pytest.mark.waits
 def test_reading_the_checkpoint_delays_no_start_of_110_pods():
-    """Eight GPUs in units of 128 MiB, and half of all units given: as large as a checkpoint of one node gets."""
-    with World(cards="8x16384MiB", unit="128MiB", labels={"ack.node.gpu.schedule": "cgpu"}, run_in_memory=True).up(1024) as world:
+    """Eight GPUs of 141 GiB in units of 128 MiB, nearly all of them given: as large as a checkpoint of one node gets."""
+    with World(cards="8x144384MiB", unit="128MiB", labels={"ack.node.gpu.schedule": "cgpu"}, run_in_memory=True).up(9024) as world:
         annotations = [{"ration.dev/placement": json.dumps({"unit": 128, "containers": {
-            "main": [{"uuid": world.uuid(i % 8), "units": 9}]}}), "ration.dev/unit": "128"} for i in range(110)]
-        pods = [world.api.create_pod(f"p{i}", gpu_mem=9, node="n1", annotations=a) for i, a in enumerate(annotations)]
+            "main": [{"uuid": world.uuid(i % 8), "units": 80}]}}), "ration.dev/unit": "128"} for i in range(110)]
+        pods = [world.api.create_pod(f"p{i}", gpu_mem=80, node="n1", annotations=a) for i, a in enumerate(annotations)]
         time.sleep(0.5)
         times = []
         for i, pod in enumerate(pods):
