@@ -1,4 +1,4 @@
-/* metrics.c - the agent's page /metrics. */
+/* metrics.c - the agent's pages /metrics and /use. */
 #include "agent/pages.h"
 
 #include <stdio.h>
@@ -245,10 +245,14 @@ static char *page_text(const struct agent *agent)
 static void on_scrape(void *userdata, struct http_call *call, const char *method, const char *path,
 	const char *body, size_t len)
 {
+	const struct agent *agent = userdata;
+
 	if (strcmp(method, "GET") == 0 && strcmp(path, "/metrics") == 0)
-		http_call_reply(call, 200, METRICS_CONTENT_TYPE, page_text(userdata));
+		http_call_reply(call, 200, METRICS_CONTENT_TYPE, page_text(agent));
+	else if (strcmp(method, "GET") == 0 && strcmp(path, "/use") == 0)
+		http_call_reply(call, 200, "application/json", looks_use_page(agent->looks, &agent->node));
 	else
-		http_call_reply(call, 404, "text/plain; charset=utf-8", strdup("GET /metrics\n"));
+		http_call_reply(call, 404, "text/plain; charset=utf-8", strdup("GET /metrics or /use\n"));
 }
 
 int metrics_page_new(struct agent *agent, struct door **ret_page)

@@ -4,7 +4,8 @@
 struct agent;
 struct door;
 
-/* metrics_page_new() - /metrics, at agent->options.metrics. Names: docs/internals/metrics.md. */
+/* metrics_page_new() - /metrics, and /use for `ration advise`, at agent->options.metrics. Names:
+ * docs/internals/metrics.md. */
 int metrics_page_new(struct agent *agent, struct door **ret_page);
 
 /* probes_new() - /healthz and /readyz for the kubelet, at agent->options.probes. The agent is ready if it

@@ -63,6 +63,34 @@ static int read_names(struct json_object *pod, struct pod_facts *facts)
 	return 0;
 }
 
+/* A Deployment names its ReplicaSets NAME-HASH, and their pods have the label pod-template-hash. */
+static size_t deployment_name_len(const char *name, const char *hash)
+{
+	size_t len = strlen(name), end = hash ? strlen(hash) : 0;
+
+	return end && len > end + 1 && name[len - end - 1] == '-' && strcmp(name + len - end, hash) == 0
+		       ? len - end - 1
+		       : 0;
+}
+
+char *pod_owner_name(struct json_object *pod)
+{
+	struct json_object *metadata = json_member(pod, "metadata");
+	struct json_object *owner = controller_reference(metadata);
+	const char *kind = json_member_string(owner, "kind"), *name = json_member_string(owner, "name");
+	const char *hash = json_member_string(json_member(metadata, "labels"), "pod-template-hash");
+	char *text = NULL;
+	size_t len;
+
+	if (!kind || !name || strlen(kind) > NAME_LEN_MAX || strlen(name) > NAME_LEN_MAX)
+		return NULL;
+	len = strcmp(kind, "ReplicaSet") == 0 ? deployment_name_len(name, hash) : 0;
+	return asprintf(&text, "%s/%.*s", len ? "Deployment" : kind, (int)(len ? len : strlen(name)), name) <
+			       0
+		       ? NULL
+		       : text;
+}
+
 static bool has_unterminated(struct json_object *statuses)
 {
 	if (!json_object_is_type(statuses, json_type_array))

@@ -21,6 +21,11 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
  * all pods. */
 int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
+/* pod_owner_name() - the controller of the pod, "StatefulSet/db". Of the ReplicaSet of a Deployment, the
+ * Deployment; so the name stays through a rollout. NULL: the pod has none, its name is not valid, or out of
+ * memory. The caller frees it. */
+char *pod_owner_name(struct json_object *pod);
+
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
  *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
  * of a whole GPU units is 1, and "visible":["GPU-..",..] are the GPUs of its job that its containers see;

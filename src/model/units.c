@@ -6,6 +6,8 @@
 
 #include "base/cleanup.h"
 
+#define MIB (UINT64_C(1) << 20)
+
 uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib)
 {
 	if (!unit_mib)
@@ -13,6 +15,28 @@ uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib)
 	if (gpu_mib / unit_mib > UNITS_MAX)
 		return UNITS_MAX;
 	return (uint32_t)(gpu_mib / unit_mib);
+}
+
+uint64_t units_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib)
+{
+	uint32_t total = units_of_gpu(gpu_mib, unit_mib);
+
+	return !total || units >= total ? gpu_mib * MIB : gpu_mib * units / total * MIB;
+}
+
+uint32_t units_for_bytes(uint64_t gpu_mib, uint64_t bytes, uint32_t unit_mib)
+{
+	uint32_t total = units_of_gpu(gpu_mib, unit_mib), least = 1, most = total;
+
+	while (least < most) {
+		uint32_t middle = least + (most - least) / 2;
+
+		if (units_limit_bytes(gpu_mib, middle, unit_mib) >= bytes)
+			most = middle;
+		else
+			least = middle + 1;
+	}
+	return least;
 }
 
 uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib)

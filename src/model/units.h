@@ -14,6 +14,12 @@
 /* units_of_gpu() - whole units of a GPU with this many MiB, rounded down as ACK does (15 for 16160 MiB). */
 uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib);
 
+/* units_limit_bytes() - how much memory these units of a GPU are: GPU x units / units of the GPU, in whole
+ * MiB, rounded down (contract, section 3). units_for_bytes() - the fewest units, at least 1, whose limit is
+ * this much; all of the GPU if none is. */
+uint64_t units_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib);
+uint32_t units_for_bytes(uint64_t gpu_mib, uint64_t bytes, uint32_t unit_mib);
+
 /* units_convert() - how many units of to_mib hold as much as `units` of from_mib, rounded up. If either size
  * is 0, the number stays. */
 uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib);

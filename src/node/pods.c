@@ -41,6 +41,7 @@ static void pod_free(struct node_pod *pod)
 	node_pod_forget_containers(pod);
 	power_facts_free(pod->power, pod->n_power);
 	pod_facts_release(&pod->facts);
+	free(pod->owner);
 	free(pod);
 }
 

@@ -43,6 +43,7 @@ struct node_pod {
 	size_t n_containers;
 	struct pod_claim *claims; /* as far as they exist: those of a template come later */
 	size_t n_claims;
+	char *owner;		   /* its controller, as "Deployment/web"; NULL if it has none */
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is invalid */

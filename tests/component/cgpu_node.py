@@ -97,6 +97,8 @@ def identity(world, pod):
 
 
 def lasting(path):
+    if path.name == "use":    # changes with each sample
+        return b""
     data = bytearray(path.read_bytes())
     for at in range(LIVE, LIVE + 64 * 128, 128) if path.name == "grant" else ():
         data[at:at + 16], data[at + 24:at + 32], data[at + 40:at + 64] = bytes(16), bytes(8), bytes(24)

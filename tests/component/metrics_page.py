@@ -1,5 +1,6 @@
 """Pages of metrics: what a scrape of the agent says."""
 import http.client
+import json
 import re
 
 from fake_apiserver import wait_for
@@ -26,13 +27,25 @@ class Page:
         return [dict(labels) for key, labels in self.samples if key == name]
 
 
-def agent_page(world):
+def fetch(world, path):
+    """Content type and body."""
     port = wait_for(lambda: re.findall(r"metrics on port (\d+)", world.logged()))[-1]
     connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
     try:
-        connection.request("GET", "/metrics")
+        connection.request("GET", path)
         response = connection.getresponse()
         assert response.status == 200
-        return Page(response.read().decode())
+        return response.getheader("Content-Type"), response.read().decode()
     finally:
         connection.close()
+
+
+def agent_page(world):
+    return Page(fetch(world, "/metrics")[1])
+
+
+def use(world, pod="a"):
+    """What the page /use says about the first container of a pod, or None."""
+    content, text = fetch(world, "/use")
+    assert content == "application/json"
+    return next((c for c in json.loads(text)["containers"] if c["pod"] == pod), None)

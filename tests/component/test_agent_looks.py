@@ -15,39 +15,11 @@ import pytest
 import grants
 from agent_fixture import BUILD, FULL, SANITIZED
 from isolated import MIB, Node, container_id, wait_for
+from obeying import CONTEXT, CONTEXT_SCRIPT, LIMIT, LIVE, OBEY, folder, live, tell, wait_for_look
 from metrics_page import agent_page
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"),
                                 reason="mounts file systems, which needs root")
-LIVE = 2520 + grants.CARDS_MAX * 256
-LIMIT = 2154 * MIB      # 2 of 15 units of 16160 MiB
-CONTEXT = 312 * MIB     # of a V100: sim/ration-sim/models.c
-
-# A context, and what the program then sees; then as it is told.
-CONTEXT_SCRIPT = """
-    ok(cu.cuInit(0))
-    ctx = context()
-    free = free_bytes()
-    say(free)
-    """
-OBEY = """
-    held = []
-    while True:
-        words = sys.stdin.readline().split()
-        if not words:
-            break
-        if words[0] == 'alloc':
-            pointer = c_uint64()
-            result = cu.cuMemAlloc_v2(byref(pointer), c_size_t(int(words[1])))
-            held += [pointer] * (result == OK)
-            say(result)
-        elif words[0] == 'free':
-            ok(cu.cuMemFree_v2(held.pop()))
-            say(0)
-        elif words[0] == 'info':
-            say(free_bytes())
-    """
-
 
 @pytest.fixture
 def node():
@@ -55,31 +27,8 @@ def node():
         yield n.up(30)
 
 
-def tell(program, *words):
-    program.process.stdin.write(" ".join(map(str, words)) + "\n")
-    program.process.stdin.flush()
-    return int(program.reads())
-
-
-def folder(node, pod, container="main"):
-    return node.state / "grants" / pod["metadata"]["uid"] / container
-
-
-def live(node, pod, card=0):
-    """Overhead in bytes, and how often it was looked at."""
-    with open(folder(node, pod) / "grant", "rb") as grant:
-        grant.seek(LIVE + card * 128)
-        return struct.unpack("<QQ", grant.read(16))
-
-
 def overhead(node, pod):
     return live(node, pod)[0]
-
-
-def wait_for_look(node, pod, more=2):
-    """So many looks from now: the last of them has begun after this call."""
-    before = live(node, pod)[1]
-    wait_for(lambda: live(node, pod)[1] >= before + more, 10)
 
 
 def settles_at(node, pod, expected):

@@ -20,7 +20,6 @@
 #include "agent/container/driver.h"
 #include "agent/container/allotment.h"
 #include "agent/container/grants-folder.h"
-#include "agent/container/grants.h"
 #include "agent/container/images.h"
 #include "node/inventory.h"
 #include "kube/node-mode.h"
@@ -569,29 +568,6 @@ static void driver_that_changes_while_it_is_looked_at_is_seen(void **state)
 	remove_tree(root);
 }
 
-static void limit_is_the_containers_share_of_the_gpu_in_whole_mib(void **state)
-{
-	static const struct {
-		uint64_t gpu, units, unit, mib;
-	} cases[] = {
-		/* the documents' */
-		{16160, 2, 1024, 2154},
-		{15079, 3, 1024, 3231},
-		{16130, 4, 1024, 4301},
-		{16160, 15, 1024, 16160},
-		{16160, 1, 1024, 1077},	  /* 1077.33 */
-		{16160, 1, 128, 128},	  /* 126 units: 128.25 */
-		{16160, 20, 1024, 16160}, /* a GPU that has shrunk since */
-		{512, 1, 1024, 512},	  /* has no whole unit */
-		{UINT64_C(1) << 40, 1, 1024, 1024},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		assert_int_equal(
-			grants_limit_bytes(cases[i].gpu, (uint32_t)cases[i].units, (uint32_t)cases[i].unit),
-			cases[i].mib << 20);
-}
-
 static void names_that_are_no_file_names_have_no_grant(void **state)
 {
 	static const char *const bad[] = {
@@ -716,7 +692,6 @@ int main(void)
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
 		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
 		cmocka_unit_test(driver_that_changes_while_it_is_looked_at_is_seen),
-		cmocka_unit_test(limit_is_the_containers_share_of_the_gpu_in_whole_mib),
 		cmocka_unit_test(names_that_are_no_file_names_have_no_grant),
 		cmocka_unit_test(mount_below_a_shared_one_reaches_the_host),
 		cmocka_unit_test(label_decides_and_legacy_labels_are_weaker),

@@ -34,6 +34,8 @@ static void node_grant_free(struct node_grant *g)
 	grant_file_unmap(g->grant);
 	if (g->usage_fd >= 0)
 		close(g->usage_fd);
+	if (g->use_fd >= 0)
+		close(g->use_fd);
 	free(g->uid);
 	free(g->container);
 	free(g->namespace_);
@@ -90,6 +92,19 @@ static int node_grant_open_usage(struct node_grant *g, const char **ret_why)
 	return 0;
 }
 
+/* The pod's tmpfs may be full, because its containers can let their usage files grow. */
+static void node_grant_open_use(struct node_grant *g)
+{
+	char path[PATH_MAX];
+
+	if (path_in(g, WATCHED_USE_FILE, path, sizeof(path)) == 0)
+		g->use_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (g->use_fd < 0)
+		log_warning(
+			"%s cannot be opened: %s; `ration advise` forgets the peak when the agent restarts",
+			path, strerror(errno));
+}
+
 static int node_grant_map(struct node_grant *g, const char **ret_why)
 {
 	struct grant_file *grant;
@@ -115,7 +130,7 @@ static struct node_grant *node_grant_new(const char *state_dir, const char *uid,
 
 	if (!g)
 		return NULL;
-	g->usage_fd = -1;
+	g->usage_fd = g->use_fd = -1;
 	g->uid = strdup(uid);
 	g->container = strdup(container);
 	if (grants_folder_path(state_dir, uid, container, "", folder, sizeof(folder)) == 0)
@@ -141,7 +156,8 @@ static int node_grant_watch(struct delivery *delivery, const struct node_grant *
 		.pod = g->pod,
 		.container = g->container,
 		.grant = g->grant,
-		.usage_fd = g->usage_fd};
+		.usage_fd = g->usage_fd,
+		.use_fd = g->use_fd};
 
 	return looks_add(delivery->deps.looks, &watched);
 }
@@ -161,6 +177,8 @@ static int grants_take_over(
 		r = node_grant_open_usage(g, ret_why);
 	if (r == 0)
 		r = node_grant_name(g);
+	if (r == 0)
+		node_grant_open_use(g);
 	if (r == 0)
 		r = node_grant_watch(delivery, g);
 	forget_pages(g);
@@ -196,7 +214,7 @@ static int grant_fill(const struct delivery *delivery, const struct pod_facts *p
 			snprintf(granted->uuid, sizeof(granted->uuid), "%s", gpu->facts.uuid);
 			snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%s", gpu->bus_id);
 			granted->physical_bytes = gpu->facts.mib * MIB;
-			granted->limit_bytes = grants_limit_bytes(
+			granted->limit_bytes = units_limit_bytes(
 				gpu->facts.mib, placed->gpus[k].units, pod->placement.unit_mib);
 			grant->gpu_count++;
 			break;
@@ -206,13 +224,6 @@ static int grant_fill(const struct delivery *delivery, const struct pod_facts *p
 		return 0;
 	return error_set(err, ENOENT, "pod %s/%s: a GPU of container %s is not on this node (any more)",
 		pod->namespace_, pod->name, placed->name);
-}
-
-uint64_t grants_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib)
-{
-	uint32_t total = units_of_gpu(gpu_mib, unit_mib);
-
-	return !total || units >= total ? gpu_mib * MIB : gpu_mib * units / total * MIB;
 }
 
 /* The limits may differ: they have been changed since. */
@@ -345,7 +356,7 @@ static void set_limits(
 		const struct grant_file_gpu *gpu = &g->grant->gpus[i];
 
 		for (size_t k = 0; k < placed->n_gpus; k++) {
-			uint64_t bytes = grants_limit_bytes(
+			uint64_t bytes = units_limit_bytes(
 				gpu->physical_bytes / MIB, placed->gpus[k].units, pod->placement.unit_mib);
 
 			if (strcmp(placed->gpus[k].uuid, gpu->uuid) != 0 ||

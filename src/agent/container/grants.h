@@ -22,6 +22,7 @@ struct node_grant {
 	char *folder;		  /* STATE/grants/<uid>/<container> */
 	struct grant_file *grant; /* mapped; containers have it read-only */
 	int usage_fd;		  /* O_RDONLY. Never mapped: a container can cut its usage file off */
+	int use_fd;		  /* agent/gpu/use-file.h; -1: it cannot be kept */
 };
 
 /* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the
@@ -33,10 +34,6 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 
 /* grants_apply_placement() - the limits that the pod's placement gives now, into the grants that it has. */
 void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod);
-
-/* grants_limit_bytes() - what so many units of a GPU are: floor to whole MiB of GPU x units / units of the
- * GPU (contract, section 3). Pure. */
-uint64_t grants_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib);
 
 /* grants_remove() - all of the pod's, with their folder. None is success. */
 void grants_remove(struct delivery *delivery, const char *uid);

@@ -61,7 +61,7 @@ static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, co
 
 	for (unsigned int i = 0; share && i < g->grant->gpu_count; i++)
 		if (strcmp(g->grant->gpus[i].uuid, uuid) == 0)
-			return grants_limit_bytes(g->grant->gpus[i].physical_bytes / MIB, share->units,
+			return units_limit_bytes(g->grant->gpus[i].physical_bytes / MIB, share->units,
 				       pod->placement.unit_mib) > grant_file_limit_bytes(g->grant, i);
 	return false;
 }

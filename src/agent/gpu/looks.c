@@ -172,6 +172,8 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 		atomic_store(&watched->grant->live[gpu->index].known_for, GRANT_KNOWN | gpu->look.wanted);
 	if (found.context_bytes)
 		atomic_store(&watched->grant->live[gpu->index].context_bytes, found.context_bytes);
+	watched_note_use(
+		gpu); /* reads the grant, so it comes after all writes (grant_file_raise_overhead()) */
 	looks->at->due |= watched_pause(gpu, &found);
 }
 
@@ -496,6 +498,16 @@ bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret
 struct watched_set *looks_set(struct looks *looks)
 {
 	return looks->set;
+}
+
+void looks_name_owners(struct looks *looks)
+{
+	list_for_each (item, watched_list(looks->set)) {
+		struct watched *watched = list_entry(item, struct watched, item);
+		const struct node_pod *pod = node_claims_reader(looks->deps.node, watched->uid);
+
+		watched->owner = pod ? pod->owner : NULL;
+	}
 }
 
 void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name)

@@ -68,6 +68,12 @@ bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret
 /* looks_process_name() - PROCESS_NAME_SIZE bytes. */
 void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);
 
+/* looks_name_owners() - finds the owner of each container's pod (watched.owner); valid until pods change. */
+void looks_name_owners(struct looks *looks);
+
 /* looks_metrics() - adds to the agent's /metrics, for each isolated container: the memory that it uses, its
  * limit, and how often the limit refused an allocation. */
 void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page);
+
+/* looks_use_page() - the page /use, in JSON: docs/internals/metrics.md. NULL if out of memory. */
+char *looks_use_page(struct looks *looks, const struct node_registry *node);

@@ -27,11 +27,11 @@ void metrics_each_gpu(struct metrics *page, struct watched_set *set, const struc
 			char number[16] = "";
 			struct metric_label labels[] = {{"namespace", watched->namespace_},
 				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
-				{"UUID", held->uuid}};
+				{"UUID", held->uuid}, {"owner", watched->owner ? watched->owner : ""}};
 
 			if (gpu)
 				snprintf(number, sizeof(number), "%d", gpu->facts.index);
-			add(page, labels, ARRAY_SIZE(labels), held, what);
+			add(page, labels, ARRAY_SIZE(labels) - 1, held, what);
 		}
 	}
 }

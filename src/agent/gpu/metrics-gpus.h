@@ -9,7 +9,8 @@ struct metrics;
 struct watched_part;
 struct watched_set;
 
-/* metrics_each_gpu() - calls add() for each such GPU, with its labels and the caller's `what`. */
+/* metrics_each_gpu() - calls add() for each such GPU, with its n labels and the caller's `what`.
+ * labels[n] is one more, the owner of its pod, for the families that have it. */
 void metrics_each_gpu(struct metrics *page, struct watched_set *set, const struct inventory *inventory,
 	int what,
 	void (*add)(struct metrics *page, const struct metric_label *labels, size_t n,

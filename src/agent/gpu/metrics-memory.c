@@ -4,7 +4,15 @@
 #include "base/metrics.h"
 #include "grant/grant.h"
 
-enum memory_value { MEMORY_LIMIT, MEMORY_USED, MEMORY_OVERHEAD, MEMORY_REFUSED };
+enum memory_value {
+	MEMORY_LIMIT,
+	MEMORY_USED,
+	MEMORY_OVERHEAD,
+	MEMORY_REFUSED,
+	MEMORY_PEAK,
+	MEMORY_GRANTED_TIME,
+	MEMORY_USED_TIME
+};
 
 static void add_value(struct metrics *page, const struct metric_label *labels, size_t n,
 	const struct watched_part *held, int what)
@@ -24,16 +32,26 @@ static void add_value(struct metrics *page, const struct metric_label *labels, s
 	case MEMORY_REFUSED:
 		value = held->refused.refused;
 		break;
+	case MEMORY_PEAK:
+		value = held->use.peak_bytes;
+		break;
+	case MEMORY_GRANTED_TIME:
+		value = use_byte_seconds(held->use.granted_mib_us);
+		break;
+	case MEMORY_USED_TIME:
+		value = use_byte_seconds(held->use.used_mib_us);
+		break;
 	}
 	/* Before the first look there is nothing to say. */
 	if (held->looked || what == MEMORY_LIMIT || what == MEMORY_REFUSED)
-		metrics_count(page, labels, n, value);
+		metrics_count(page, labels, what >= MEMORY_GRANTED_TIME ? n + 1 : n, value);
 }
 
 void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page)
 {
 	struct watched_set *set = looks_set(looks);
 
+	looks_name_owners(looks);
 	metrics_family(page, "ration_container_limit_bytes", "gauge",
 		"Memory of the GPU that an isolated container may use now.");
 	metrics_each_gpu(page, set, inventory, MEMORY_LIMIT, add_value);
@@ -46,4 +64,13 @@ void looks_metrics(struct looks *looks, const struct inventory *inventory, struc
 	metrics_family(page, "ration_container_refused_total", "counter",
 		"Allocations that the limit of an isolated container refused, by its own count.");
 	metrics_each_gpu(page, set, inventory, MEMORY_REFUSED, add_value);
+	metrics_family(page, "ration_container_peak_bytes", "gauge",
+		"The most memory of the GPU that an isolated container had in any sample since it got its grant.");
+	metrics_each_gpu(page, set, inventory, MEMORY_PEAK, add_value);
+	metrics_family(page, "ration_container_granted_byte_seconds_total", "counter",
+		"Memory of the GPU that an isolated container was granted, times the time; owner: the controller of its pod.");
+	metrics_each_gpu(page, set, inventory, MEMORY_GRANTED_TIME, add_value);
+	metrics_family(page, "ration_container_used_byte_seconds_total", "counter",
+		"Memory of the GPU that an isolated container used, times the time; owner: the controller of its pod.");
+	metrics_each_gpu(page, set, inventory, MEMORY_USED_TIME, add_value);
 }

@@ -295,8 +295,10 @@ static void gpu_used(
 	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &usage) < 0)
 		return;
 	look.started_ns = usage.started_ns;
-	if (correction_look(&its->correction, &look, said, &seen))
+	if (correction_look(&its->correction, &look, said, &seen)) {
 		gpu_judge(power, gpu, &seen);
+		use_note_core(&gpu->use, seen.elapsed_ns, seen.used_ns, its->share);
+	}
 	its->used_ns += seen.used_ns;
 	if (its->share)
 		gpu_grant(gpu, (uint32_t)its->share, (enum share_policy)(its->policy - 1));

@@ -7,6 +7,7 @@
 #include <sys/inotify.h>
 
 #include "agent/gpu/power.h"
+#include "agent/gpu/use-file.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -192,6 +193,22 @@ bool watched_pause(struct watched_part *gpu, const struct overhead *found)
 	return true;
 }
 
+void watched_note_use(struct watched_part *gpu)
+{
+	const struct watched *watched = gpu->of;
+	int64_t now = monotonic_ns();
+	struct use_sample sample = {.elapsed_ns = gpu->use_ns ? now - gpu->use_ns : 0,
+		.used_bytes = gpu->used_bytes,
+		.limit_bytes = grant_file_limit_bytes(watched->grant, gpu->index),
+		.physical_bytes = gpu->physical_bytes,
+		.refused = gpu->refused.refused,
+		.refused_bytes = gpu->refused.refused_bytes};
+
+	use_note_memory(&gpu->use, &sample);
+	gpu->use_ns = now;
+	use_file_write(watched->use_fd, watched->n_gpus, gpu->index, &gpu->use);
+}
+
 static void note_kept(struct watched *watched, bool kept)
 {
 	if (watched->kept != kept)
@@ -316,12 +333,16 @@ static void watched_begin(struct watched_set *set, struct watched *watched)
 {
 	struct usage_peek peek;
 	bool known = usage_peek(watched->usage_fd, watched->n_gpus, &peek) == 0;
+	struct use_record used[GRANT_FILE_GPUS_MAX];
 
+	use_file_read(watched->use_fd, watched->n_gpus, used);
 	for (unsigned i = 0; i < watched->n_gpus; i++) {
 		struct watched_part *part = &watched->gpus[i];
 		struct watched_gpu *gpu;
 
 		memcpy(part->uuid, watched->grant->gpus[i].uuid, sizeof(part->uuid));
+		part->physical_bytes = watched->grant->gpus[i].physical_bytes;
+		part->use = used[i];
 		part->of = watched;
 		part->index = i;
 		power_resume(&part->power, watched->grant, i);
@@ -351,6 +372,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 	watched->container = strdup(grant->container);
 	watched->grant = grant->grant;
 	watched->usage_fd = grant->usage_fd;
+	watched->use_fd = grant->use_fd;
 	note_kept(watched, true);
 	watched->gpus = calloc(n ? n : 1, sizeof(*watched->gpus));
 	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container || !watched->gpus ||

@@ -12,9 +12,13 @@
 #include "grant/grant.h"
 #include "grant/overhead.h"
 #include "grant/peek.h"
+#include "model/use.h"
 
 struct loop;
 struct watched_set;
+
+/* In the folder of a container's grant: use-file.h. */
+#define WATCHED_USE_FILE "use"
 
 #define WATCHED_TOP 4 /* processes that messages name */
 
@@ -31,6 +35,7 @@ struct watched_part {
 	struct watched *of;
 	unsigned index;					       /* in the grant */
 	char uuid[sizeof(((struct grant_file_gpu *)0)->uuid)]; /* a copy: the grant's page stays untouched */
+	uint64_t physical_bytes;			       /* of the whole GPU, likewise */
 	bool looked;					       /* sampled at least once */
 	uint64_t used_bytes, overhead_bytes;
 	uint64_t allowed_bytes; /* watchdog_allowed() */
@@ -39,6 +44,8 @@ struct watched_part {
 	struct usage_peek_gpu refused;		 /* refused allocations, at the last sample */
 	uint64_t refused_told;			 /* how many of these an Event has reported */
 	struct power_gpu power;
+	struct use_record use; /* since the container got its grant; watched_note_use() */
+	int64_t use_ns;	       /* when the last sample was added; 0: none was by this agent */
 
 	/* The container's counters and processes at the last sample. */
 	struct {
@@ -56,6 +63,8 @@ struct watched {
 	char *uid, *namespace_, *pod, *container;
 	struct grant_file *grant; /* the caller's */
 	int usage_fd;		  /* the caller's */
+	int use_fd;		  /* the caller's; -1: `use` is not kept */
+	const char *owner;	  /* of its pod; only while a page is made (looks_name_owners()) */
 	struct watched_part *gpus;
 	unsigned n_gpus;
 	const struct watched_part *pauses_for; /* the container pauses for a sample of this GPU; or NULL */
@@ -72,6 +81,7 @@ struct watched_grant {
 	const char *uid, *namespace_, *pod, *container;
 	struct grant_file *grant; /* mapped writable, and usage_fd open for reading, until watched_remove() */
 	int usage_fd;
+	int use_fd; /* use-file.h; -1: none */
 };
 
 /* wanted: a container asks for a sample of this GPU. */
@@ -104,6 +114,10 @@ void watched_remember(struct watched_part *gpu, const struct overhead_process *p
 /* watched_pause() - called after a sample of the GPU. If calls in progress made the sample inexact, the
  * container pauses its calls until the next sample, which then is due at once. Returns whether it is due. */
 bool watched_pause(struct watched_part *gpu, const struct overhead *found);
+
+/* watched_note_use() - adds a sample to the record of what the container used. Call it after each sample of
+ * the GPU. */
+void watched_note_use(struct watched_part *gpu);
 
 /* watched_keep() - tells the containers with this GPU whether the agent samples it (usage_file_keep()). After
  * watched_add() a container sees that it does. */

@@ -291,6 +291,8 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
 	power_facts_free(pod->power, pod->n_power);
 	power_facts_read(object, &pod->power, &pod->n_power);
+	free(pod->owner);
+	pod->owner = pod_owner_name(object);
 	node_pod_forget_containers(pod);
 	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
 	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));

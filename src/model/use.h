@@ -1,0 +1,35 @@
+/* use.h - what a container has used of one GPU since it got its grant: the peak of its memory, how long it
+ * used how much of what it was granted, and what its limit refused. Pure, of fixed size; the agent keeps it
+ * (docs/adr/057-peaks-are-sampled.md), and `ration advise` reads it. */
+#pragma once
+
+#include <stdint.h>
+
+#define USE_BUCKETS 16 /* by the used part of what was granted, in sixteenths; the last one has more, too */
+
+struct use_record {
+	uint64_t seen_ns;      /* time between samples, all together */
+	uint64_t peak_bytes;   /* the most that any sample showed */
+	uint64_t wanted_bytes; /* the most that it would have had if an allocation had not been refused; 0:
+				  none was */
+	uint64_t refused;      /* its count of refused allocations at the last sample */
+	uint64_t granted_mib_us, used_mib_us; /* MiB times microseconds */
+	uint64_t memory_ns[USE_BUCKETS], core_ns[USE_BUCKETS];
+};
+
+struct use_sample {
+	int64_t elapsed_ns; /* since the last sample; 0: this is the first one */
+	uint64_t used_bytes, limit_bytes, physical_bytes;
+	uint64_t refused, refused_bytes; /* how many allocations were refused so far; the size of the last */
+};
+
+/* use_note_memory() - adds one sample. What the container itself counts may be anything: a refused allocation
+ * larger than the GPU counts as the whole GPU. */
+void use_note_memory(struct use_record *record, const struct use_sample *sample);
+
+/* use_note_core() - in elapsed_ns the container used the GPU for used_ns; share: its part of the GPU's time,
+ * in millionths. Without a share nothing is added. */
+void use_note_core(struct use_record *record, uint64_t elapsed_ns, uint64_t used_ns, uint64_t share);
+
+/* use_byte_seconds() - of granted_mib_us or used_mib_us. */
+uint64_t use_byte_seconds(uint64_t mib_us);
