@@ -17,6 +17,7 @@ static const struct option_table *const tables[] = {
 	&top_option_table,
 	&why_option_table,
 	&plan_option_table,
+	&advise_option_table,
 	&set_option_table,
 	&cordon_option_table,
 	&uncordon_option_table,

@@ -8,6 +8,8 @@
 #define TIMEOUT_MAX 3600
 #define PLAN_PODS_MAX 10000
 #define PLAN_MOVES_MAX 200
+#define ADVISE_MARGIN_MAX 1000
+#define ADVISE_AGE_MAX 31536000
 
 /* kubectl 1.36, `kubectl options`. */
 #define PASSED_ON OPTION_TO(FORWARD, struct kubectl, flags)
@@ -294,6 +296,37 @@ const struct option_table plan_option_table = {.program = "ration plan",
 	.notes =
 		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces."};
 
+/* ---- advise ---------------------------------------------------------------------------------------------
+ */
+
+static const struct option_row advise_rows[] = {
+	{"namespace", 'n', "NAMESPACE", OPTION_TO(NAME, struct advise_options, namespace_),
+		.source = COMPLETE_NAMESPACES,
+		.help = "only containers of this namespace; default: all namespaces"},
+	{"margin", 0, "PERCENT", OPTION_TO(NUMBER, struct advise_options, margin), .max = ADVISE_MARGIN_MAX,
+		.standard = "10", .help = "advise this much more than the peak"},
+	{"min-age", 0, "SECONDS", OPTION_TO(NUMBER, struct advise_options, min_age_s), .max = ADVISE_AGE_MAX,
+		.standard = "600",
+		.help = "give no advice about a container that the agent has sampled for less than this"},
+	{"apply", 0, NULL, OPTION_TO(FLAG, struct advise_options, apply),
+		.help = "carry out the advice with `ration set`, one container after the other, and stop at the first error"},
+	OUTPUT_JSON_OF(struct advise_options, "print the advice as JSON"),
+};
+static const struct option_row advise_arguments[] = {
+	{NULL, 0, "NODE", OPTION_TO(REST, struct advise_options, nodes), .optional = true,
+		.source = COMPLETE_NODES, .help = "only containers on these nodes"},
+};
+
+const struct option_table advise_option_table = {.program = "ration advise",
+	.usage = "[OPTION]... [NODE]...",
+	.summary =
+		"Tell which containers on cgpu and core_mem nodes should have less GPU memory, because their peak is much lower than what they were granted, and which should have more, because their limit refused allocations; and print the `ration set` command for each. Without --apply it changes nothing.",
+	OPTION_ROWS(advise_rows),
+	OPTION_ARGUMENTS(advise_arguments),
+	WITH_KUBECTL,
+	.notes =
+		"It asks the agents by `kubectl port-forward`. Needed rights: those of `ration top`, and list on the pods of the namespaces; with --apply those of `ration set`, too."};
+
 /* ---- history, replay ------------------------------------------------------------------------------------
  */
 
@@ -327,6 +360,7 @@ static const struct option_command commands[] = {
 	{"why", "explain why a pod is on its GPU, or why it waits"},
 	{"plan",
 		"tell what would happen: how many more pods fit, nodes that are drained or added, pods that are moved"},
+	{"advise", "tell which pods should have more or less GPU memory, by what they used"},
 	{"set", "change the GPU memory of a running pod"},
 	{"cordon", "keep new pods off a faulty GPU"},
 	{"uncordon", "let new pods use a cordoned GPU again"},

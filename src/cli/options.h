@@ -68,6 +68,15 @@ struct plan_options {
 	enum output output;
 };
 
+struct advise_options {
+	struct kubectl kubectl;
+	const char *namespace_; /* NULL: all */
+	uint32_t margin, min_age_s;
+	bool apply;
+	enum output output;
+	char **nodes; /* ended by NULL */
+};
+
 struct replay_options {
 	const char *file;
 };
@@ -76,4 +85,4 @@ extern const struct option_table ration_option_table; /* for the program itself:
 extern const struct option_table inspect_option_table, cgpu_option_table; /* for struct inspect_options */
 extern const struct option_table why_option_table, set_option_table, cordon_option_table,
 	uncordon_option_table, top_option_table, doctor_option_table, history_option_table,
-	replay_option_table, plan_option_table;
+	replay_option_table, plan_option_table, advise_option_table;

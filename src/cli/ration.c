@@ -23,6 +23,7 @@ static const struct command {
 	{"top", top_command},
 	{"why", why_command},
 	{"plan", plan_command},
+	{"advise", advise_command},
 	{"set", set_command},
 	{"cordon", cordon_command},
 	{"uncordon", cordon_command},

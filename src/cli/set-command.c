@@ -20,6 +20,7 @@
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "cli/pod.h"
+#include "cli/set.h"
 #include "kube/annotations.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -214,7 +215,7 @@ static int await(
 	}
 }
 
-static int run(const struct set_options *options, struct error *err)
+int set_size(const struct set_options *options, struct error *err)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
@@ -245,7 +246,7 @@ int set_command(int argc, char **argv)
 	kubectl_init(&options.kubectl);
 	r = options_parse(&set_option_table, argc, argv, &options);
 	if (r < 0)
-		r = complain_end(run(&options, &err), &err);
+		r = complain_end(set_size(&options, &err), &err);
 	kubectl_release(&options.kubectl);
 	return r;
 }

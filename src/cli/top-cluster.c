@@ -121,7 +121,7 @@ static int agent_add(
 			node);
 	if (cluster->n == AGENTS_MAX)
 		return error_set(err, E2BIG,
-			"more than %d nodes with isolation: name those that you want to see, `ration top NODE...`",
+			"more than %d nodes with isolation: name those that you want to see, as arguments",
 			AGENTS_MAX);
 	if (!pod_name_is_valid(name_of(pod)))
 		return error_set(err, EINVAL, "the API server's answer has a pod without a valid name");
@@ -161,8 +161,8 @@ static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n
 	return r;
 }
 
-static int agent_read(
-	const struct kubectl *kubectl, struct agent *agent, struct strbuf *page, struct error *err)
+static int agent_read(const struct kubectl *kubectl, struct agent *agent, const char *path,
+	struct strbuf *page, struct error *err)
 {
 	const struct forward_target target = {
 		.pod = agent->pod,
@@ -172,14 +172,14 @@ static int agent_read(
 		.whose = "the agent's",
 		.which = "the agent's",
 		.gone = "another one is there soon",
-		.older = "has no metrics",
+		.older = "is of an earlier version, without this page",
 	};
 	int r = agent->is_open ? 0 : forward_open(kubectl, &target, &agent->forward, err);
 
 	if (r < 0)
 		return r;
 	agent->is_open = true;
-	r = forward_read(&agent->forward, "/metrics", page, err);
+	r = forward_read(&agent->forward, path, page, err);
 	if (r < 0) {
 		forward_close(&agent->forward);
 		agent->is_open = false;
@@ -187,37 +187,57 @@ static int agent_read(
 	return r;
 }
 
-int top_cluster_read(
-	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err)
+int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reader, struct strbuf *problems,
+	struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf page;
-	bool claims = false;
 	size_t answered = 0;
 
 	strbuf_init(&page, PAGE_MAX);
 	for (size_t i = 0; i < cluster->n; i++) {
+		struct agent *agent = &cluster->agents[i];
 		struct error problem = {""};
 		int r;
 
+		if (reader->node && strcmp(reader->node, agent->node) != 0)
+			continue;
 		strbuf_clear(&page);
-		claims |= cluster->agents[i].gives_to_claims;
-		r = agent_read(cluster->kubectl, &cluster->agents[i], &page, &problem);
+		r = agent_read(cluster->kubectl, agent, reader->path, &page, &problem);
 		if (r == 0)
-			r = top_sample_add(sample, cluster->agents[i].node, strbuf_cstr(&page));
+			r = reader->read(
+				reader->userdata, agent->node, agent->gives_to_claims, &page, &problem);
 		if (r == 0)
 			answered++;
 		else
-			strbuf_addf(problems, "node %s: %s\n", cluster->agents[i].node,
+			strbuf_addf(problems, "node %s: %s\n", agent->node,
 				problem.text[0] ? problem.text : strerror(-r));
 		if (r < 0 && !err->text[0])
 			*err = problem;
 	}
+	return answered ? 0 : -EIO;
+}
+
+static int add_page(
+	void *userdata, const char *node, bool gives_to_claims, const struct strbuf *page, struct error *err)
+{
+	return top_sample_add(userdata, node, strbuf_cstr(page));
+}
+
+int top_cluster_read(
+	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err)
+{
+	const struct top_reader reader = {.path = "/metrics", .read = add_page, .userdata = sample};
+	int r = top_cluster_each(cluster, &reader, problems, err);
+	bool claims = false;
+
+	for (size_t i = 0; i < cluster->n; i++)
+		claims |= cluster->agents[i].gives_to_claims;
 	if (claims)
 		top_claims_refresh(&cluster->claims, cluster->kubectl, problems);
 	for (size_t i = 0; i < cluster->n; i++)
 		if (cluster->agents[i].gives_to_claims)
 			top_claims_apply(&cluster->claims, sample, cluster->agents[i].node);
-	return answered ? 0 : -EIO;
+	return r;
 }
 
 int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes,

@@ -2,6 +2,7 @@
  * stay forwarded. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct error;
@@ -16,7 +17,21 @@ int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n
 	struct top_cluster **ret_cluster, struct error *err);
 void top_cluster_close(struct top_cluster *cluster); /* accepts NULL */
 
-/* top_cluster_read() - reads the present pages of all. If one does not answer, problems gets a line, and it
- * is tried again the next time. Negative: none answers; err says why the first does not. */
+struct top_reader {
+	const char *path; /* of the page */
+	const char *node; /* NULL: of all agents */
+	/* Called with the page of each agent. A negative result, with a sentence, counts as no answer. */
+	int (*read)(void *userdata, const char *node, bool gives_to_claims, const struct strbuf *page,
+		struct error *err);
+	void *userdata;
+};
+
+/* top_cluster_each() - reads a page of each agent. For each that does not answer, problems gets a line, and
+ * it is tried again the next time. Negative: none answers; err says why the first does not. */
+int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reader, struct strbuf *problems,
+	struct error *err);
+
+/* top_cluster_read() - adds the pages of metrics of all agents to the sample; results as top_cluster_each().
+ */
 int top_cluster_read(
 	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err);

@@ -20,7 +20,7 @@ import shlex
 
 import yaml
 
-LOOKS = re.compile(r"(kubectl (-n \S+ )?(get|describe|logs|exec|inspect|events|auth)|ration (why|inspect|top|doctor|plan))\b")
+LOOKS = re.compile(r"(kubectl (-n \S+ )?(get|describe|logs|exec|inspect|events|auth)|ration (why|inspect|top|doctor|plan|advise(?!.*--apply)))\b")
 FENCE = re.compile(r"^```(.*)$")
 HIDDEN = re.compile(r"^<!-- (lab|run|needs): (.*) -->$")
 

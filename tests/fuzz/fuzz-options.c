@@ -20,9 +20,9 @@ const char *const fuzz_words[] = {"\n", "--", "-", "=", "--help", "-h", "--versi
 	"--log-level", "debug", "--on-bypass", "evict", "--unknown-functions", "refuse", "--no-fault-lists",
 	"--uninstall", "a/b", "--listen", "--scheduler-lease", "--best-nodes", "--max-pods-per-gpu",
 	"--job-mixing", "allow", "--gang-timeout", "--gang-keep-after", "-n", "-o", "json", "wide", "-d",
-	"-w", "--watch", "--topology", "--container", "--timeout", "--reason", "--once", "--runs", "--node",
-	"--root", "--scheduler-config", "--kubeadm", "--image", "--arg", "--server", "--token", "--as",
-	"pod/a", "/", NULL};
+	"-w", "--watch", "--topology", "--container", "--timeout", "--reason", "--once", "--margin",
+	"--min-age", "--apply", "--runs", "--node", "--root", "--scheduler-config", "--kubeadm", "--image",
+	"--arg", "--server", "--token", "--as", "pod/a", "/", NULL};
 
 #define WORDS_MAX 24
 
@@ -81,7 +81,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {{'i', "inspect", inspect}, {'w', "why", why_command}, {'s', "set", set_command},
 	{'c', "cordon", cordon_command}, {'u', "uncordon", cordon_command}, {'h', "history", history_command},
-	{'t', "top", top_command}, {'d', "doctor", doctor_command}};
+	{'t', "top", top_command}, {'d', "doctor", doctor_command}, {'v', "advise", advise_command}};
 
 static void run(char letter, int argc, char **argv)
 {

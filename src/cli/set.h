@@ -1,0 +1,9 @@
+/* set.h - asks the scheduler for another size of a running pod. */
+#pragma once
+
+struct error;
+struct set_options;
+
+/* set_size() - what `ration set` does: asks, waits for the answer and prints it. Negative errno with a
+ * sentence if the container does not have the new size. */
+int set_size(const struct set_options *options, struct error *err);
