@@ -18,13 +18,17 @@ CACHE = pathlib.Path(os.environ.get("RATION_CACHE") or
 PROMTOOL = CACHE / "debian/prometheus/usr/bin/promtool"    # lab/install-packages
 
 
-def alerts():
+def rules(kind):
     return [rule for path in RULES.values() for group in yaml.safe_load(path.read_text())["groups"]
-            for rule in group["rules"]]
+            for rule in group["rules"] if kind in rule]
+
+
+def alerts():
+    return rules("alert")
 
 
 def expressions():
-    return [rule["expr"] for rule in alerts()] + [target["expr"] for panel in PANELS for target in panel["targets"]]
+    return [rule["expr"] for rule in alerts() + rules("record")] + [target["expr"] for panel in PANELS for target in panel["targets"]]
 
 
 def promtool(*argv):
@@ -158,6 +162,25 @@ def test_alert_fires_when_it_should_and_not_before_nor_when_all_is_well(tmp_path
     done = run_tests(tmp_path, [
         group({**LEDGER, **well}, promql_expr_test=[firing(minute) for minute in (before, when, 55)]),
         group({**owned, **wrong}, promql_expr_test=[firing(before), firing(when, name)])])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_gib_hours_are_summed_by_namespace_and_owner(tmp_path):
+    """Two pods of 3 and 1 GiB, half used, for an hour; a pod of another owner that began in the middle of the hour."""
+    def series(pod, owner, values, which):
+        labels = f'namespace="ml", owner="{owner}", pod="{pod}", container="main", UUID="GPU-{pod}"'
+        return {f"ration_container_{which}_byte_seconds_total{{{labels}}}": values}
+    minute, given = 60 << 30, {}
+    for which, part in (("granted", 1), ("used", 2)):
+        given |= series("a", "Deployment/web", f"0+{3 * minute // part}x60", which)
+        given |= series("b", "Deployment/web", f"0+{minute // part}x60", which)
+        given |= series("c", "StatefulSet/db", "_x30 " + f"0+{2 * minute // part}x30", which)
+
+    def hours(which, web, db):
+        return {"expr": f"round(namespace_owner:ration_container_{which}_gib_hours:increase1h, 0.25)", "eval_time": "60m",
+                "exp_samples": [{"labels": f'{{namespace="ml", owner="{owner}"}}', "value": value}
+                                for owner, value in (("Deployment/web", web), ("StatefulSet/db", db))]}
+    done = run_tests(tmp_path, [group(given, promql_expr_test=[hours("granted", 4, 1), hours("used", 2, 0.5)])])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
