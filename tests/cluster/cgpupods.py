@@ -3,7 +3,7 @@ device nodes."""
 import pathlib
 import struct
 
-from gpupods import GPU_MEM, container, inventory, placement
+from gpupods import GPU_MEM, container, inventory, placement, pod
 from testimages import lab as labs
 
 NODE = "isolated.192.168.30.1"
@@ -12,6 +12,14 @@ LARGE = 24    # units of the large card: who has them leaves the others the docu
 CARDS_AT, LIVE_AT = 2520, 2520 + 64 * 256    # docs/internals/grant.md
 OUT_OF_MEMORY = 2                            # CUDA_ERROR_OUT_OF_MEMORY
 CONTEXT_MIB = 312                            # what a context takes of a simulated card, by its model
+
+
+def with_documents_cards(lab):
+    """A cluster in which a pod has the GPU of 24 units, so that the others get the GPUs of the documents only."""
+    made = lab(LAYOUT)
+    made.create(pod("large", LARGE))
+    made.wait_running(names=["large"])
+    return made
 
 
 def limit_mib(card, units, unit=1024):

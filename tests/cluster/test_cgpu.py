@@ -2,18 +2,14 @@
 import pytest
 
 import gpupods
-from cgpupods import LARGE, LAYOUT
+from cgpupods import with_documents_cards
 from gpupods import GPU_MEM, card_of, check_what_it_sees, container, placement, pod
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 
 
 @pytest.fixture
 def cluster(lab):
-    """With the documents' cards only: somebody has the one of 24 units."""
-    made = lab(LAYOUT)
-    made.create(pod("large", LARGE))
-    made.wait_running(names=["large"])
-    return made
+    return with_documents_cards(lab)
 
 
 def holder(name, units, mib):
