@@ -23,6 +23,7 @@ static uint64_t wanted(const struct use_sample *sample)
 void use_note_memory(struct use_record *record, const struct use_sample *sample)
 {
 	uint64_t elapsed = sample->elapsed_ns > 0 ? (uint64_t)sample->elapsed_ns : 0;
+	uint64_t ran = sample->idle ? 0 : elapsed;
 	uint64_t hoped = sample->refused > record->refused ? wanted(sample) : 0;
 
 	if (sample->used_bytes > record->peak_bytes)
@@ -30,12 +31,11 @@ void use_note_memory(struct use_record *record, const struct use_sample *sample)
 	if (hoped > record->wanted_bytes)
 		record->wanted_bytes = hoped;
 	record->refused = sample->refused;
-	record->seen_ns += elapsed;
+	record->seen_ns += ran;
 	record->granted_mib_us += sample->limit_bytes / MIB * (elapsed / US_NS);
 	record->used_mib_us += sample->used_bytes / MIB * (elapsed / US_NS);
 	if (sample->limit_bytes)
-		record->memory_ns[bucket_of((double)sample->used_bytes / (double)sample->limit_bytes)] +=
-			elapsed;
+		record->memory_ns[bucket_of((double)sample->used_bytes / (double)sample->limit_bytes)] += ran;
 }
 
 void use_note_core(struct use_record *record, uint64_t elapsed_ns, uint64_t used_ns, uint64_t share)

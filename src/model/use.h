@@ -3,12 +3,13 @@
  * (docs/adr/057-peaks-are-sampled.md), and `ration advise` reads it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define USE_BUCKETS 16 /* by the used part of what was granted, in sixteenths; the last one has more, too */
 
 struct use_record {
-	uint64_t seen_ns;      /* time between samples, all together */
+	uint64_t seen_ns;      /* time between samples, all together, while the container ran */
 	uint64_t peak_bytes;   /* the most that any sample showed */
 	uint64_t wanted_bytes; /* the most that it would have had if an allocation had not been refused; 0:
 				  none was */
@@ -20,6 +21,7 @@ struct use_record {
 struct use_sample {
 	int64_t elapsed_ns; /* since the last sample; 0: this is the first one */
 	uint64_t used_bytes, limit_bytes, physical_bytes;
+	bool idle; /* the container does not run: its image is pulled, it starts again, or it has ended */
 	uint64_t refused, refused_bytes; /* how many allocations were refused so far; the size of the last */
 };
 

@@ -73,6 +73,14 @@ struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *nam
 	return table_get(&pods->by_name, pod_key(namespace_, name, key));
 }
 
+bool node_pod_is_idle(const struct node_pod *pod, const char *container)
+{
+	for (size_t i = 0; i < pod->facts.request.n_containers && i < 64; i++)
+		if (strcmp(pod->facts.request.containers[i].name, container) == 0)
+			return pod->idle >> i & 1;
+	return false;
+}
+
 struct container_spec *node_pod_container(const struct node_pod *pod, const char *name)
 {
 	for (size_t i = 0; i < pod->n_containers; i++)

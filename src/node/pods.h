@@ -48,6 +48,7 @@ struct node_pod {
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is invalid */
 	uint64_t runs;	      /* bit i: request.containers[i] runs, by its status */
+	uint64_t idle;	      /* bit i: it has a status, by which it does not run */
 	bool watched;	      /* the watch has shown it and will tell its end */
 	int64_t asked_ns;     /* when a GET showed it, if the watch has not */
 };
@@ -80,6 +81,9 @@ void node_pod_forget_containers(struct node_pod *pod);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
+
+/* node_pod_is_idle() - this container of the pod has a status by which it does not run. */
+bool node_pod_is_idle(const struct node_pod *pod, const char *container);
 
 /* node_pods_stray() - a pod that only a GET has shown, more than 10 s ago; NULL if there is none. While the
  * watch is open, that time is long enough: the pod's end was told before the agent knew the pod, or the pod

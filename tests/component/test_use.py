@@ -75,6 +75,19 @@ def test_memory_times_time_and_the_histogram_say_how_much_of_the_grant_was_used(
     assert memory[8] >= 3 and sum(memory[1:8] + memory[9:]) <= 1
 
 
+def test_a_container_whose_image_is_pulled_grows_no_older(node):
+    """Else a pod that has waited for its image would look as if it had used nothing for a long time."""
+    pod, _ = node.start_container()
+    wait_for(lambda: (use(node) or {}).get("seenSeconds", 0) >= 1, 10)
+    for state, grows in (({"waiting": {"reason": "ImagePullBackOff"}}, False), ({"running": {}}, True)):
+        node.api.patch("pods", "a", {"status": {"containerStatuses": [{"name": "main", "state": state}]}})
+        wait_for_look(node, pod, 3)
+        before, page = use(node), agent_page(node)
+        time.sleep(3)
+        assert (use(node)["seenSeconds"] >= before["seenSeconds"] + 2) == grows and sum(use(node)["memory"]) <= use(node)["seenSeconds"]
+        assert agent_page(node)(GRANTED, **labels(node, "")) > page(GRANTED, **labels(node, ""))
+
+
 def test_what_a_refused_allocation_would_have_needed_is_remembered(node):
     pod, container = node.start_container()
     one = obeying(node, pod, container)

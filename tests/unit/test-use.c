@@ -75,6 +75,18 @@ static void time_is_counted_by_the_used_part_of_the_grant(void **state)
 	assert_int_equal(sum, record.seen_ns);
 }
 
+static void a_container_that_does_not_run_is_granted_memory_and_not_sampled(void **state)
+{
+	struct use_record record = {0};
+	struct use_sample one = sample(8, 0, 1000);
+
+	one.idle = true;
+	use_note_memory(&record, &one);
+	assert_int_equal(record.seen_ns, 0);
+	assert_int_equal(record.memory_ns[0], 0);
+	assert_int_equal(use_byte_seconds(record.granted_mib_us), 8 * 1000 * MIB);
+}
+
 static void computing_power_is_counted_by_the_used_part_of_the_share(void **state)
 {
 	struct use_record record = {0};
@@ -133,6 +145,7 @@ int main(void)
 		cmocka_unit_test(the_peak_is_the_most_of_any_sample_the_first_one_too),
 		cmocka_unit_test(memory_times_time_follows_a_grant_that_changes),
 		cmocka_unit_test(time_is_counted_by_the_used_part_of_the_grant),
+		cmocka_unit_test(a_container_that_does_not_run_is_granted_memory_and_not_sampled),
 		cmocka_unit_test(computing_power_is_counted_by_the_used_part_of_the_share),
 		cmocka_unit_test(what_a_refused_allocation_needs_is_remembered_once),
 		cmocka_unit_test(a_refusal_wants_more_than_the_limit_and_at_most_the_gpu),

@@ -131,6 +131,13 @@ static void note_top(
 	}
 }
 
+static bool is_idle(const struct looks *looks, const struct watched *watched)
+{
+	const struct node_pod *pod = node_pods_by_uid(&looks->deps.node->pods, watched->uid);
+
+	return pod && node_pod_is_idle(pod, watched->container);
+}
+
 static void publish(struct looks *looks, struct watched_part *gpu, size_t n, bool open)
 {
 	struct watched *watched = gpu->of;
@@ -172,8 +179,8 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 		atomic_store(&watched->grant->live[gpu->index].known_for, GRANT_KNOWN | gpu->look.wanted);
 	if (found.context_bytes)
 		atomic_store(&watched->grant->live[gpu->index].context_bytes, found.context_bytes);
-	watched_note_use(
-		gpu); /* reads the grant, so it comes after all writes (grant_file_raise_overhead()) */
+	/* It reads the grant, so it comes after all writes (grant_file_raise_overhead()). */
+	watched_note_use(gpu, is_idle(looks, watched));
 	looks->at->due |= watched_pause(gpu, &found);
 }
 

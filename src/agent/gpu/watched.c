@@ -193,7 +193,7 @@ bool watched_pause(struct watched_part *gpu, const struct overhead *found)
 	return true;
 }
 
-void watched_note_use(struct watched_part *gpu)
+void watched_note_use(struct watched_part *gpu, bool idle)
 {
 	const struct watched *watched = gpu->of;
 	int64_t now = monotonic_ns();
@@ -201,6 +201,7 @@ void watched_note_use(struct watched_part *gpu)
 		.used_bytes = gpu->used_bytes,
 		.limit_bytes = grant_file_limit_bytes(watched->grant, gpu->index),
 		.physical_bytes = gpu->physical_bytes,
+		.idle = idle,
 		.refused = gpu->refused.refused,
 		.refused_bytes = gpu->refused.refused_bytes};
 

@@ -116,8 +116,8 @@ void watched_remember(struct watched_part *gpu, const struct overhead_process *p
 bool watched_pause(struct watched_part *gpu, const struct overhead *found);
 
 /* watched_note_use() - adds a sample to the record of what the container used. Call it after each sample of
- * the GPU. */
-void watched_note_use(struct watched_part *gpu);
+ * the GPU. idle: the container does not run. */
+void watched_note_use(struct watched_part *gpu, bool idle);
 
 /* watched_keep() - tells the containers with this GPU whether the agent samples it (usage_file_keep()). After
  * watched_add() a container sees that it does. */

@@ -250,22 +250,31 @@ static void extended_claim_read(struct node_pod *pod, struct json_object *status
 
 /* ---- the pod ---- */
 
-static uint64_t read_runs(const struct request *request, struct json_object *statuses)
+/* The containers that, by their statuses, run or (run false) do not. */
+static uint64_t read_states(const struct request *request, struct json_object *statuses, bool run)
 {
 	size_t n = json_count(statuses);
-	uint64_t runs = 0;
+	uint64_t found = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *status = json_object_array_get_idx(statuses, i);
 		const char *name = json_member_string(status, "name");
 
-		if (!name || !json_member(json_member(status, "state"), "running"))
+		if (!name || (json_member(json_member(status, "state"), "running") != NULL) != run)
 			continue;
 		for (size_t k = 0; k < request->n_containers && k < 64; k++)
 			if (strcmp(request->containers[k].name, name) == 0)
-				runs |= UINT64_C(1) << k;
+				found |= UINT64_C(1) << k;
 	}
-	return runs;
+	return found;
+}
+
+static void states_read(struct node_pod *pod, struct json_object *init, struct json_object *containers)
+{
+	const struct request *request = &pod->facts.request;
+
+	pod->runs = read_states(request, init, true) | read_states(request, containers, true);
+	pod->idle = read_states(request, init, false) | read_states(request, containers, false);
 }
 
 struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
@@ -287,8 +296,8 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
 	pod->may_return = name_may_return(object, pod->facts.name);
-	pod->runs = read_runs(&pod->facts.request, json_member(status, "initContainerStatuses")) |
-		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
+	states_read(
+		pod, json_member(status, "initContainerStatuses"), json_member(status, "containerStatuses"));
 	power_facts_free(pod->power, pod->n_power);
 	power_facts_read(object, &pod->power, &pod->n_power);
 	free(pod->owner);
