@@ -55,7 +55,7 @@ def test_the_peak_stays_when_memory_is_freed_and_when_the_agent_is_killed(node):
     assert sum(after["memory"]) >= sum(before["memory"])
     page = agent_page(node)
     for name in (GRANTED, USED):
-        assert page(name, **labels(node, "")) >= metrics(name, **labels(node, "")) > 0
+        assert page(name, **labels(node, "none")) >= metrics(name, **labels(node, "none")) > 0
     assert page("ration_container_peak_bytes", **labels(node, None)) == CONTEXT + 1200 * MIB
 
 
@@ -67,7 +67,7 @@ def test_memory_times_time_and_the_histogram_say_how_much_of_the_grant_was_used(
     begin, first = time.monotonic(), agent_page(node)
     time.sleep(4)
     last, took = agent_page(node), time.monotonic() - begin
-    grown = {name: last(name, **labels(node, "")) - first(name, **labels(node, "")) for name in (GRANTED, USED)}
+    grown = {name: last(name, **labels(node, "none")) - first(name, **labels(node, "none")) for name in (GRANTED, USED)}
     assert abs(grown[GRANTED] / LIMIT - took) < 1.5
     assert abs(grown[USED] / grown[GRANTED] - (LIMIT // 2 + 100 * MIB) / LIMIT) < 0.02
     # (1077 + 100) / 2154 is between 8/16 and 9/16.
@@ -85,7 +85,7 @@ def test_a_container_whose_image_is_pulled_grows_no_older(node):
         before, page = use(node), agent_page(node)
         time.sleep(3)
         assert (use(node)["seenSeconds"] >= before["seenSeconds"] + 2) == grows and sum(use(node)["memory"]) <= use(node)["seenSeconds"]
-        assert agent_page(node)(GRANTED, **labels(node, "")) > page(GRANTED, **labels(node, ""))
+        assert agent_page(node)(GRANTED, **labels(node, "none")) > page(GRANTED, **labels(node, "none"))
 
 
 def test_what_a_refused_allocation_would_have_needed_is_remembered(node):
@@ -116,7 +116,7 @@ def test_owner_of_a_replicaset_of_a_deployment_is_the_deployment(node):
     start("web-5d8f-x", "ReplicaSet", "web-5d8f", **{"pod-template-hash": "5d8f"})
     start("bare-x", "ReplicaSet", "bare-5d8f", **{"pod-template-hash": "other"})
     start("db-0", "StatefulSet", "db")
-    wait_for(lambda: len([label for label in agent_page(node).labels(GRANTED) if label["owner"]]) == 3, 10)
+    wait_for(lambda: len([label for label in agent_page(node).labels(GRANTED) if label["owner"] != "none"]) == 3, 10)
     owners = {label["pod"]: label["owner"] for label in agent_page(node).labels(USED)}
     assert owners == {"web-5d8f-x": "Deployment/web", "bare-x": "ReplicaSet/bare-5d8f", "db-0": "StatefulSet/db"}
 

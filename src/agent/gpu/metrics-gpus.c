@@ -27,7 +27,7 @@ void metrics_each_gpu(struct metrics *page, struct watched_set *set, const struc
 			char number[16] = "";
 			struct metric_label labels[] = {{"namespace", watched->namespace_},
 				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
-				{"UUID", held->uuid}, {"owner", watched->owner ? watched->owner : ""}};
+				{"UUID", held->uuid}, {"owner", watched->owner ? watched->owner : "none"}};
 
 			if (gpu)
 				snprintf(number, sizeof(number), "%d", gpu->facts.index);
