@@ -169,7 +169,8 @@ static int run(const struct advise_options *options, struct error *err)
 	int r;
 
 	if (options->namespace_ && !pod_name_is_valid(options->namespace_))
-		return error_set(err, EINVAL, "%.80s is no name of a namespace", options->namespace_);
+		return error_set(
+			err, EINVAL, "%.80s is not a name that a namespace can have", options->namespace_);
 	while (options->nodes[n_nodes])
 		n_nodes++;
 	r = top_cluster_open(&options->kubectl, options->nodes, n_nodes, &cluster, err);

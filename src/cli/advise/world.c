@@ -16,11 +16,11 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
+#include "model/claim.h"
 #include "model/units.h"
 
 #define KEY_SIZE 600
 #define PATH_SIZE 400
-#define CLAIM_CONTAINER "claim" /* the container's name in the page of an agent in mode dra */
 
 void advise_world_init(struct advise_world *world)
 {
