@@ -80,6 +80,8 @@ static void add_pod(struct strbuf *out, const struct inspect_pod *pod)
 		between = ", ";
 	}
 	add_number(out, "}, \"pending\": ", pod->pending);
+	if (pod->core)
+		add_number(out, ", \"core\": ", pod->core);
 	strbuf_adds(out, pod->orphan ? ", \"orphan\": true" : "");
 	strbuf_adds(out, pod->is_claim ? ", \"unusedClaim\": true" : "");
 	strbuf_adds(out, pod->shares_claim ? ", \"sharesClaim\": true" : "");
@@ -93,6 +95,7 @@ static void add_node(struct strbuf *out, const struct inspect_node *node)
 	add_text(out, ",\n      \"address\": ", node->address);
 	add_text(out, ",\n      \"mode\": ", gpu_mode_text(node->mode));
 	strbuf_addf(out, ",\n      \"changing\": %s", node->changing ? "true" : "false");
+	strbuf_adds(out, node->unschedulable ? ",\n      \"unschedulable\": true" : "");
 	add_number(out, ",\n      \"unitMiB\": ", node->unit_mib);
 	add_number(out, ",\n      \"total\": ", node->total);
 	add_number(out, ",\n      \"allocated\": ", node->allocated);

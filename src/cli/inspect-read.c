@@ -52,7 +52,9 @@ static int read_node(void *userdata, struct json_object *item, struct error *err
 	struct reading *reading = userdata;
 	_cleanup_node_facts_ struct node_facts facts;
 	struct node_capacity capacity = {.gpu_mem = allocatable(item, RESOURCE_GPU_MEM),
-		.gpu_count = allocatable(item, RESOURCE_GPU_COUNT)};
+		.gpu_count = allocatable(item, RESOURCE_GPU_COUNT),
+		.unschedulable = json_object_get_boolean(
+			json_member(json_member(item, "spec"), "unschedulable"))};
 	struct error reason;
 	int r;
 
@@ -208,7 +210,9 @@ static int fetch_pods(
 {
 	const struct list_reader reader = {
 		.kind = "PodList",
-		.sign = reading->inspect->topology ? "\"" RESOURCE_GPU "\"" : RESOURCE_GPU_MEM,
+		.sign = reading->inspect->everything ? "\"" RESOURCE_GPU
+			: reading->inspect->topology ? "\"" RESOURCE_GPU "\""
+						     : RESOURCE_GPU_MEM,
 		.read = read_pod,
 		.userdata = reading,
 		.warnings = reading->warnings,
@@ -218,8 +222,9 @@ static int fetch_pods(
 	_cleanup_strbuf_ struct strbuf selector;
 
 	strbuf_init(&selector, 4096);
-	strbuf_addf(&selector, "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName%s%s",
-		node ? "=" : "!=", node ? node : "");
+	strbuf_adds(&selector, "status.phase!=Succeeded,status.phase!=Failed");
+	if (!reading->inspect->everything)
+		strbuf_addf(&selector, ",spec.nodeName%s%s", node ? "=" : "!=", node ? node : "");
 	return list_read(kubectl, "/api/v1/pods", strbuf_cstr(&selector), &reader, err);
 }
 

@@ -66,6 +66,11 @@ void inspect_release(struct inspect *inspect)
 	for (size_t i = 0; i < inspect->n_nodes; i++)
 		inspect_node_free(inspect->nodes[i]);
 	free(inspect->nodes);
+	for (size_t i = 0; i < inspect->n_waiting; i++) {
+		free(inspect->waiting[i].namespace_);
+		free(inspect->waiting[i].name);
+	}
+	free(inspect->waiting);
 	table_release(&inspect->by_name);
 	table_release(&inspect->listed);
 	inspect_init(inspect);
@@ -83,6 +88,14 @@ static bool shares_memory(const struct node_facts *facts, const struct node_capa
 		    facts->mode == GPU_MODE_CORE_MEM || facts->mode == GPU_MODE_DRA;
 
 	return capacity->gpu_mem > 0 || (facts->n_gpus > 0 && mode);
+}
+
+static bool is_shown(
+	const struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity)
+{
+	if (inspect->everything && gives_whole_gpus(facts))
+		return true;
+	return inspect->topology ? gives_whole_gpus(facts) : shares_memory(facts, capacity);
 }
 
 static size_t gpus_without_inventory(const struct node_capacity *capacity)
@@ -152,6 +165,7 @@ static int inspect_node_new(
 		return -ENOMEM;
 	node->mode = facts->mode;
 	node->changing = facts->changing;
+	node->unschedulable = capacity->unschedulable;
 	node->unit_mib = facts->unit_mib;
 	node->name = printable_copy(facts->name);
 	node->address = printable_copy(facts->address ? facts->address : "unknown");
@@ -172,8 +186,7 @@ int inspect_add_node(
 	struct inspect_node **grown, *node;
 	int r;
 
-	if (!(inspect->topology ? gives_whole_gpus(facts) : shares_memory(facts, capacity)) ||
-		table_get(&inspect->by_name, facts->name))
+	if (!is_shown(inspect, facts, capacity) || table_get(&inspect->by_name, facts->name))
 		return 0;
 	grown = reallocarray(inspect->nodes, inspect->n_nodes + 1, sizeof(struct inspect_node *));
 	if (!grown)
@@ -274,6 +287,25 @@ int inspect_pod_new(
 	return 0;
 }
 
+static int add_waiting(struct inspect *inspect, const struct pod_facts *facts)
+{
+	struct inspect_waiting *waiting,
+		*grown = reallocarray(inspect->waiting, inspect->n_waiting + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	inspect->waiting = grown;
+	waiting = &grown[inspect->n_waiting];
+	*waiting = (struct inspect_waiting){.namespace_ = printable_copy(facts->namespace_),
+		.name = printable_copy(facts->name),
+		.units = facts->request.units,
+		.gpus = request_gpus(&facts->request),
+		.core = facts->request.core,
+		.whole = facts->request.whole};
+	inspect->n_waiting++; /* inspect_release() frees it, complete or not */
+	return waiting->namespace_ && waiting->name ? 0 : -ENOMEM;
+}
+
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older)
 {
@@ -281,14 +313,19 @@ int inspect_add_pod(
 	struct inspect_pod *pod;
 	int r;
 
-	if (!node || facts->finished || request_is_empty(&facts->request) ||
-		facts->request.whole != inspect->topology)
+	if (facts->finished || request_is_empty(&facts->request))
+		return 0;
+	if (inspect->everything && !*facts->node)
+		return add_waiting(inspect, facts);
+	if (!node || facts->request.whole !=
+			     (inspect->everything ? node->mode == GPU_MODE_TOPOLOGY : inspect->topology))
 		return 0;
 	r = node->held.n_pods ? table_set(&inspect->listed, facts->uid, node) : 0;
 	if (r == 0)
 		r = inspect_pod_new(node, facts->namespace_, facts->name, &pod);
 	if (r < 0)
 		return r;
+	pod->core = facts->request.core;
 	if (facts->has_placement)
 		place_by_truth(node, pod, facts);
 	else if (!older || !place_by_older(node, pod, older))
@@ -341,8 +378,18 @@ static int compare_pods(const void *pa, const void *pb)
 	return r ? r : strcmp(a->name, b->name);
 }
 
+static int compare_waiting(const void *pa, const void *pb)
+{
+	const struct inspect_waiting *a = pa, *b = pb;
+	int r = strcmp(a->namespace_, b->namespace_);
+
+	return r ? r : strcmp(a->name, b->name);
+}
+
 int inspect_finish(struct inspect *inspect)
 {
+	if (inspect->n_waiting)
+		qsort(inspect->waiting, inspect->n_waiting, sizeof(*inspect->waiting), compare_waiting);
 	for (size_t i = 0; i < inspect->n_nodes; i++) {
 		int r = add_orphans(inspect, inspect->nodes[i]);
 

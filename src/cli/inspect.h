@@ -40,11 +40,22 @@ struct inspect_pod {
 	char *uid;		       /* of a pod with claims; else NULL */
 	uint32_t units[NODE_GPUS_MAX]; /* by column */
 	uint32_t pending;	       /* bound to this node, but on no known GPU */
+	uint32_t core;		       /* percent of one GPU's computing power; 0: not asked for */
 	bool orphan;		       /* the pod was deleted by force, and its containers still run */
 	bool shares_claim;	       /* other pods use the same claim, and have the same units */
 	bool is_claim;
 	struct inspect_claim *claims;
 	size_t n_claims;
+};
+
+/* A pod that asks for GPUs and is not bound. */
+struct inspect_waiting {
+	char *namespace_;
+	char *name;
+	uint32_t units; /* whole GPUs if `whole` */
+	uint32_t gpus;	/* of one node, each with an equal part of the units */
+	uint32_t core;
+	bool whole;
 };
 
 struct inspect_node {
@@ -53,6 +64,7 @@ struct inspect_node {
 	enum gpu_mode mode;
 	bool changing; /* another mode or unit is asked for, and comes into force when the last pod has ended
 			*/
+	bool unschedulable; /* no new pod is bound to it (`kubectl cordon`) */
 	uint32_t unit_mib;
 	struct inspect_gpu *gpus; /* by column */
 	size_t n_gpus;
@@ -68,8 +80,12 @@ struct inspect_node {
 
 struct inspect {
 	bool topology;		     /* shows nodes that give whole GPUs, instead of those that share them */
+	bool everything;	     /* shows nodes of both kinds, and pods that wait */
 	struct inspect_node **nodes; /* by name after inspect_finish() */
 	size_t n_nodes;
+	struct inspect_waiting
+		*waiting; /* by namespace and name after inspect_finish(); only with `everything` */
+	size_t n_waiting;
 	struct table by_name; /* name as the API server has it -> struct inspect_node */
 	struct table listed;  /* uids of the pods that were added to nodes with a non-empty `held` */
 };
@@ -78,6 +94,7 @@ struct inspect {
 struct node_capacity {
 	int64_t gpu_mem; /* allocatable, in units */
 	int64_t gpu_count;
+	bool unschedulable;
 };
 
 /* Where the annotations of other tools place a pod: units by GPU index. */
@@ -96,10 +113,10 @@ void inspect_release(struct inspect *inspect); /* accepts NULL */
 int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
 
-/* inspect_add_pod() - call it after all nodes are added. Pods that are not bound to a listed node, have
- * finished or ask for nothing are left out. A pod's GPUs are those of facts->placement, else those of `older`
- * (may be NULL). Without either, the pod is pending. A part on a GPU that the node does not have is pending,
- * too. */
+/* inspect_add_pod() - call it after all nodes are added. Pods that are not bound to a listed node (with
+ * `everything`: to a node), have finished or ask for nothing are left out. A pod's GPUs are those of
+ * facts->placement, else those of `older` (may be NULL). Without either, the pod is pending. A part on a GPU
+ * that the node does not have is pending, too. */
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
 

@@ -492,6 +492,17 @@ def test_large_cluster_is_shown_within_100_mb_and_in_a_time_like_a_parsers(tmp_p
     assert max(program) < inspect.GOAL_OF_PARSER * parser, (program, parser)
 
 
+def test_json_has_the_percentage_of_a_pod_and_says_that_a_node_is_cordoned(cluster):
+    closed, open_ = node("closed", "10.0.0.1", 16160), node("open", "10.0.0.2", 16160)
+    closed["spec"], open_["spec"] = {"unschedulable": True}, {"unschedulable": False}
+    half = pod("half", "open", 4)
+    half["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = "50"
+    cluster.set([closed, open_], [half, pod("none", "open", 3)])
+    shown = {n["name"]: n for n in json.loads(cluster.show("-o", "json"))["nodes"]}
+    assert shown["closed"]["unschedulable"] is True and "unschedulable" not in shown["open"]
+    assert {p["name"]: p.get("core") for p in shown["open"]["pods"]} == {"half": 50, "none": None}
+
+
 def test_json_has_everything(cluster):
     cluster.set([node("n", "10.0.0.1", 16160, 81559)],
                 [pod("p", "n", 3, "GPU-n-1", init=5), pod("by-hand", "n", 2, namespace="team")])
