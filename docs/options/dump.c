@@ -22,6 +22,7 @@ static const struct option_table *const tables[] = {
 	&cordon_option_table,
 	&uncordon_option_table,
 	&inspect_option_table,
+	&ui_option_table,
 	&doctor_option_table,
 	&history_option_table,
 	&replay_option_table,

@@ -12,6 +12,7 @@ int cordon_command(int argc, char **argv); /* argv[0]: cordon or uncordon */
 int set_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
 int advise_command(int argc, char **argv);
+int ui_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int top_command(int argc, char **argv);

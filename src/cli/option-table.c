@@ -327,6 +327,26 @@ const struct option_table advise_option_table = {.program = "ration advise",
 	.notes =
 		"It asks the agents by `kubectl port-forward`. Needed rights: those of `ration top`, and list on the pods of the namespaces; with --apply those of `ration set`, too."};
 
+/* ---- ui -------------------------------------------------------------------------------------------------
+ */
+
+static const struct option_row ui_rows[] = {
+	{"static", 0, "FILE", OPTION_TO(TEXT, struct ui_options, file), .source = COMPLETE_FILES,
+		.help = "write the page with the cluster of this moment into one file, e.g. for a ticket, and exit; -: standard output"},
+	{"port", 0, "PORT", OPTION_TO(NUMBER, struct ui_options, port), .min = 1, .max = 65535,
+		.help = "the port of 127.0.0.1; default: any that is free"},
+	{"no-browser", 0, NULL, OPTION_TO(FLAG, struct ui_options, no_browser), .help = "only print the URL"},
+};
+
+const struct option_table ui_option_table = {.program = "ration ui",
+	.usage = "[OPTION]...",
+	.summary =
+		"Show the nodes, their GPUs and the pods on each GPU, and the pods that wait, on a page in the browser. A click on a pod, or Enter, shows what `ration why` says about it. The server listens on 127.0.0.1 only and answers no request without the secret in the URL that it prints; Ctrl-C ends it.",
+	OPTION_ROWS(ui_rows),
+	WITH_KUBECTL,
+	.notes =
+		"Needed rights: list on nodes and on the pods of all namespaces; for nodes in mode dra list on resourceclaims and resourceslices; for the answer about a pod those of `ration why`."};
+
 /* ---- history, replay ------------------------------------------------------------------------------------
  */
 
@@ -365,6 +385,7 @@ static const struct option_command commands[] = {
 	{"cordon", "keep new pods off a faulty GPU"},
 	{"uncordon", "let new pods use a cordoned GPU again"},
 	{"inspect", "show how much memory of each GPU is allocated to pods"},
+	{"ui", "show GPUs, pods and waiting pods on a page in the browser"},
 	{"doctor", "find faults of the cluster or of this node, and the commands that correct them"},
 	{"history", "print what the scheduler has recorded, for a report of a fault"},
 	{"replay", "make the decisions of a history again, and compare; needs no cluster"},

@@ -77,6 +77,13 @@ struct advise_options {
 	char **nodes; /* ended by NULL */
 };
 
+struct ui_options {
+	struct kubectl kubectl;
+	const char *file; /* NULL: a server */
+	uint32_t port;	  /* 0: any */
+	bool no_browser;
+};
+
 struct replay_options {
 	const char *file;
 };
@@ -85,4 +92,4 @@ extern const struct option_table ration_option_table; /* for the program itself:
 extern const struct option_table inspect_option_table, cgpu_option_table; /* for struct inspect_options */
 extern const struct option_table why_option_table, set_option_table, cordon_option_table,
 	uncordon_option_table, top_option_table, doctor_option_table, history_option_table,
-	replay_option_table, plan_option_table, advise_option_table;
+	replay_option_table, plan_option_table, advise_option_table, ui_option_table;

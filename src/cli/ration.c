@@ -28,6 +28,7 @@ static const struct command {
 	{"cordon", cordon_command},
 	{"uncordon", cordon_command},
 	{"inspect", ration_inspect},
+	{"ui", ui_command},
 	{"doctor", doctor_command},
 	{"history", history_command},
 	{"replay", replay_command},

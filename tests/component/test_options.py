@@ -16,7 +16,7 @@ FILES = {"ration": "src/cli/ration", "kubectl": "src/cli/kubectl-inspect-cgpu", 
 PAGES = {"ration": "ration.1", "ration why": "ration.1", "ration history": "ration.1", "ration replay": "ration.1",
          "ration run": "ration-run.1", "ration ps": "ration-ps.1", "ration top": "ration-top.1", "ration set": "ration-set.1",
          "ration cordon": "ration-cordon.1", "ration uncordon": "ration-cordon.1", "ration doctor": "ration-doctor.1", "ration plan": "ration-plan.1",
-         "ration advise": "ration-advise.1",
+         "ration advise": "ration-advise.1", "ration ui": "ration-ui.1",
          "ration inspect": "kubectl-inspect-cgpu.1", "kubectl inspect cgpu": "kubectl-inspect-cgpu.1",
          "ration-scheduler": "ration-scheduler.8", "ration-agent": "ration-agent.8"} | {
              program: "ration-sim.1" for program in TABLES if program.startswith("ration-sim")}

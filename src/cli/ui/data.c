@@ -1,0 +1,60 @@
+#include "cli/ui/data.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/inspect-read.h"
+#include "cli/inspect-text.h"
+#include "cli/inspect.h"
+#include "cli/list-read.h"
+#include "kube/json.h"
+
+#define WARNINGS_MAX (64u << 10)
+
+static void note(void *userdata, const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	struct strbuf *notes = userdata;
+
+	strbuf_adds(notes, notes->len ? ", " : "");
+	json_add_string(notes, copy ? printable(copy) : "out of memory");
+}
+
+static void add_waiting(struct strbuf *out, const struct inspect_waiting *waiting)
+{
+	strbuf_adds(out, "{\"namespace\": ");
+	json_add_string(out, waiting->namespace_);
+	strbuf_adds(out, ", \"name\": ");
+	json_add_string(out, waiting->name);
+	strbuf_addf(out, ", \"units\": %u, \"gpus\": %u, \"core\": %u, \"whole\": %s}", waiting->units,
+		waiting->gpus, waiting->core, waiting->whole ? "true" : "false");
+}
+
+int ui_data_read(const struct kubectl *kubectl, struct strbuf *out, struct error *err)
+{
+	_cleanup_inspect_ struct inspect inspect;
+	_cleanup_strbuf_ struct strbuf notes;
+	struct warnings warnings = {.tell = note, .userdata = &notes};
+	int r;
+
+	inspect_init(&inspect);
+	inspect.everything = true;
+	strbuf_init(&notes, WARNINGS_MAX);
+	r = inspect_fetch(&inspect, kubectl, NULL, &warnings, err);
+	if (r < 0)
+		return r;
+	strbuf_adds(out, "{\"version\": ");
+	json_add_string(out, RATION_VERSION);
+	strbuf_addf(out, ", \"warnings\": [%s], \"cluster\": ", strbuf_cstr(&notes));
+	inspect_json(&inspect, out);
+	strbuf_adds(out, ", \"waiting\": [");
+	for (size_t i = 0; i < inspect.n_waiting; i++) {
+		strbuf_adds(out, i ? ",\n" : "\n");
+		add_waiting(out, &inspect.waiting[i]);
+	}
+	strbuf_adds(out, "]}\n");
+	return out->failed ? error_set(err, ENOMEM, "the cluster is too large for one page") : 0;
+}

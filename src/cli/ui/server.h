@@ -1,0 +1,18 @@
+/* server.h - the server of the page: on the loopback only, for the person who has its URL. */
+#pragma once
+
+#include "cli/ui/request.h"
+
+struct error;
+struct kubectl;
+struct ui_server;
+
+/* ui_server_new() - listens on 127.0.0.1 at this port (0: any that is free), and makes a secret. The kubectl
+ * is the caller's. */
+int ui_server_new(
+	const struct kubectl *kubectl, uint16_t port, struct ui_server **ret_server, struct error *err);
+void ui_server_free(struct ui_server *server); /* accepts NULL */
+const struct ui_site *ui_server_site(const struct ui_server *server);
+
+/* ui_server_run() - answers requests, until a signal ends the process or poll() fails. Negative errno. */
+int ui_server_run(struct ui_server *server, struct error *err);

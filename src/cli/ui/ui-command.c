@@ -1,0 +1,139 @@
+/* ration ui: a page that shows the cluster, from a server for this person only; or the page as one file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/options.h"
+#include "cli/ui/data.h"
+#include "cli/ui/page-files.h"
+#include "cli/ui/server.h"
+#include "cli/ui/source.h"
+
+#define FILE_MAX (2u * UI_DATA_MAX)
+
+/* In an element of HTML, "<" could end the data. It is in strings only, where JSON has another spelling. */
+static void add_data(struct strbuf *out, const char *json)
+{
+	while (*json) {
+		size_t plain = strcspn(json, "<");
+
+		strbuf_add(out, json, plain);
+		json += plain;
+		if (*json) {
+			strbuf_adds(out, "\\u003c");
+			json++;
+		}
+	}
+}
+
+static void add_time(struct strbuf *out)
+{
+	char text[64];
+	time_t now = time(NULL);
+	struct tm parts;
+
+	if (!gmtime_r(&now, &parts) || !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts))
+		strcpy(text, "an unknown time");
+	strbuf_addf(out, "{\"at\": \"%s\", ", text);
+}
+
+static int write_file(const struct ui_options *options, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf data, out;
+	int r;
+
+	strbuf_init(&data, UI_DATA_MAX);
+	strbuf_init(&out, FILE_MAX);
+	r = ui_data_read(&options->kubectl, &data, err);
+	if (r < 0)
+		return r;
+	strbuf_add(&out, ui_file_before, ui_file_before_len);
+	add_time(&out);
+	add_data(&out, strbuf_cstr(&data) + 1);
+	strbuf_add(&out, ui_file_after, ui_file_after_len);
+	if (out.failed)
+		return error_set(err, -out.failed, "out of memory");
+	if (strcmp(options->file, "-") == 0)
+		r = ui_write_all(STDOUT_FILENO, out.data, out.len);
+	else
+		r = fs_write_atomic(options->file, 0644, out.data, out.len);
+	return r < 0 ? error_set(err, -r, "%s cannot be written: %s", options->file, strerror(-r)) : 0;
+}
+
+/* Another process of its own, which nothing waits for. Without a browser there is still the URL. Other users
+ * can see the command lines of processes, so that a browser is started with an address that is good for one
+ * request. */
+static void open_browser(const struct ui_site *site)
+{
+#ifdef __APPLE__
+	static const char program[] = "open";
+#else
+	static const char program[] = "xdg-open";
+#endif
+	char url[128];
+	int nothing;
+	pid_t pid;
+
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/%s", site->port, site->once);
+	pid = fork();
+	if (pid == 0 && fork() == 0) {
+		nothing = open("/dev/null", O_RDWR);
+		dup2(nothing, STDIN_FILENO);
+		dup2(nothing, STDOUT_FILENO);
+		dup2(nothing, STDERR_FILENO);
+		execlp(program, program, url, (char *)NULL);
+	}
+	if (pid == 0)
+		_exit(0);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static int serve(const struct ui_options *options, struct error *err)
+{
+	struct ui_server *server = NULL;
+	const struct ui_site *site;
+	int r = ui_server_new(&options->kubectl, (uint16_t)options->port, &server, err);
+
+	if (r < 0)
+		return r;
+	site = ui_server_site(server);
+	printf("http://127.0.0.1:%u/%s/\n", site->port, site->token);
+	if (fflush(stdout) == EOF)
+		r = error_set(err, EIO, "the output cannot be written");
+	if (r == 0 && !options->no_browser)
+		open_browser(site);
+	if (r == 0)
+		r = ui_server_run(server, err);
+	ui_server_free(server);
+	return r;
+}
+
+int ui_command(int argc, char **argv)
+{
+	struct ui_options options = {0};
+	struct error err = {""};
+	int r;
+
+	kubectl_init(&options.kubectl);
+	r = options_parse(&ui_option_table, argc, argv, &options);
+	if (r < 0 && options.file && (options.port || options.no_browser))
+		r = options_refuse(
+			&ui_option_table, "--static starts no server: leave out --port and --no-browser");
+	else if (r < 0)
+		r = complain_end(options.file ? write_file(&options, &err) : serve(&options, &err), &err);
+	kubectl_release(&options.kubectl);
+	return r;
+}

@@ -1,0 +1,403 @@
+"""`ration ui`: whom its server answers, what it sends, and the page as one file. The page itself is in test_ui_browser.py."""
+import base64
+import concurrent.futures
+import contextlib
+import hashlib
+import html.parser
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from explanations import gpu_pod
+from fake_apiserver import wait_for
+from listings import FAKE, node, pod, resource_claim, resource_slice
+from scheduler_fixture import gpu_node
+from ui_server import HOSTILE, RATION, Ui, hostile_objects, write_file
+
+SECRET = "only-for-the-person"
+
+
+@pytest.fixture
+def ui(cluster):
+    """A server for a cluster with one node of this name."""
+    cluster.set([node(SECRET, "10.0.0.1", 16160)])
+    with Ui(cluster.path) as running:
+        yield running
+
+
+def inspected(cluster):
+    done = subprocess.run([RATION, "inspect", "-o", "json"], env=cluster.environment(), capture_output=True, text=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+# ---- whom it answers ----
+
+def paths(ui):
+    other = ("0" if ui.token[0] != "0" else "1") + ui.token[1:]
+    last = ui.token[:-1] + ("0" if ui.token[-1] != "0" else "1")
+    return ["/", "/data", "/page.js", "/favicon.ico", f"/{other}/data", f"/{last}/data", f"/{last}/", f"/{ui.token[:-1]}/data", f"/{ui.token}",
+            f"/{ui.token}x/data", f"/{ui.token.upper()}x", f"//{ui.token}/data", f"/data?{ui.token}/", f"/%2e/{ui.token}/data", f"/{'0' * 32}/why?pod=a/b"]
+
+
+def test_a_request_without_the_secret_is_refused(ui):
+    for path in paths(ui):
+        status, headers, body = ui.ask(path)
+        assert (status, body) == (403, "This request is refused.\n"), path
+        assert "ETag" not in headers
+    assert SECRET in ui.get("data")[2]
+
+
+@pytest.mark.parametrize("host", [None, "", "evil.example", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.evil.example:{port}", "[::1]:{port}",
+                                  "127.0.0.1:{port}.evil.example", "evil.example:{port}", "0.0.0.0:{port}", "127.0.0.1:{port}, evil.example",
+                                  "user@127.0.0.1:{port}", "127.0.0.1:0{port}"])
+@pytest.mark.parametrize("name", ["", "data"])
+def test_a_request_for_another_host_is_refused(ui, host, name):
+    status, _, body = ui.get(name, Host=host and host.format(port=ui.port))
+    assert (status, body) == (403, "This request is refused.\n")
+
+
+@pytest.mark.parametrize("origin", ["", "null", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1", "http://127.0.0.1:1",
+                                    "http://127.0.0.1:{port}/", "http://127.0.0.1:{port}.evil.example", "http://evil.example:{port}", "file://"])
+@pytest.mark.parametrize("name", ["data", "why?pod=a/b"])
+def test_a_request_from_the_page_of_another_site_is_refused(ui, origin, name):
+    status, headers, body = ui.get(name, Origin=origin.format(port=ui.port))
+    assert (status, body) == (403, "This request is refused.\n")
+    assert not [key for key in headers if key.lower().startswith("access-control")]
+
+
+def test_its_own_names_are_accepted(ui):
+    for host in (f"127.0.0.1:{ui.port}", f"localhost:{ui.port}", f"LOCALHOST:{ui.port}"):
+        assert ui.get("data", Host=host)[0] == 200
+        assert ui.get("data", Host=host, Origin=f"http://{host.lower()}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get"])
+def test_only_get_and_head_are_answered(ui, method):
+    status, headers, _ = ui.get("data", method=method)
+    assert status == 405 and headers["Allow"] == "GET, HEAD"
+
+
+def test_head_has_the_headers_of_get(ui):
+    for name in ("", "page.js", "page.css", "data"):
+        status, headers, body = ui.get(name, method="HEAD")
+        assert status == 200 and body == "" and headers == {**ui.get(name)[1], **({"Age": headers["Age"]} if name == "data" else {})}
+
+
+def test_nothing_else_is_served(ui):
+    for name in ("events", "data/", "../etc/passwd", "page.html", "why/x", "data%00"):
+        assert ui.get(name)[0] == 404, name
+
+
+def request(ui, first=None, *lines, end=b"\r\n\r\n"):
+    return b"\r\n".join([first or f"GET /{ui.token}/data HTTP/1.1".encode(), f"Host: 127.0.0.1:{ui.port}".encode(), *lines]) + end
+
+
+@pytest.mark.parametrize("status, first, lines", [
+    (400, b"GET", []), (400, b"GET  HTTP/1.1", []), (400, b"GET / HTTP/2.0", []), (400, b"GET / HTTP/1.1 ", []), (400, b"PRI * HTTP/2.0", []),
+    (400, b"GET http://127.0.0.1/ HTTP/1.1", []), (400, b" / HTTP/1.1", []), (400, b"GET /\x00 HTTP/1.1", []), (400, b"GET /\t HTTP/1.1", []), (400, b"\x16\x03\x01\x02", []),
+    (400, None, [b"Host: evil.example"]), (400, None, [b"no colon"]), (400, None, [b" folded: x"]), (400, None, [b"Host : x"]), (400, None, [b": x"]),
+    (400, None, [b"X: a\nHost: evil"]), (400, None, [b"X: a\rY: b"]), (400, None, [b"X: \xff"]), (400, None, [b"Origin: a", b"origin: b"]),
+    (413, None, [b"Content-Length: 5"]), (413, None, [b"Content-Length: -1"]), (413, None, [b"Transfer-Encoding: chunked"]),
+    (200, None, [b"Content-Length: 0"]), (200, None, [b"If-None-Match: \"99999999999999999999999999\""]), (200, None, [b"If-None-Match: *"]),
+])
+def test_malformed_requests_are_refused(ui, status, first, lines):
+    answer = ui.raw(request(ui, first, *lines))
+    assert answer.startswith(f"HTTP/1.1 {status} "), answer[:200]
+    assert (SECRET in answer) == (status == 200)
+    assert ui.get("data")[0] == 200
+
+
+def test_a_request_may_come_in_pieces_and_is_limited(ui):
+    with ui.connect() as peer:
+        for byte in request(ui):
+            peer.sendall(bytes([byte]))
+        assert peer.recv(12) == b"HTTP/1.1 200"
+    room = 8192 - len(request(ui, None, b"X: "))
+    assert ui.raw(request(ui, None, b"X: " + b"a" * room)).startswith("HTTP/1.1 200 ")
+    assert ui.raw(request(ui, None, b"X: " + b"a" * (room + 1))).startswith("HTTP/1.1 431 ")
+    assert ui.raw(b"a" * 100000).startswith("HTTP/1.1 431 ")
+
+
+def test_silent_peers_keep_no_one_out(ui):
+    """More than the server keeps: the oldest of them gives way."""
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(ui.connect()) for _ in range(60)]
+        for peer in silent[::2]:
+            peer.sendall(b"GET /")
+        began = time.monotonic()
+        assert [ui.get("data")[0] for _ in range(5)] == [200] * 5
+        assert time.monotonic() - began < 8    # less than the patience with a silent peer
+        silent[0].settimeout(5)
+        assert silent[0].recv(100) == b""
+
+
+@pytest.mark.plain
+def test_peers_that_do_not_take_their_answer_are_closed_and_leave_the_server_alone(cluster):
+    cluster.set([node(f"n{i}", "10.0.0.1", *[16160] * 8) for i in range(3000)])
+    with Ui(cluster.path) as ui, contextlib.ExitStack() as stack:
+        assert ui.get("data")[0] == 200
+        for _ in range(20):
+            peer = stack.enter_context(socket.socket())
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.connect(("127.0.0.1", int(ui.port)))
+            peer.sendall(request(ui))
+        assert ui.get("data")[0] == 200
+        status = pathlib.Path(f"/proc/{ui.process.pid}/status").read_text()
+        assert int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) < 100_000
+
+
+def test_it_listens_on_the_loopback_only(ui):
+    listening = [line.split()[1] for table in ("tcp", "tcp6") for line in open(f"/proc/{ui.process.pid}/net/{table}").readlines()[1:]
+                 if line.split()[3] == "0A" and line.split()[1].endswith(f":{int(ui.port):04X}")]
+    assert listening == [f"0100007F:{int(ui.port):04X}"]
+
+
+def test_each_start_has_a_secret_of_its_own(cluster):
+    with Ui(cluster.path) as one, Ui(cluster.path) as other:
+        assert one.token != other.token and one.port != other.port
+
+
+def test_every_answer_has_the_headers_that_confine_the_page(ui):
+    answers = [ui.get(""), ui.get("page.js"), ui.get("page.css"), ui.get("data"), ui.get("missing"), ui.ask("/"), ui.get("", method="POST"), ui.get("why")]
+    assert [status for status, _, _ in answers] == [200, 200, 200, 200, 404, 403, 405, 400]
+    for _, headers, _ in answers:
+        rules = dict(rule.strip().split(" ", 1) for rule in headers["Content-Security-Policy"].split(";"))
+        assert rules == {"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "connect-src": "'self'", "img-src": "data:",
+                         "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'"}
+        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"], headers["Cache-Control"]) == ("nosniff", "no-referrer", "no-store")
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin" and headers["X-Frame-Options"] == "DENY"
+
+
+# ---- what it sends ----
+
+def test_the_data_is_what_inspect_prints_with_all_modes_and_waiting_pods(cluster):
+    share = [node("b", "10.0.0.2", 16160, 81559), node("a", "10.0.0.1", 16160, unit=128)]
+    whole = node("whole", "10.0.0.3", 81559, 81559, mode="topology", allocatable={"aliyun.com/gpu": "2"})
+    whole["spec"] = {"unschedulable": True}
+    claims = node("c", "10.0.0.4", 16384, mode="dra")
+    pods = [pod("x", "b", 3, "GPU-b-1"), pod("pending", "b", 2), pod("waits", None, 7, namespace="team"), pod("also", None, 9, namespace="team"),
+            pod("over", None, 5, phase="Succeeded"), pod("waits-too", None, 4)]
+    pods[-1]["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = "30"
+    pods.append({"metadata": {"name": "big", "namespace": "team", "uid": "uid-big"}, "status": {"phase": "Pending"},
+                 "spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu": "8"}}}]}})
+    cluster.set([*share, whole, claims], pods, slices=[resource_slice("c", 16384)], claims=[resource_claim("mine", "3Gi", "c", cores="20")], classes=[])
+    with Ui(cluster.path) as ui:
+        data = json.loads(ui.get("data")[2])
+    nodes = {n["name"]: n for n in data["cluster"]["nodes"]}
+    assert {n["name"]: n for n in inspected(cluster)["nodes"]} == {name: nodes[name] for name in ("a", "b", "c")}
+    assert (nodes["whole"]["mode"], nodes["whole"]["total"], nodes["whole"]["unschedulable"]) == ("topology", 2, True)
+    assert data["waiting"] == [
+        {"namespace": "default", "name": "waits-too", "units": 4, "gpus": 1, "core": 30, "whole": False},
+        {"namespace": "team", "name": "also", "units": 9, "gpus": 1, "core": 0, "whole": False},
+        {"namespace": "team", "name": "big", "units": 8, "gpus": 8, "core": 0, "whole": True},
+        {"namespace": "team", "name": "waits", "units": 7, "gpus": 1, "core": 0, "whole": False}]
+    assert data["warnings"] == []
+
+
+def test_an_unchanged_cluster_is_not_sent_again(cluster):
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    with Ui(cluster.path) as ui:
+        status, headers, _ = ui.get("data")
+        assert status == 200
+        assert ui.get("data", If_None_Match=headers["ETag"])[::2] == (304, "")
+        time.sleep(2)
+        status, later, _ = ui.get("data", If_None_Match=headers["ETag"])
+        assert (status, later["ETag"], later["Age"]) == (304, headers["ETag"], "0")
+        cluster.set([node("a", "10.0.0.1", 16160), node("b", "10.0.0.2", 16160)])
+        time.sleep(2)
+        status, changed, body = ui.get("data", If_None_Match=headers["ETag"])
+        assert status == 200 and changed["ETag"] != headers["ETag"]
+        assert [n["name"] for n in json.loads(body)["cluster"]["nodes"]] == ["a", "b"]
+
+
+def readings(cluster):
+    return sum("/api/v1/nodes" in word for call in cluster.calls() for word in call["argv"])
+
+
+def test_however_many_ask_the_cluster_is_read_once_in_two_seconds(cluster):
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    with Ui(cluster.path) as ui, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        began = time.monotonic()
+        statuses = [done.result()[0] for done in [pool.submit(ui.get, "data") for _ in range(200)]]
+        took = time.monotonic() - began
+        assert statuses == [200] * 200
+        assert 1 <= readings(cluster) <= 1 + took / 2
+
+
+def test_a_cluster_that_cannot_be_read_is_a_sentence_and_comes_back(cluster):
+    cluster.set([node("a", "10.0.0.1", 16160)], fail='Error from server (Forbidden): nodes is forbidden: User "<b>jane</b>" cannot list\x07')
+    with Ui(cluster.path) as ui:
+        status, headers, body = ui.get("data")
+        assert status == 502 and "ETag" not in headers
+        assert '"<b>jane</b>" cannot list' in json.loads(body)["error"] and "\x07" not in json.loads(body)["error"]
+        cluster.set([node("a", "10.0.0.1", 16160)])
+        time.sleep(2)
+        assert ui.get("data")[0] == 200
+
+
+def test_objects_that_cannot_be_read_are_named(cluster):
+    broken = node("broken", "10.0.0.9", 16160)
+    broken["metadata"]["annotations"]["ration.dev/gpus"] = "<script>"
+    cluster.set([node("a", "10.0.0.1", 16160), broken])
+    with Ui(cluster.path) as ui:
+        data = json.loads(ui.get("data")[2])
+    assert len(data["warnings"]) == 1 and "broken" in data["warnings"][0]
+
+
+def test_why_is_the_text_of_ration_why(api, start, person):
+    gpu_node(api, "a", 16160)
+    scheduler = start()
+    gpu_pod(api, "p", gpu_mem=20)
+    scheduler.filter("p", ["a"])
+    person.world(scheduler)
+    text = person.why("p")
+    assert "p" in text and "20" in text
+    with Ui(person.path) as ui:
+        status, headers, body = ui.get("why?pod=default/p")
+        assert status == 200 and headers["Content-Type"].startswith("application/json")
+        told = json.loads(body)["text"]
+        status, _, missing = ui.get("why?pod=default/missing")
+        assert status == 502 and json.loads(missing)["error"] == person.why_fails("missing")
+    without_ages = re.compile(r"\d+(\.\d+)? ?(s|seconds?|ms|minutes?)\b|\d\d:\d\d:\d\d(\.\d+)?Z?")
+    assert without_ages.sub("", told) == without_ages.sub("", text)
+
+
+@pytest.mark.parametrize("query", ["", "?", "?pod=", "?pod=a", "?pod=/", "?pod=a/", "?pod=/b", "?pod=a/b/c", "?pod=-a/b", "?pod=a/-b", "?pod=A/b", "?name=a/b",
+                                   "?pod=a/b&pod=c/d", "?pod=a%2fb", "?pod=../x", "?pod=a/--help", "?pod=" + "a" * 254 + "/b", "?pod=a/" + "b" * 254])
+def test_why_of_what_is_not_a_pod_is_refused(cluster, ui, query):
+    assert ui.get("why" + query)[0] == 400
+    assert not pathlib.Path(f"{cluster.path}.log").exists()
+
+
+def kubectls(world):
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"FAKE_KUBECTL={world}\0".encode() in (process / "environ").read_bytes() and FAKE.name.encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def test_questions_that_no_browser_waits_for_are_ended_and_their_number_is_limited(api, start, person):
+    gpu_node(api, "a", 16160)
+    scheduler = start()
+    gpu_pod(api, "p", gpu_mem=3)
+    person.world(scheduler, forward_silent=True)
+    with Ui(person.path) as ui, contextlib.ExitStack() as stack:
+        asking = []
+        for _ in range(4):
+            asking.append(stack.enter_context(ui.connect()))
+            asking[-1].sendall(request(ui, f"GET /{ui.token}/why?pod=default/p HTTP/1.1".encode()))
+        wait_for(lambda: len(kubectls(person.path)) == 4, 20)
+        status, _, body = ui.get("why?pod=default/p")
+        assert status == 503 and "ask again" in json.loads(body)["error"]
+        assert ui.get("data")[0] == 200
+        asking[0].close()
+        wait_for(lambda: len(kubectls(person.path)) == 3, 20)
+        ui.process.kill()
+        wait_for(lambda: not kubectls(person.path), 20)
+
+
+# ---- one file ----
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page: (tag, attributes, text)."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open = [], False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append([tag, dict(attrs), ""])
+        self.open = True
+
+    def handle_endtag(self, tag):
+        self.open = False
+
+    def handle_data(self, data):
+        if self.open:
+            self.elements[-1][2] += data
+
+    def of(self, tag):
+        return [(attributes, text) for found, attributes, text in self.elements if found == tag]
+
+
+def test_hostile_names_cannot_leave_the_data(cluster, tmp_path):
+    cluster.set(*hostile_objects())
+    path = tmp_path / "page.html"
+    assert write_file(cluster.path, path).returncode == 0
+    page = Page(path.read_text())
+    assert [a for a, _ in page.of("script")] == [{"type": "application/json", "id": "data"}, {}] and not page.of("img")
+    (_, data), _ = page.of("script")
+    assert "<" not in data
+    written = json.loads(data)
+    shown = {"".join(chr(byte) if 32 <= byte <= 126 else "?" for byte in text.encode()) for text in HOSTILE}
+    bad = [n for n in written["cluster"]["nodes"] if n["name"] != "good"]
+    assert {n["name"].split("-", 1)[1] for n in bad} == shown and {n["gpus"][0]["reason"] for n in bad} == shown
+    # Kubernetes has no such names of pods; the reader leaves them out and says so.
+    assert len(written["warnings"]) == len(HOSTILE) + 1 and all("is not valid" in text for text in written["warnings"][:-1])
+
+
+def test_the_page_names_no_other_place_either(ui):
+    for name in ("", "page.js", "page.css"):
+        assert not re.search(r"https?:|//[a-z]|@import|url\(|innerHTML|insertAdjacentHTML|document\.write|eval\(", ui.get(name)[2])
+
+
+def test_standard_output_is_a_file_too(cluster):
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    done = write_file(cluster.path, "-")
+    assert done.returncode == 0 and done.stdout.startswith("<!doctype html>") and done.stdout.endswith("</html>\n")
+
+
+def test_what_goes_wrong_is_a_sentence(cluster, tmp_path):
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    done = write_file(cluster.path, tmp_path / "no-such-folder/page.html")
+    assert done.returncode == 1 and re.fullmatch(r"ration: .*no-such-folder/page.html cannot be written: No such file or directory\n", done.stderr)
+    cluster.set(fail="Error from server (Forbidden): nodes is forbidden")
+    done = write_file(cluster.path, tmp_path / "page.html")
+    assert done.returncode == 1 and "nodes is forbidden" in done.stderr and not (tmp_path / "page.html").exists()
+    done = subprocess.run([RATION, "ui", "--static", "x", "--port", "80"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "leave out --port" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run([RATION, "ui", "--no-browser", "--port", str(port)], env=cluster.environment(), capture_output=True, text=True,
+                              timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (1, "") and f"127.0.0.1:{port}" in done.stderr
+
+
+def test_the_browser_is_started_with_an_address_that_is_good_once(cluster, tmp_path):
+    opener = tmp_path / "bin/xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(f"#!/bin/sh\necho \"$1\" > {tmp_path}/opened\n")
+    opener.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = cluster.environment(PATH=f"{opener.parent}:{os.environ['PATH']}")
+    with subprocess.Popen([RATION, "ui", "--port", str(port)], env=environment, text=True, stdout=subprocess.PIPE) as process:
+        url = process.stdout.readline().strip()
+        assert url.startswith(f"http://127.0.0.1:{port}/")
+        wait_for(lambda: (tmp_path / "opened").exists() and (tmp_path / "opened").read_text().endswith("\n"), 10)
+        opened = (tmp_path / "opened").read_text().strip()
+        assert opened.startswith(f"http://127.0.0.1:{port}/") and url.rstrip("/").rsplit("/", 1)[1] not in opened
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(opened, method="HEAD"), timeout=20)
+        assert refused.value.code == 403
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(opened, headers={"Host": "evil.example"}), timeout=20)
+        assert refused.value.code == 403
+        with urllib.request.urlopen(opened, timeout=20) as answer:    # it follows the redirection
+            assert answer.url == url and "<title>ration" in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(opened, timeout=20)
+        assert refused.value.code == 403
+        process.terminate()
