@@ -508,6 +508,7 @@ static void drop_vain_moves(struct relocations *moves)
 	while (moves->n && !moves->list[moves->n - 1].runs.n && moves->list[moves->n - 1].whole <= 0) {
 		struct relocation *move = &moves->list[--moves->n];
 
+		moves->dropped++;
 		plan_outcome_release(&move->from);
 		plan_outcome_release(&move->to);
 		plan_moves_release(&move->runs);

@@ -55,13 +55,14 @@ struct relocations {
 	size_t unconsidered;	     /* pods that wait and are not tried */
 	int64_t whole_before, whole; /* whole GPUs that are free, before and after */
 	size_t tried;
+	size_t dropped;	  /* moves at the end that are not in the list, because they prepare nothing */
 	bool tries_ended; /* a search has ended at RELOCATE_TRIES: there may be more moves */
 };
 void relocations_release(struct relocations *moves);
 
-/* plan_relocate() - at most `max` moves. pods: all Pod objects that wait or are on a node. The world
- * is changed. progress: NULL, or called before each move is searched for. -ENOMEM; -EIO with
- * a sentence. */
+/* plan_relocate() - at most `max` moves. pods: all Pod objects that wait or are on a node. In the
+ * world all moves were carried out, also those that were dropped, and pods that run without a move. progress:
+ * NULL, or called before each move is searched for. -ENOMEM; -EIO with a sentence. */
 int plan_relocate(struct plan_world *world, struct json_object *const *pods, size_t n, size_t max,
 	void (*progress)(void *userdata, size_t found), void *userdata, struct relocations *ret_moves,
 	struct error *err);
