@@ -272,6 +272,11 @@ static const struct option_row plan_rows[] = {
 		.help = "pods: try this many; default: until no further one fits, at most 10000. add: this many nodes; default: 1"},
 	{"max", 0, "N", OPTION_TO(NUMBER, struct plan_options, max), .min = 1, .max = PLAN_MOVES_MAX,
 		.help = "moves: evict at most this many pods, 200 at most; default: 20"},
+	{"execute", 0, NULL, OPTION_TO(FLAG, struct plan_options, execute),
+		.help = "moves: carry the plan out: evict one pod after the other, wait until the pods of each move are on the GPUs of the plan, and stop if anything else happens"},
+	{"timeout", 0, "SECONDS", OPTION_TO(NUMBER, struct plan_options, timeout_s), .min = 1,
+		.max = TIMEOUT_MAX, .standard = "300",
+		.help = "with --execute: wait this long for the pods of each move"},
 	NAMESPACE_OF_POD(struct plan_options),
 	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
 	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
@@ -289,12 +294,12 @@ static const struct option_row plan_arguments[] = {
 const struct option_table plan_option_table = {.program = "ration plan",
 	.usage = "WHAT [OPTION]... [NODE]...",
 	.summary =
-		"Tell what would happen, and change nothing: the decisions of the scheduler's own code on the state that the scheduler has now.",
+		"Tell what would happen: the decisions of the scheduler's own code on the state that the scheduler has now. Only `moves --execute` changes the cluster.",
 	OPTION_ROWS(plan_rows),
 	OPTION_ARGUMENTS(plan_arguments),
 	WITH_KUBECTL,
 	.notes =
-		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces."};
+		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces. --execute: also get on pods, and create on pods/eviction."};
 
 /* ---- advise ---------------------------------------------------------------------------------------------
  */

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "core/preemption/budget.h"
+#include "kube/eviction-object.h"
 #include "kube/json.h"
 #include "kube/selector.h"
 
@@ -19,15 +20,10 @@
 int eviction_request(struct kube_client *client, const char *namespace_, const char *name, const char *uid,
 	kube_response_fn fn, void *userdata)
 {
-	_cleanup_json_ struct json_object *eviction = json_new_pair("kind", "Eviction");
-	struct json_object *metadata = json_new_pair("name", name), *options = json_object_new_object();
+	_cleanup_json_ struct json_object *eviction = eviction_object(namespace_, name, uid);
 	_cleanup_free_ char *path = NULL;
 
-	if (json_set(eviction, "metadata", metadata) < 0 ||
-		json_set(eviction, "deleteOptions", options) < 0 ||
-		json_set(eviction, "apiVersion", json_object_new_string("policy/v1")) < 0 ||
-		json_set(metadata, "namespace", json_object_new_string(namespace_)) < 0 ||
-		json_set(options, "preconditions", json_new_pair("uid", uid)) < 0)
+	if (!eviction)
 		return -ENOMEM;
 	if (asprintf(&path, "/api/v1/namespaces/%s/pods/%s/eviction", namespace_, name) < 0) {
 		path = NULL;
@@ -40,7 +36,6 @@ int eviction_request(struct kube_client *client, const char *namespace_, const c
 bool eviction_was_accepted(const struct kube_response *response, struct error *ret_reason)
 {
 	_cleanup_json_ struct json_object *body = NULL;
-	const char *kind, *status, *message;
 	struct error ignored;
 
 	error_set(ret_reason, EACCES, "%s", response->text ? response->text : "");
@@ -48,13 +43,7 @@ bool eviction_was_accepted(const struct kube_response *response, struct error *r
 		return false;
 	if (json_parse(response->body, response->body_len, &body, &ignored) < 0)
 		return true;
-	kind = json_member_string(body, "kind");
-	status = json_member_string(body, "status");
-	message = json_member_string(body, "message");
-	if (!kind || strcmp(kind, "Status") != 0 || !status || strcmp(status, "Failure") != 0)
-		return true;
-	error_set(ret_reason, EACCES, "%s", message ? message : "refused");
-	return false;
+	return !eviction_is_refused(body, ret_reason);
 }
 
 /* ---- the budgets that limit them ---- */

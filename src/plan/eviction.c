@@ -22,7 +22,7 @@ static const char *text_or_empty(struct json_object *object, const char *key)
 	return text ? text : "";
 }
 
-static struct json_object *controller_of(struct json_object *pod)
+struct json_object *plan_controller(struct json_object *pod)
 {
 	struct json_object *owners = json_member(json_member(pod, "metadata"), "ownerReferences");
 	size_t n = json_count(owners);
@@ -78,7 +78,7 @@ static int budgets_allow(
 int plan_may_evict(const struct plan_world *world, const struct table *spent, struct json_object *pod,
 	char ret_why[PLAN_WHY_SIZE])
 {
-	struct json_object *metadata = json_member(pod, "metadata"), *controller = controller_of(pod);
+	struct json_object *metadata = json_member(pod, "metadata"), *controller = plan_controller(pod);
 	int allowed;
 
 	if (json_member(json_member(metadata, "annotations"), ANNOTATION_MIRROR)) {

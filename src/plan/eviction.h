@@ -5,6 +5,9 @@
 
 #define PLAN_WHY_SIZE 160
 
+/* plan_controller() - the ownerReference that makes the pod again; NULL: there is none. Borrowed. */
+struct json_object *plan_controller(struct json_object *pod);
+
 /* plan_may_evict() - PLAN_RUNS: the pod may be evicted, and its controller makes it again; PLAN_LOST: it may
  * be evicted, and no controller makes it again; PLAN_STAYS, PLAN_FORBIDDEN: it may not. ret_why has the
  * reason, unless it is PLAN_RUNS. spent: uid of a PodDisruptionBudget -> how many evictions of this plan it

@@ -1,5 +1,6 @@
 """`ration plan` in front of a real ration-scheduler, and kube-scheduler's own filters, written a second time, to let happen what
 was planned."""
+import contextlib
 import json
 import os
 import pathlib
@@ -42,11 +43,23 @@ class Planner:
             api.create("leases", {"metadata": {"name": "ack-co-scheduler", "namespace": "kube-system"},
                                   "spec": {"holderIdentity": f"{LEADER}_6f1c"}})
 
+    def environment(self, **more):
+        return os.environ | {"KUBECTL": str(KUBECTL), "API_URL": self.api.url, "FORWARD_LOG": str(self.directory / "forward.log"),
+                             "FORWARD": json.dumps({LEADER: self.scheduler.ports[0]})} | more
+
     def run(self, *argv, stdin=None, **environment):
-        environment = {"KUBECTL": str(KUBECTL), "API_URL": self.api.url, "FORWARD_LOG": str(self.directory / "forward.log"),
-                       "FORWARD": json.dumps({LEADER: self.scheduler.ports[0]})} | environment
         return subprocess.run([RATION, "plan", *argv], capture_output=True, text=True, timeout=60, check=False, input=stdin,
-                              env=os.environ | environment)
+                              env=self.environment(**environment))
+
+    @contextlib.contextmanager
+    def start(self, *argv):
+        """A process in a group of its own, as in a terminal."""
+        with subprocess.Popen([RATION, "plan", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              start_new_session=True, env=self.environment()) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def text(self, *argv, **more):
         self.scheduler.has_read_pods()

@@ -27,6 +27,9 @@ static int check_moves(const struct plan_options *options)
 {
 	if (options->file || options->count)
 		return options_refuse(&plan_option_table, "-f and --count are not for `ration plan moves`");
+	if (options->execute && options->history)
+		return options_refuse(&plan_option_table,
+			"--execute needs the cluster as it is now, and --history is from another time");
 	return -1;
 }
 
@@ -51,6 +54,8 @@ static int check(const struct plan_options *options)
 		return options_refuse(table, "--like is for `ration plan add`");
 	if (options->what != PLAN_MOVES && options->max)
 		return options_refuse(table, "--max is for `ration plan moves`");
+	if (options->what != PLAN_MOVES && options->execute)
+		return options_refuse(table, "--execute is for `ration plan moves`");
 	if (options->what == PLAN_MOVES)
 		return check_moves(options);
 	if (options->what == PLAN_DRAIN)
@@ -60,6 +65,17 @@ static int check(const struct plan_options *options)
 	if (options->what == PLAN_PODS && !options->file)
 		return options_refuse(table, "-f FILE is missing: the manifest of the pods");
 	return -1;
+}
+
+int plan_print(struct strbuf *out, struct error *err)
+{
+	if (out->failed)
+		return error_set(err, -out->failed, "%s", strerror(-out->failed));
+	fputs(strbuf_cstr(out), stdout);
+	strbuf_clear(out);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
 }
 
 static int make(const struct plan_options *options, struct error *err)
@@ -87,12 +103,7 @@ static int make(const struct plan_options *options, struct error *err)
 		r = plan_add_nodes(&input, manifest, options, &out, err);
 	if (r < 0)
 		return r;
-	if (out.failed)
-		return error_set(err, -out.failed, "%s", strerror(-out.failed));
-	fputs(strbuf_cstr(&out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return plan_print(&out, err);
 }
 
 int plan_command(int argc, char **argv)

@@ -25,6 +25,9 @@ int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const
 int plan_find_moves(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
 
+/* plan_print() - writes out to standard output, and empties it. */
+int plan_print(struct strbuf *out, struct error *err);
+
 /* ---- show.c: parts of the output ---- */
 
 /* show_gpus() - the indices of a placed pod's GPUs, like "0,3". show_gpus_json() - a list of objects. */

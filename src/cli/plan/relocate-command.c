@@ -12,6 +12,7 @@
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/options.h"
+#include "cli/plan/execute.h"
 #include "cli/plan/plan.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"
@@ -132,7 +133,31 @@ static struct json_object *move_json(const struct plan_world *world, const struc
 	return object;
 }
 
-static int add_json(const struct plan_input *input, const struct relocations *moves, struct strbuf *out)
+/* What has become of the plan. stopped: NULL, or the sentence. */
+static int set_execution(struct json_object *root, struct json_object *list,
+	const struct execution *execution, const char *stopped)
+{
+	static const char *const states[] = {[MOVE_NOT_BEGUN] = "not begun",
+		[MOVE_UNKNOWN] = "unknown",
+		[MOVE_EVICTED] = "evicted",
+		[MOVE_DONE] = "done"};
+	int r = json_set(root, "done", json_object_new_int64((int64_t)execution->done));
+
+	if (r == 0 && stopped)
+		r = json_set_text(root, "stopped", stopped);
+	for (size_t i = 0; r == 0 && i < execution->n; i++) {
+		const struct execution_move *move = &execution->moves[i];
+
+		r = json_set_text(json_item(list, i), "state", states[move->state]);
+		if (r == 0 && move->new_pod)
+			r = json_set_text(json_item(list, i), "newPod", move->new_pod);
+	}
+	return r;
+}
+
+/* execution: NULL if the plan was not carried out. */
+static int add_json(const struct plan_input *input, const struct relocations *moves,
+	const struct execution *execution, const char *stopped, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	struct json_object *list = json_object_new_array(), *notes = show_notes_json(input, NULL);
@@ -152,6 +177,8 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 	r = json_set(root, "moves", list);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
 		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
+	if (r == 0 && execution)
+		r = set_execution(root, list, execution, stopped);
 	add_limits(moves, &limits);
 	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
@@ -171,15 +198,44 @@ static void tell(void *userdata, size_t found)
 	plan_progress(userdata, "searching for move %zu", found + 1);
 }
 
+/* The text is the preview, and JSON comes at the end. */
+static int execute(struct plan_input *input, const struct plan_options *options,
+	const struct relocations *moves, struct strbuf *out, struct error *err)
+{
+	_cleanup_(execution_release) struct execution execution = {0};
+	bool json = options->output == OUTPUT_JSON;
+	struct error ignored = {""};
+	int r = json ? 0 : plan_print(out, err), end = 0;
+
+	if (r < 0)
+		return r;
+	r = plan_execute(input, options, moves, &execution, err);
+	if (json)
+		end = add_json(input, moves, &execution, r < 0 ? err->text : NULL, out);
+	else if (r == 0 && moves->n)
+		end = strbuf_addf(out, "All moves are done.\n");
+	if (r < 0) { /* its sentence counts more than that of the output */
+		plan_print(out, &ignored);
+		return r;
+	}
+	return end < 0 ? error_set(err, -end, "%s", strerror(-end)) : 0;
+}
+
 int plan_find_moves(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
 {
 	_cleanup_(relocations_release) struct relocations moves = {0};
+	bool json = options->output == OUTPUT_JSON;
 	int r = plan_relocate(&input->world, input->pods, input->n_pods,
 		options->max ? options->max : MOVES_DEFAULT, tell, input, &moves, err);
 
 	if (r < 0)
 		return r;
-	r = options->output == OUTPUT_JSON ? add_json(input, &moves, out) : add_text(input, &moves, out);
-	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+	if (!json)
+		r = add_text(input, &moves, out);
+	else if (!options->execute)
+		r = add_json(input, &moves, NULL, NULL, out);
+	if (r < 0)
+		return error_set(err, -r, "%s", strerror(-r));
+	return options->execute ? execute(input, options, &moves, out, err) : 0;
 }

@@ -1,0 +1,248 @@
+"""`ration plan moves --execute`: the moves are carried out one after the other, and the first surprise ends them."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from fake_apiserver import wait_for
+from planning import RATION, create, manifest, node, schedule
+
+NEXT = "; `ration plan moves` makes a new plan of what is left\n"
+
+
+def evictions(api):
+    return api.requests_for("POST", "/eviction$")
+
+
+class Cluster:
+    """What the kubelet, the controllers and kube-scheduler do after an eviction, in a thread. A test replaces a part of it."""
+
+    def __init__(self, api, planner):
+        self.api, self.planner, self.seen, self.failed, self.ends = api, planner, set(), None, threading.Event()
+        self.before = self.place = lambda name: None
+        self.follows = self.places = True
+        self.thread = threading.Thread(target=self.loop)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+        assert self.failed is None, self.failed
+
+    def loop(self):
+        try:
+            while not self.ends.wait(0.02):
+                for pod in self.api.list("pods"):
+                    if "deletionTimestamp" in pod["metadata"] and pod["metadata"]["uid"] not in self.seen:
+                        self.seen.add(pod["metadata"]["uid"])
+                        self.after(pod)
+        except Exception as e:    # pylint: disable=broad-except
+            self.failed = repr(e)
+
+    def after(self, old):
+        name = old["metadata"]["name"]
+        self.before(name)
+        waiting = [p["metadata"]["name"] for p in self.api.list("pods") if not p["spec"].get("nodeName")]
+        self.api.delete("pods", name)
+        self.planner.scheduler.has_read_pods()
+        if not self.follows:
+            return
+        spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
+        create(self.api, f"{name}-new", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
+        for pod in [*waiting, f"{name}-new"]:
+            if self.places is True or pod in self.places:
+                schedule(self.api, self.planner.scheduler, self.api.pod(pod))
+
+
+@pytest.fixture
+def two_moves(api, planner):
+    """Two nodes with 4 and 5 of 8 units used, two empty ones with 5 units, and two pods of 7 units that wait."""
+    node(api, "a1", 8192)
+    node(api, "a2", 8192)
+    planner = planner()
+    for name, size in (("p1", 4), ("p2", 5)):
+        made = create(api, name, manifest(gpu_mem=size, nodeSelector={"kubernetes.io/hostname": f"a{name[1]}"}), owner=f"web-{name}")
+        assert schedule(api, planner.scheduler, made)[0] == f"a{name[1]}"
+        api.patch("pods", name, {"spec": {"nodeSelector": None}})
+    node(api, "b1", 5120)
+    node(api, "b2", 5120)
+    planner.scheduler.has_read_nodes()
+    for name in ("big1", "big2"):
+        create(api, name, manifest(gpu_mem=7))
+    planner.scheduler.has_read_pods()
+    return planner
+
+
+def ends(planner, *argv):
+    """(what it printed, its sentence)"""
+    done = planner.run("moves", "--execute", *argv)
+    *steps, last = done.stderr.splitlines(keepends=True)    # with JSON the steps are there, too
+    assert done.returncode == 1 and last.startswith("ration: ") and (not steps or "json" in argv), done
+    return done.stdout, last.removeprefix("ration: ")
+
+
+def test_nothing_is_evicted_without_execute(api, two_moves):
+    assert "2 moves: 2 of 2 waiting pods run" in two_moves.text("moves")
+    assert not evictions(api)
+
+
+def test_the_moves_are_carried_out(api, two_moves):
+    preview = two_moves.text("moves")
+    with Cluster(api, two_moves):
+        said = two_moves.text("moves", "--execute")
+    assert said == preview + (
+        "1 of 2: evicting default/p1 from node a1, GPU 0; its new pod should be on node b1, GPU 0\n"
+        "1 of 2: default/p1-new follows on node b1\n"
+        "1 of 2: default/big1 runs on node a1\n"
+        "2 of 2: evicting default/p2 from node a2, GPU 0; its new pod should be on node b2, GPU 0\n"
+        "2 of 2: default/p2-new follows on node b2\n"
+        "2 of 2: default/big2 runs on node a2\n"
+        "All moves are done.\n")
+    assert [(r.body["apiVersion"], r.body["kind"], r.body["metadata"]["name"]) for r in evictions(api)] == [
+        ("policy/v1", "Eviction", "p1"), ("policy/v1", "Eviction", "p2")]
+    assert all(r.body["deleteOptions"]["preconditions"]["uid"] for r in evictions(api))
+
+
+def test_json_is_one_object_at_the_end(api, two_moves):
+    with Cluster(api, two_moves):
+        done = two_moves.run("moves", "--execute", "-o", "json")
+    assert done.returncode == 0 and "1 of 2: default/big1 runs on node a1\n" in done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["done"] == 2 and "stopped" not in plan
+    assert [(move["name"], move["state"], move["newPod"]) for move in plan["moves"]] == [("p1", "done", "p1-new"), ("p2", "done", "p2-new")]
+
+
+def test_a_plan_without_moves_evicts_nothing(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    assert planner.text("moves", "--execute") == "0 moves: 0 of 0 waiting pods run, 1 instead of 1 whole GPUs are free.\n"
+    assert json.loads(planner.text("moves", "--execute", "-o", "json"))["done"] == 0
+
+
+def test_a_refused_eviction_ends_it(api, two_moves):
+    with Cluster(api, two_moves):
+        api.inject("POST", "/p2/eviction$", status=429, reason="TooManyRequests",
+                   message="Cannot evict pod as it would violate the pod's disruption budget.")
+        said, sentence = ends(two_moves)
+    assert sentence == ("the API server does not evict pod default/p2: Error from server (TooManyRequests): Cannot evict pod as it would violate "
+                        "the pod's disruption budget. 1 of 2 moves are done, and pod p2 was not evicted" + NEXT)
+    assert "2 of 2: evicting default/p2" in said and "All moves" not in said
+    assert api.pod("p2")["spec"]["nodeName"] == "a2"
+
+
+@pytest.mark.parametrize("answer, words", [
+    ({"status": 201, "body": {"kind": "Status", "status": "Failure", "code": 500, "message": "This pod has two budgets."}}, "This pod has two budgets"),
+    ({"status": 403, "reason": "Forbidden", "message": 'pods "p1" is forbidden: User "jane" cannot create resource "pods/eviction" in API group ""'},
+     "you may not evict pod p1 in namespace default: ask for the verb create on pods/eviction there"),
+    ({"status": 404, "reason": "NotFound", "message": 'pods "p1" not found'}, 'pods "p1" not found'),
+    ({"status": 409, "reason": "Conflict", "message": "the UID in the precondition does not match"}, "the UID in the precondition does not match"),
+])
+def test_whatever_refuses_the_first_eviction_leaves_all_as_it_was(api, two_moves, answer, words):
+    api.inject("POST", "/p1/eviction$", **answer)
+    _, sentence = ends(two_moves)
+    assert words in sentence and "0 of 2 moves are done, and pod p1 was not evicted" in sentence
+    assert len(evictions(api)) == 1
+
+
+def test_a_new_pod_on_another_node_ends_it(api, two_moves):
+    node(api, "c", 4096, unschedulable=True)
+    two_moves.scheduler.has_read_nodes()
+    with Cluster(api, two_moves) as cluster:
+        def change(name):
+            api.patch("nodes", "c", {"spec": {"unschedulable": False}})
+            for other in ("b1", "b2"):
+                api.patch("nodes", other, {"spec": {"unschedulable": True}})
+        cluster.before = change
+        _, sentence = ends(two_moves)
+    assert sentence == ("pod default/p1-new is on node c, GPU 0, and not on node b1, GPU 0 as planned. 0 of 2 moves are done, and pod p1 was evicted" + NEXT)
+    assert len(evictions(api)) == 1
+
+
+def test_a_new_pod_on_another_gpu_ends_it(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    assert schedule(api, planner.scheduler, create(api, "p", manifest(gpu_mem=3), owner="web"))[0]
+    node(api, "b", 4096, 4096)
+    planner.scheduler.has_read_nodes()
+    create(api, "big", manifest(gpu_mem=7))
+    with Cluster(api, planner) as cluster:
+        cluster.before = lambda name: schedule(api, planner.scheduler, create(
+            api, "intruder", manifest(gpu_mem=4, nodeSelector={"kubernetes.io/hostname": "b"})))
+        _, sentence = ends(planner)
+    assert "pod default/p-new is on node b, GPU 1, and not on node b, GPU 0 as planned" in sentence
+
+
+@pytest.mark.parametrize("follows, places, words", [
+    (False, [], "no new pod has followed pod default/p1 within 3 s: `kubectl describe ReplicaSet web-p1 -n default` may tell why"),
+    (True, ["big1", "big2"], "pod default/p1-new was not bound within 3 s, and should be on node b1, GPU 0: "
+                             "`ration why p1-new -n default` tells what it waits for"),
+    (True, ["p1-new"], "pod default/big1 was not bound within 3 s, and should be on node a1, GPU 0: `ration why big1 -n default`"),
+])
+def test_a_pod_that_is_never_bound_ends_it(api, two_moves, follows, places, words):
+    with Cluster(api, two_moves) as cluster:
+        cluster.follows, cluster.places = follows, places
+        said, sentence = ends(two_moves, "--timeout", "3", "-o", "json")
+    assert words in sentence and "0 of 2 moves are done, and pod p1 was evicted" in sentence
+    plan = json.loads(said)
+    assert (plan["done"], [move["state"] for move in plan["moves"]]) == (0, ["evicted", "not begun"])
+    assert plan["stopped"] == sentence.rstrip("\n")
+
+
+def test_a_pod_that_has_changed_since_the_plan_is_not_evicted(api, two_moves):
+    for change, words in (({"uid": "other"}, "is another pod than when the plan was made"),
+                          ({"deletionTimestamp": "2026-05-04T03:02:01Z"}, "is being deleted by someone else")):
+        pod = api.pod("p1")
+        pod["metadata"].update(change)
+        api.inject("GET", "/namespaces/default/pods/p1$", status=200, body=pod)
+        _, sentence = ends(two_moves)
+        assert words in sentence and "pod p1 was not evicted" in sentence
+    assert not evictions(api)
+
+
+@pytest.mark.parametrize("to_group", [False, True])
+def test_an_interrupt_says_what_was_done(api, two_moves, to_group):
+    with Cluster(api, two_moves) as cluster, two_moves.start("moves", "--execute", "-o", "json") as process:
+        cluster.places = ["p1-new", "big1", "big2"]
+        wait_for(lambda: api.requests_for("GET", "/pods/big2$") or process.poll() is not None, 60)
+        (os.killpg if to_group else os.kill)(process.pid, signal.SIGINT)
+        out, sentence = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "interrupted by signal 2. 1 of 2 moves are done, and pod p2 was evicted" in sentence.splitlines()[-1]
+    assert [move["state"] for move in json.loads(out)["moves"]] == ["done", "evicted"]
+
+
+def test_an_interrupt_in_the_middle_of_an_eviction_says_that_it_may_have_happened(api, two_moves):
+    api.inject("POST", "/p1/eviction$", hang=True)
+    with two_moves.start("moves", "--execute", "-o", "json") as process:
+        wait_for(lambda: evictions(api) or process.poll() is not None, 60)
+        os.killpg(process.pid, signal.SIGINT)
+        out, sentence = process.communicate(timeout=60)
+    assert "0 of 2 moves are done, and pod p1 may have been evicted" in sentence.splitlines()[-1]
+    assert [move["state"] for move in json.loads(out)["moves"]] == ["unknown", "not begun"]
+
+
+@pytest.mark.parametrize("args", [["pods", "-f", "x", "--execute"], ["drain", "a", "--execute"], ["moves", "--timeout", "0", "--execute"],
+                                  ["moves", "--execute", "--history", "x", "--objects", "y"], ["moves", "--execute=yes"]])
+def test_wrong_arguments_are_refused(args):
+    done = subprocess.run([RATION, "plan", *args], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "Try 'ration plan --help'" in done.stderr
+
+
+def test_the_example_of_the_guide_is_what_is_printed(api, planner):
+    node(api, "a1", 8192)
+    planner = planner()
+    assert schedule(api, planner.scheduler, create(api, "p1", manifest(gpu_mem=3), owner="web"))[0]
+    node(api, "b1", 4096)
+    planner.scheduler.has_read_nodes()
+    create(api, "big1", manifest(gpu_mem=7))
+    with Cluster(api, planner):
+        said = planner.text("moves", "--execute")
+    assert "All moves are done.\n" in said
+    assert f"```\n{said}```\n" in (pathlib.Path(__file__).resolve().parents[2] / "docs/guide/plan.md").read_text()
