@@ -8,21 +8,13 @@
 #define MEAN_HOURS 4	    /* that a pod runs, exponentially distributed */
 #define OFFERED_PERCENT 110 /* GPUs that pods ask for at a time on average, of all */
 
-struct running {
-	double ends;
-	struct packing_pod pod;
-	int node;
-	uint32_t gpus;
-	char uid[PACKING_UID_SIZE];
-};
-
 /* A heap; the pod that ends first is on top. */
 struct departures {
-	struct running *pods;
+	struct packing_running *pods;
 	size_t n, size;
 };
 
-static void departures_add(struct departures *departures, const struct running *pod)
+static void departures_add(struct departures *departures, const struct packing_running *pod)
 {
 	size_t i = departures->n++;
 
@@ -37,9 +29,9 @@ static void departures_add(struct departures *departures, const struct running *
 	departures->pods[i] = *pod;
 }
 
-static struct running departures_take(struct departures *departures)
+static struct packing_running departures_take(struct departures *departures)
 {
-	struct running first = departures->pods[0], last = departures->pods[--departures->n];
+	struct packing_running first = departures->pods[0], last = departures->pods[--departures->n];
 	size_t i = 0;
 
 	for (size_t child; (child = 2 * i + 1) < departures->n; i = child) {
@@ -78,7 +70,7 @@ static void print_hour(const struct packing_policy *policy, uint64_t seed, unsig
 }
 
 void packing_churn(const struct packing_trace *trace, const struct packing_policy *policy,
-	const struct fgd_population *fgd, uint64_t seed, unsigned hours)
+	const struct fgd_population *fgd, uint64_t seed, unsigned hours, size_t moves)
 {
 	struct packing_state state;
 	struct departures departures = {0};
@@ -92,13 +84,13 @@ void packing_churn(const struct packing_trace *trace, const struct packing_polic
 	      (double)trace->gpu_milli;
 	packing_begin(&state, trace, policy, fgd, seed);
 	while (hour < hours) {
-		struct running pod = {.pod = trace->pods[packing_random(&random) % trace->n_pods]};
+		struct packing_running pod = {.pod = trace->pods[packing_random(&random) % trace->n_pods]};
 		int gpu;
 
 		now += exponential(&random, gap);
 		pod.ends = now + exponential(&random, MEAN_HOURS);
 		for (; departures.n && departures.pods[0].ends <= now;) {
-			struct running gone = departures_take(&departures);
+			struct packing_running gone = departures_take(&departures);
 
 			packing_remove(&state.cluster.nodes[gone.node], &gone.pod, gone.gpus);
 			placed -= (uint64_t)gone.pod.gpus * gone.pod.gpu_milli;
@@ -116,6 +108,8 @@ void packing_churn(const struct packing_trace *trace, const struct packing_polic
 		placed += (uint64_t)pod.pod.gpus * pod.pod.gpu_milli;
 		departures_add(&departures, &pod);
 	}
+	if (moves && state.core)
+		packing_moves(&state, departures.pods, departures.n, moves, seed);
 	packing_end(&state);
 	free(departures.pods);
 }

@@ -159,6 +159,11 @@ int packing_core_choose(struct packing_core *packing, const struct packing_clust
 	return chosen;
 }
 
+struct core *packing_core_of(struct packing_core *packing)
+{
+	return &packing->core;
+}
+
 void packing_core_remove(struct packing_core *packing, const char *uid)
 {
 	core_pod_is_gone(&packing->core, uid, true, 0);

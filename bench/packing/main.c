@@ -3,10 +3,11 @@
  * time of a decision.
  *
  *   build/bench/bench-packing [--nodes FILE --pods FILE | --generate N] [--seed N] [--seeds N] [--policy NAME
- * ...] [--hours N | --arrivals]
+ * ...] [--hours N [--moves N] | --arrivals]
  *
- * --hours replays pods that come and go instead (churn.c). --arrivals replays nothing: it prints the nodes,
- * the kinds of pods, and for each seed the kinds in the order in which pods arrive.
+ * --hours replays pods that come and go instead (churn.c), and --moves plans moves at their end. --arrivals
+ * replays nothing: it prints the nodes, the kinds of pods, and for each seed the kinds in the order in which
+ * pods arrive.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -26,6 +27,7 @@ struct options {
 	size_t generate;
 	uint64_t seed;
 	unsigned seeds, hours;
+	size_t moves;
 	bool arrivals;
 	const char *policies[POLICIES_MAX];
 	size_t n_policies;
@@ -137,6 +139,7 @@ static struct options parse(int argc, char **argv)
 		{"seed", required_argument, NULL, 's'},
 		{"seeds", required_argument, NULL, 'S'},
 		{"hours", required_argument, NULL, 'h'},
+		{"moves", required_argument, NULL, 'm'},
 		{"arrivals", no_argument, NULL, 'a'},
 		{"policy", required_argument, NULL, 'P'},
 		{0},
@@ -163,6 +166,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'h':
 			options.hours = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'm':
+			options.moves = strtoul(optarg, NULL, 10);
 			break;
 		case 'a':
 			options.arrivals = true;
@@ -209,7 +215,7 @@ int main(int argc, char **argv)
 		for (unsigned seed = 0; seed < options.seeds; seed++)
 			if (options.hours)
 				packing_churn(&trace, find_policy(options.policies[i]), fgd,
-					options.seed + seed, options.hours);
+					options.seed + seed, options.hours, options.moves);
 			else
 				replay(&trace, find_policy(options.policies[i]), fgd, options.seed + seed);
 	fgd_free(fgd);

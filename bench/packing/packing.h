@@ -163,6 +163,7 @@ void packing_core_end(struct packing_core *core);
 int packing_core_choose(struct packing_core *core, const struct packing_cluster *cluster,
 	const struct packing_pod *pod, char ret_uid[PACKING_UID_SIZE], int *ret_gpu);
 void packing_core_remove(struct packing_core *core, const char *uid);
+struct core *packing_core_of(struct packing_core *core);
 
 /* FGD, by "Beware of Fragmentation" (USENIX ATC 2023): the pods of the list are the workload whose expected
  * fragmentation grows least. */
@@ -173,9 +174,23 @@ double fgd_score(const struct packing_state *state, const struct packing_node *n
 /* fgd_stranded() - the expected fragmentation of a node, in GPU milli. */
 double fgd_stranded(const struct fgd_population *population, const struct packing_node *node);
 
-/* ---- churn.c ---- */
+/* ---- churn.c, moves.c ---- */
+
+struct packing_running {
+	double ends;
+	struct packing_pod pod;
+	int node;
+	uint32_t gpus;
+	char uid[PACKING_UID_SIZE];
+};
 
 /* packing_churn() - pods of the list arrive at random times, run for a random time and go; those that find no
- * room are lost. Prints a line for each hour of virtual time. */
+ * room are lost. Prints a line for each hour of virtual time. moves: then a line for packing_moves() with a
+ * policy that is the scheduler's own code; 0: none. */
 void packing_churn(const struct packing_trace *trace, const struct packing_policy *policy,
-	const struct fgd_population *fgd, uint64_t seed, unsigned hours);
+	const struct fgd_population *fgd, uint64_t seed, unsigned hours, size_t moves);
+
+/* packing_moves() - prints how many whole GPUs a plan of at most `max` moves makes free. No pod waits, and
+ * all pods may be moved. The core is as after the moves. */
+void packing_moves(struct packing_state *state, const struct packing_running *running, size_t n, size_t max,
+	uint64_t seed);

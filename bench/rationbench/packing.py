@@ -28,12 +28,15 @@ def arguments(argv):
     parser.add_argument("--live", action="store_true", help="also a ration-scheduler process that is asked over HTTP (with default options)")
     parser.add_argument("--hours", type=int, metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
                         f"and stranded, by default of {', '.join(HOURS_POLICIES)}")
+    parser.add_argument("--moves", type=int, metavar="N", help="after --hours: how many whole GPUs a plan of at most N moves makes free (ration plan moves)")
     parser.add_argument("--out", metavar="DIR", help="the folder for packing.json (packing-hours.json) and a plot for each list")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
     if args.hours is not None and (args.hours < 1 or args.bound or args.live):
         parser.error("--hours takes a number from 1, and neither --bound nor --live")
+    if args.moves is not None and (args.moves < 1 or not args.hours):
+        parser.error("--moves takes a number from 1, and needs --hours")
     return args
 
 
@@ -135,8 +138,18 @@ def hours_curves(runs):
     return {policy: [(hour, statistics.mean(stranded)) for hour, stranded in hours.items()] for policy, hours in values.items()}
 
 
+def moves_table(rows):
+    head = ["list", "policy", "seed", "pods", "free, in GPUs", "whole GPUs free", "after the moves", "moves", "seconds"]
+    return aligned([head] + [[r["list"], r["policy"], str(r["seed"]), str(r["pods"]), f"{r['free']:.1f}", str(r["whole_before"]),
+                              str(r["whole_after"]), str(r["moves"]), f"{r['seconds']:.1f}"] for r in rows], True)
+
+
 def measure_hours(args, name, pods):
-    runs = run(args, pods, "--hours", args.hours, *of_policies(args.policy or HOURS_POLICIES))
+    """The plans of moves are in args.plans then."""
+    more = ["--moves", args.moves] if args.moves else []
+    runs = run(args, pods, "--hours", args.hours, *more, *of_policies(args.policy or HOURS_POLICIES))
+    args.plans += [{"list": name} | one for one in runs if "moves" in one]
+    runs = [one for one in runs if "moves" not in one]
     return hours_summary(name, runs), {f"packing-hours-{name}.svg": plot.hours(f"GPUs stranded, {name}", hours_curves(runs))}
 
 
@@ -153,6 +166,7 @@ def measure(args, name, pods):
 
 def main(argv):
     args, rows, plots = arguments(argv), [], {}
+    args.plans = []
     for pods in args.trace[1:] if args.trace else [None]:
         name = Path(pods).stem if pods else "generated"
         try:
@@ -164,6 +178,9 @@ def main(argv):
     if args.hours:
         print("GPUs allocated and stranded, percent of all, means over hours and orders; stranded in the best and in the worst order\n")
         print(hours_table(rows))
+        if args.plans:
+            print(f"\nWhole GPUs that a plan of at most {args.moves} moves makes free, after {args.hours} hours; time on a processor\n")
+            print(moves_table(args.plans))
     else:
         print("GPUs allocated, percent of all, when pods have asked for 100 % and 130 % of them; time of a decision on a processor\n")
         print(table(rows))
@@ -171,6 +188,8 @@ def main(argv):
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ("packing-hours.json" if args.hours else "packing.json")).write_text(json.dumps(rows, indent=1) + "\n")
+        if args.plans:
+            (folder / "packing-moves.json").write_text(json.dumps(args.plans, indent=1) + "\n")
         for file, svg in plots.items():
             (folder / file).write_text(svg)
     return 0

@@ -141,6 +141,25 @@ def test_hours_show_what_is_stranded_while_pods_come_and_go(tmp_path):
     assert (tmp_path / "out/packing-hours-list.svg").read_text().count("polyline") == len(packing.HOURS_POLICIES)
 
 
+def test_moves_free_the_gpus_that_three_parts_on_each_other_gpu_leave(tmp_path):
+    """Three parts of 300 milli fit on a GPU, so moves can bring all pods onto a third of as many GPUs."""
+    done = subprocess.run([ROOT / "bench/bench", "packing", "--out", tmp_path / "out", "--seeds", "12", "--hours", "4", "--moves", "50", "--policy",
+                           "ration", *map(str, write(tmp_path, "n,96000,393216,8,T4\n", "1000,1024,1,300,\n"))], check=True, timeout=120,
+                          capture_output=True, text=True, env=dict(os.environ, RATION_BUILD=str(BUILD)))
+    rows = rows_of(tmp_path / "out/packing-moves.json")
+    assert len(rows) == 12 and "a plan of at most 50 moves" in done.stdout
+    for row in rows:
+        assert row["whole_after"] == 8 - -(-row["pods"] // 3) >= row["whole_before"], row
+        assert row["free"] == pytest.approx(8 - 0.3 * row["pods"]) and (row["moves"] > 0) == (row["whole_after"] > row["whole_before"])
+    assert any(row["moves"] for row in rows)
+
+
+@pytest.mark.parametrize("args", [["--moves", "20"], ["--hours", "3", "--moves", "0"]])
+def test_moves_need_hours(args):
+    done = subprocess.run([ROOT / "bench/bench", "packing", *args], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "--moves takes a number from 1, and needs --hours" in done.stderr
+
+
 def test_hours_are_means_of_each_policy_window_and_order():
     runs = [{"policy": "fgd", "seed": seed, "hour": hour, "allocated": 50, "stranded": seed + hour} for seed in (1, 3) for hour in range(1, 25)]
     assert [(r["from"], r["to"], r["stranded"], r["stranded_least"], r["stranded_most"]) for r in packing.hours_summary("list", runs)] == [

@@ -165,6 +165,15 @@ def test_a_new_pod_on_another_node_ends_it(api, two_moves):
     assert len(evictions(api)) == 1
 
 
+def test_a_new_pod_that_was_bound_by_hand_ends_it(api, two_moves):
+    with Cluster(api, two_moves) as cluster, two_moves.start("moves", "--execute") as process:
+        cluster.places = ["big1"]
+        wait_for(lambda: any(pod["metadata"]["name"] == "p1-new" for pod in api.list("pods")), 60)
+        api.bind("p1-new", "b1")
+        sentence = process.communicate(timeout=60)[1]
+    assert "pod default/p1-new is on node b1 without a GPU of ration, and not on node b1, GPU 0 as planned" in sentence
+
+
 def test_a_new_pod_on_another_gpu_ends_it(api, planner):
     node(api, "a", 8192)
     planner = planner()

@@ -68,6 +68,10 @@ static void show_place(const struct plan_input *input, const struct plan_outcome
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, PLACE_SIZE - 1);
+	if (!place->placement.n_containers) {
+		snprintf(ret_text, PLACE_SIZE, "node %s without a GPU of ration", place->node);
+		return;
+	}
 	strbuf_addf(&text, "node %s, GPU ", place->node);
 	show_gpus(&input->world, place, &text);
 	snprintf(ret_text, PLACE_SIZE, "%s", strbuf_cstr(&text));
@@ -406,7 +410,7 @@ static int stop(const struct executor *executor, int r, struct error *err)
 	if (interrupted)
 		error_set(&what, EINTR, "interrupted by signal %d", (int)interrupted);
 	return error_set(err, -r,
-		"%.330s. %zu of %zu moves are done, and pod %.40s %s; `ration plan moves` makes a new plan of what is left",
+		"%.320s. %zu of %zu moves are done, and pod %.63s %s; `ration plan moves` makes a new plan of what is left",
 		what.text, executor->execution->done, executor->moves->n, move->name,
 		states[state_of(executor)->state]);
 }
