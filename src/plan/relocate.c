@@ -240,19 +240,33 @@ static int place_waiters(
 	return r < 0 ? r : 0;
 }
 
+/* Whether the new pod exists while the old one still ends. A StatefulSet's new pod has the name of the old
+ * one. A ReplicaSet or a Job (by default) makes it as soon as the old one is told to end (1.36). */
+static bool comes_early(struct json_object *pod)
+{
+	const char *kind = json_member_string(plan_controller(pod), "kind");
+
+	return !kind || strcmp(kind, "StatefulSet") != 0;
+}
+
 /* Evicts the pod. Returns 1 if it runs again, 0 if not. */
 static int carry_out(struct search *search, struct mover *mover, struct error *err)
 {
 	_cleanup_json_ struct json_object *next_pod = plan_replacement(mover->pod);
 	size_t next = 0;
-	int r, placed;
+	int r, placed = 0;
 
 	if (!next_pod)
 		return error_set(err, ENOMEM, "out of memory");
+	if (comes_early(mover->pod))
+		placed = place(search, next_pod, SIZE_MAX, err);
+	if (placed < 0)
+		return placed;
 	remove_from(search, mover->facts.uid, mover->facts.node, &mover->requests);
-	r = place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
-	placed = r < 0 ? r : place(search, next_pod, SIZE_MAX, err);
-	if (placed == 1)
+	r = placed ? 0 : place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
+	if (r == 0 && !placed)
+		placed = place(search, next_pod, SIZE_MAX, err);
+	if (r == 0 && placed == 1)
 		r = place_waiters(search, mover->facts.node, INT32_MIN, &next, err);
 	return r < 0 ? r : placed;
 }

@@ -1,10 +1,12 @@
 /* relocate.h - which pods to move, so that pods that wait run, or whole GPUs become free. Pure.
  *
  * The rule is greedy. The best plan is a packing problem for which no fast method is known; a person can
- * follow and check moves that each have a gain of their own. A move evicts one pod. kube-scheduler then tries
- * the pods that wait and the pod that the controller makes again, by priority and then by age, as the pods'
- * deletion makes it do. The scheduler alone decides where they go, so a move is tried in the core, measured,
- * and taken back if it gains nothing. For each move these gains are searched for in this order:
+ * follow and check moves that each have a gain of their own. A move evicts one pod. Its controller makes a
+ * new pod at once, and kube-scheduler tries it while the old pod still has its GPU; only a StatefulSet makes
+ * it when the old pod has ended. When the old pod has ended, kube-scheduler tries the pods that wait, and the
+ * new one if it found no room, by priority and then by age. The scheduler alone decides where they go, so a
+ * move is tried in the core, measured, and taken back if it gains nothing. For each move these gains are
+ * searched for in this order:
  *
  * 1. more pods run that wait now. Only pods are tried whose end would make room for one that waits.
  * 2. more whole GPUs are free. Only pods are tried that are alone on their GPUs.

@@ -25,6 +25,7 @@ class Cluster:
         self.api, self.planner, self.seen, self.failed, self.ends = api, planner, set(), None, threading.Event()
         self.before = self.place = lambda name: None
         self.follows = self.places = True
+        self.early = True    # the controller makes the new pod while the old one still ends, as a ReplicaSet does
         self.thread = threading.Thread(target=self.loop)
 
     def __enter__(self):
@@ -50,29 +51,40 @@ class Cluster:
         name = old["metadata"]["name"]
         self.before(name)
         waiting = [p["metadata"]["name"] for p in self.api.list("pods") if not p["spec"].get("nodeName")]
-        self.api.delete("pods", name)
-        self.planner.scheduler.has_read_pods()
+        if not self.early:
+            self.end(name)
         if not self.follows:
             return
         spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
         create(self.api, f"{name}-new", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
-        for pod in [*waiting, f"{name}-new"]:
-            if self.places is True or pod in self.places:
-                schedule(self.api, self.planner.scheduler, self.api.pod(pod))
+        if self.early:
+            self.planner.scheduler.has_read_pods()
+            self.schedule(f"{name}-new")
+            self.end(name)
+        for pod in waiting if self.early else [*waiting, f"{name}-new"]:
+            self.schedule(pod)
+
+    def schedule(self, name):
+        if self.places is True or name in self.places:
+            schedule(self.api, self.planner.scheduler, self.api.pod(name))
+
+    def end(self, name):
+        self.api.delete("pods", name)
+        self.planner.scheduler.has_read_pods()
 
 
 @pytest.fixture
 def two_moves(api, planner):
-    """Two nodes with 4 and 5 of 8 units used, two empty ones with 5 units, and two pods of 7 units that wait."""
+    """Two nodes with 5 and 6 of 8 units used, two empty ones with 6 units, and two pods of 7 units that wait."""
     node(api, "a1", 8192)
     node(api, "a2", 8192)
     planner = planner()
-    for name, size in (("p1", 4), ("p2", 5)):
+    for name, size in (("p1", 5), ("p2", 6)):
         made = create(api, name, manifest(gpu_mem=size, nodeSelector={"kubernetes.io/hostname": f"a{name[1]}"}), owner=f"web-{name}")
         assert schedule(api, planner.scheduler, made)[0] == f"a{name[1]}"
         api.patch("pods", name, {"spec": {"nodeSelector": None}})
-    node(api, "b1", 5120)
-    node(api, "b2", 5120)
+    node(api, "b1", 6144)
+    node(api, "b2", 6144)
     planner.scheduler.has_read_nodes()
     for name in ("big1", "big2"):
         create(api, name, manifest(gpu_mem=7))
@@ -93,9 +105,11 @@ def test_nothing_is_evicted_without_execute(api, two_moves):
     assert not evictions(api)
 
 
-def test_the_moves_are_carried_out(api, two_moves):
+@pytest.mark.parametrize("early", [False, True])
+def test_the_moves_are_carried_out(api, two_moves, early):
     preview = two_moves.text("moves")
-    with Cluster(api, two_moves):
+    with Cluster(api, two_moves) as cluster:
+        cluster.early = early
         said = two_moves.text("moves", "--execute")
     assert said == preview + (
         "1 of 2: evicting default/p1 from node a1, GPU 0; its new pod should be on node b1, GPU 0\n"
@@ -152,7 +166,7 @@ def test_whatever_refuses_the_first_eviction_leaves_all_as_it_was(api, two_moves
 
 
 def test_a_new_pod_on_another_node_ends_it(api, two_moves):
-    node(api, "c", 4096, unschedulable=True)
+    node(api, "c", 6144, unschedulable=True)
     two_moves.scheduler.has_read_nodes()
     with Cluster(api, two_moves) as cluster:
         def change(name):
@@ -177,13 +191,13 @@ def test_a_new_pod_that_was_bound_by_hand_ends_it(api, two_moves):
 def test_a_new_pod_on_another_gpu_ends_it(api, planner):
     node(api, "a", 8192)
     planner = planner()
-    assert schedule(api, planner.scheduler, create(api, "p", manifest(gpu_mem=3), owner="web"))[0]
-    node(api, "b", 4096, 4096)
+    assert schedule(api, planner.scheduler, create(api, "p", manifest(gpu_mem=5), owner="web"))[0]
+    node(api, "b", 6144, 6144)
     planner.scheduler.has_read_nodes()
     create(api, "big", manifest(gpu_mem=7))
     with Cluster(api, planner) as cluster:
         cluster.before = lambda name: schedule(api, planner.scheduler, create(
-            api, "intruder", manifest(gpu_mem=4, nodeSelector={"kubernetes.io/hostname": "b"})))
+            api, "intruder", manifest(gpu_mem=6, nodeSelector={"kubernetes.io/hostname": "b"})))
         _, sentence = ends(planner)
     assert "pod default/p-new is on node b, GPU 1, and not on node b, GPU 0 as planned" in sentence
 
@@ -247,8 +261,8 @@ def test_wrong_arguments_are_refused(args):
 def test_the_example_of_the_guide_is_what_is_printed(api, planner):
     node(api, "a1", 8192)
     planner = planner()
-    assert schedule(api, planner.scheduler, create(api, "p1", manifest(gpu_mem=3), owner="web"))[0]
-    node(api, "b1", 4096)
+    assert schedule(api, planner.scheduler, create(api, "p1", manifest(gpu_mem=5), owner="web"))[0]
+    node(api, "b1", 6144)
     planner.scheduler.has_read_nodes()
     create(api, "big1", manifest(gpu_mem=7))
     with Cluster(api, planner):

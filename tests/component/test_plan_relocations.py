@@ -21,18 +21,18 @@ def remove(api, name):
 
 
 def scattered(api, planner, *sizes, owner="web", labels=None):
-    """Node a with these pods on one GPU of 8 units, then node b with a GPU of 4 units."""
+    """Node a with these pods on one GPU of 8 units, then node b with a GPU of 6 units."""
     node(api, "a", 8192)
     planner = planner()
     for i, size in enumerate(sizes):
         placed(api, planner, f"p{i}", manifest(gpu_mem=size, labels=labels), owner)
-    node(api, "b", 4096)
+    node(api, "b", 6144)
     planner.scheduler.has_read_nodes()
     return planner
 
 
 def test_a_move_lets_a_waiting_pod_run(api, planner):
-    planner = scattered(api, planner, 3)
+    planner = scattered(api, planner, 5)
     create(api, "big", manifest(gpu_mem=7))
     assert planner.text("moves") == (
         "EVICT       FROM      TO        GAIN\n"
@@ -42,7 +42,7 @@ def test_a_move_lets_a_waiting_pod_run(api, planner):
 
 
 def test_pods_that_the_plan_must_not_move_stay(api, planner):
-    planner = scattered(api, planner, 3, owner=None)
+    planner = scattered(api, planner, 5, owner=None)
     create(api, "big", manifest(gpu_mem=7))
     assert planner.text("moves") == "0 moves: 0 of 1 waiting pods run, 1 instead of 1 whole GPUs are free.\n"
 
@@ -50,7 +50,7 @@ def test_pods_that_the_plan_must_not_move_stay(api, planner):
 @pytest.mark.parametrize("allowed", [0, 1])
 def test_a_budget_is_respected(api, planner, allowed):
     api.create_budget("budget", {"app": "one"}, allowed)
-    planner = scattered(api, planner, 3, labels={"app": "one"})
+    planner = scattered(api, planner, 5, labels={"app": "one"})
     create(api, "big", manifest(gpu_mem=7))
     assert len(json.loads(planner.text("moves", "-o", "json"))["moves"]) == allowed
 
@@ -102,17 +102,20 @@ def priority(pod):
 
 
 def carry_out(api, planner, move, step):
-    """The pod is evicted; kube-scheduler tries the pods that wait and the new one, by priority and age."""
+    """The pod is evicted. kube-scheduler tries the new one while the old one ends, then the pods that wait, by priority and age."""
     old = api.pod(move["name"])
     assert old["spec"]["nodeName"] == move["from"] and gpus(api, move["name"]) == sorted(g["index"] for g in move["fromGPUs"])
-    remove(api, move["name"])
-    planner.scheduler.has_read_pods()
     spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
     ahead = sorted((api.pod(name) for name in waiting(api)), key=lambda pod: (
         -priority(pod), pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
     new = create(api, f"{move['name']}-{step}", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
     ran = {}
-    for pod in sorted([*ahead, new], key=lambda pod: -priority(pod)):
+    found = schedule(api, planner.scheduler, new)[0]
+    if found:
+        ran[new["metadata"]["name"]] = (found, gpus(api, new["metadata"]["name"]))
+    remove(api, move["name"])
+    planner.scheduler.has_read_pods()
+    for pod in sorted([*ahead, *([] if found else [new])], key=lambda pod: -priority(pod)):
         found = schedule(api, planner.scheduler, pod)[0]
         if found:
             name = pod["metadata"]["name"]

@@ -45,7 +45,7 @@ struct test_pod {
 	enum kind kind;
 	int node, gpu, units, cpu, priority; /* node -1: it waits */
 	bool in_budget[N_BUDGETS];
-	bool waited, moved;
+	bool waited, moved, stateful;
 	struct json_object *object;
 };
 
@@ -150,6 +150,7 @@ static void make_object(const struct cluster *c, struct test_pod *pod)
 			"\"ownerReferences\":[{\"kind\":\"%s\",\"name\":\"o\",\"uid\":\"o\",\"controller\":true}],",
 			pod->kind == DAEMON   ? "DaemonSet"
 			: pod->kind == STATIC ? "Node"
+			: pod->stateful	      ? "StatefulSet"
 					      : "ReplicaSet");
 	if (pod->node >= 0)
 		snprintf(placement, sizeof(placement),
@@ -234,6 +235,7 @@ static void draw_cluster(struct cluster *c, uint64_t seed)
 			continue;
 		}
 		pod->waited = pod->node < 0;
+		pod->stateful = draw(c, 3) == 0;
 		make_object(c, pod);
 		c->objects[c->n_pods++] = pod->object;
 	}
@@ -430,21 +432,28 @@ static void try_waiting(struct replay *replay, int lowest, size_t *next, struct 
 static void evict(struct replay *replay, struct test_pod *pod, struct result *result)
 {
 	_cleanup_quantities_ struct quantities requests = {0};
+	struct test_pod early;
 	char node[16];
 	size_t next = 0;
 
 	*result = (struct result){0};
 	snprintf(node, sizeof(node), "n%d", pod->node);
 	assert_int_equal(quantities_of_pod(pod->object, &requests), 0);
+	/* The new pod of a ReplicaSet is tried while the old one ends. */
+	result->again = !pod->stateful && try_pod(replay, pod->object);
+	early = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
 	assert_int_equal(kube_nodes_remove(&replay->kube, node, &requests), 0);
 	assert_int_equal(core_pod_is_gone(&replay->core, pod->name, true, 1), 0);
 	pod->node = N_NODES; /* it is on no GPU meanwhile, and is not one of those that waited */
-	try_waiting(replay, pod->priority, &next, result);
-	result->again = try_pod(replay, pod->object);
+	if (!result->again) {
+		try_waiting(replay, pod->priority, &next, result);
+		result->again = try_pod(replay, pod->object);
+		early = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
+	}
 	if (!result->again)
 		return;
-	pod->node = replay->node;
-	pod->gpu = replay->gpu;
+	pod->node = early.node;
+	pod->gpu = early.gpu;
 	try_waiting(replay, INT32_MIN, &next, result);
 }
 
