@@ -41,6 +41,15 @@ def test_a_move_lets_a_waiting_pod_run(api, planner):
         "Note: After each move, wait until its new pod and the pods that it lets run are bound.\n")
 
 
+@pytest.mark.parametrize("kind, moves", [("ReplicaSet", 0), ("StatefulSet", 1)])
+def test_a_new_pod_that_fits_beside_the_old_one_gives_no_room(api, planner, kind, moves):
+    """Only a StatefulSet makes it when the old one has ended."""
+    planner = scattered(api, planner, 3)
+    api.patch("pods", "p0", {"metadata": {"ownerReferences": [{"kind": kind, "name": "web", "uid": "web", "controller": True}]}})
+    create(api, "big", manifest(gpu_mem=7))
+    assert len(json.loads(planner.text("moves", "-o", "json"))["moves"]) == moves
+
+
 def test_pods_that_the_plan_must_not_move_stay(api, planner):
     planner = scattered(api, planner, 5, owner=None)
     create(api, "big", manifest(gpu_mem=7))
