@@ -78,4 +78,4 @@ def test_a_job_with_claims_beside_one_with_gpu_mem(lab):
     for kind, rate, bound, running in table:
         print(f"\n{PODS} pods by {kind}: {rate:.2f} pods/s, bound {bound:.2f} s after their creation, running {running:.2f} s after that", end="")
     print(f"; load {os.getloadavg()[0]:.1f}")
-    assert not cluster.json("get", "resourceclaims")["items"]
+    cluster.wait_for(lambda: not cluster.json("get", "resourceclaims")["items"], 60, "the end of the claims")
