@@ -159,6 +159,19 @@ static void remove_from(
 		kube_nodes_remove(world->kube, node, requests);
 }
 
+/* The evicted pod has ended. Before that is said, the scheduler keeps the GPU of a pod whose containers ran.
+ */
+static int end_mover(struct search *search, struct mover *mover)
+{
+	struct pod_facts ended = mover->facts; /* borrowed */
+	int r;
+
+	ended.finished = ended.succeeded = true;
+	r = core_see_pod(search->world->core, &ended, 0, search->world->now_ns);
+	remove_from(search, mover->facts.uid, mover->facts.node, &mover->requests);
+	return r < 0 ? r : 0;
+}
+
 /* The core has forgotten the old uid for good, so the pod comes back under a new one. */
 static int put_back(struct search *search, struct mover *mover)
 {
@@ -262,7 +275,8 @@ static int carry_out(struct search *search, struct mover *mover, struct error *e
 		placed = place(search, next_pod, SIZE_MAX, err);
 	if (placed < 0)
 		return placed;
-	remove_from(search, mover->facts.uid, mover->facts.node, &mover->requests);
+	if (end_mover(search, mover) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	r = placed ? 0 : place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
 	if (r == 0 && !placed)
 		placed = place(search, next_pod, SIZE_MAX, err);

@@ -67,3 +67,37 @@ def test_ten_random_pods_go_where_the_plan_says_or_wait_for_its_reason(lab):
 def test_fifty_random_pods_go_where_the_plan_says_or_wait_for_its_reason(lab):
     fitting, waiting = situations(lab(NODES), 50, 5)
     assert fitting >= 15 and waiting >= 5, (fitting, waiting)
+
+
+# ---- plan moves --execute
+
+SMALL, OTHER = "plan-a.192.168.71.1", "plan-b.192.168.71.2"
+
+
+@pytest.mark.long(40)
+def test_moves_are_carried_out_as_planned_and_a_budget_prevents_them(lab):
+    """A pod of 5 units has to leave the GPU of 8 units, so that one of 6 units runs. Its new pod, which comes while it still ends, does not
+    fit beside it."""
+    cluster = lab([f"{SMALL}=1x8192MiB,share", f"{OTHER}=1x5120MiB,share"])
+    cluster.kubectl("cordon", OTHER)
+    labels = {"app": "web"}
+    template = pod("x", 5)
+    spec = {**template["spec"], "restartPolicy": "Always", "terminationGracePeriodSeconds": 2}
+    cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}}})
+    web, = cluster.wait_running("app=web")
+    cluster.kubectl("uncordon", OTHER)
+    cluster.create(pod("big", 6))
+    cluster.wait_for(lambda: cluster.condition(cluster.pod("big"), "PodScheduled").get("reason") == "Unschedulable", 30, "big waits")
+    cluster.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+                    "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}})
+    cluster.wait_for(lambda: cluster.json("get", "poddisruptionbudget", "web").get("status", {}).get("currentHealthy") == 1, 30, "the budget")
+    assert cluster.run("ration", "plan", "moves", "--execute").stdout.startswith("0 moves: ")
+    assert cluster.pod(web["metadata"]["name"])["metadata"]["uid"] == web["metadata"]["uid"]
+    cluster.kubectl("delete", "poddisruptionbudget", "web")
+    settled(cluster)
+    done = cluster.run("ration", "plan", "moves", "--execute").stdout
+    assert done.endswith("All moves are done.\n"), done
+    moved, big = cluster.wait_running("app=web") + [cluster.pod("big")]
+    assert (moved["spec"]["nodeName"], big["spec"]["nodeName"]) == (OTHER, SMALL), done
+    cluster.wait_running(names=["big"])

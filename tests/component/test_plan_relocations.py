@@ -6,12 +6,15 @@ import subprocess
 import pytest
 
 from histories import SEED
+from leases import RUNNING
 from planning import RATION, create, manifest, node, schedule
 
 
 def placed(api, planner, name, pod, owner="web"):
     made = create(api, name, pod, owner=owner)
     assert schedule(api, planner.scheduler, made)[0]
+    api.patch("pods", name, {"status": RUNNING})    # then the scheduler keeps its GPU until it is told of its end
+    planner.scheduler.has_read_pods()
     return made
 
 
@@ -160,8 +163,11 @@ def test_random_moves_lead_to_the_announced_result(api, planner):
             pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 9), cpu=rng.choice(["100m", "1"]),
                                                        priority=rng.choice([0, 0, 5]),
                                                        preemptionPolicy="Never"), owner=rng.choice(["x", "y"]))
-            if schedule(api, planner.scheduler, pod)[0] is None and rng.random() < 0.7:
+            bound = schedule(api, planner.scheduler, pod)[0]
+            if bound is None and rng.random() < 0.7:
                 api.delete("pods", pod["metadata"]["name"])
+            elif bound and rng.random() < 0.5:
+                api.patch("pods", pod["metadata"]["name"], {"status": RUNNING})
         for pod in api.list("pods"):
             if rng.random() < 0.4 and pod["spec"].get("nodeName"):
                 remove(api, pod["metadata"]["name"])
