@@ -74,7 +74,7 @@ class Planner:
     def save(self):
         """The files that --history and --objects read, as options."""
         self.scheduler.has_read_pods()
-        (self.directory / "history").write_bytes(self.scheduler.history())
+        (self.directory / "history").write_bytes(wait_for(self.scheduler.history, what="the history"))    # empty where it took too long
         items = [{"kind": kind} | item for kind, collection in (("Pod", "pods"), ("Node", "nodes"))
                  for item in self.api.list(collection)]
         (self.directory / "objects").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
