@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.long(400)]
 
 NODES = [f"cost-{kind}{i}.192.168.23.{number}=4x16160MiB,{mode}" for number, (kind, mode, i) in enumerate(
     ((kind, mode, i) for kind, mode in (("share", "cgpu"), ("claim", "dra")) for i in (0, 1)), 1)]
-PODS, ROUNDS = (200, 2) if os.environ.get("RATION_FULL") else (40, 1)
+PODS, ROUNDS = (200, 2) if os.environ.get("RATION_FULL") else (40, 2)
 GIB = 3    # five pods for each of eight GPUs: 40 run at a time
 
 

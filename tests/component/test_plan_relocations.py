@@ -13,7 +13,7 @@ from planning import RATION, create, manifest, node, schedule
 def placed(api, planner, name, pod, owner="web"):
     made = create(api, name, pod, owner=owner)
     assert schedule(api, planner.scheduler, made)[0]
-    api.patch("pods", name, {"status": RUNNING})    # then the scheduler keeps its GPU until it is told of its end
+    api.patch("pods", name, {"status": RUNNING})    # then the scheduler keeps its GPU until the containers have ended
     planner.scheduler.has_read_pods()
     return made
 
