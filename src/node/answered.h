@@ -24,8 +24,8 @@ enum answered {
 
 #define ANSWERED_NAME_SIZE 384
 
-/* answered_own_name() - "<uid>.<container>". answered_uid() - the uid in such a name; false if there is none.
- */
+/* answered_own_name() - "<uid>.<container>". answered_uid() - the uid in such a name; false if the text is
+ * not such a name. */
 const char *answered_own_name(const char *uid, const char *container, char buf[ANSWERED_NAME_SIZE]);
 bool answered_uid(const char *name, char *ret_uid, size_t size);
 

@@ -26,6 +26,6 @@ class Terminal:
             if select.select([self.fd], [], [], 0.1)[0]:
                 try:
                     self.seen += os.read(self.fd, 65536).decode(errors="replace")
-                except OSError:    # nobody has the terminal any more
+                except OSError:    # the program has closed the terminal
                     return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         raise AssertionError("it does not end")

@@ -236,7 +236,7 @@ SPOILT = {
     "too large": lambda w: os.truncate(w.kubelet.checkpoint, 17 << 20),
     "a folder": lambda w: (w.kubelet.checkpoint.unlink(), w.kubelet.checkpoint.mkdir()),
     "a pipe": lambda w: (w.kubelet.checkpoint.unlink(), os.mkfifo(w.kubelet.checkpoint)),
-    "answers that are none": without_answers,
+    "entries without an answer": without_answers,
 }
 
 
@@ -251,10 +251,10 @@ def test_without_a_checkpoint_that_can_be_read_containers_start_with_what_the_ag
     SPOILT[how](world)
     for card, pod in enumerate(pods * 2):
         has_its_own(world, pod, card % 2)
-    unknown = 0 if how == "answers that are none" else 4
+    unknown = 0 if how == "entries without an answer" else 4
     assert checked(world) == {"own": 4 - unknown, "corrected": 0, "refused": 0, "unknown": unknown}
     told = world.logged().count("it cannot be checked for which pods the kubelet asked for devices")
-    assert told == (0 if how in ("late", "answers that are none") else 1)
+    assert told == (0 if how in ("late", "entries without an answer") else 1)
 
 
 def test_an_old_checkpoint_moves_nothing(world):

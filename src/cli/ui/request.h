@@ -11,7 +11,7 @@
 /* Texts are in the buffer that was parsed. */
 struct ui_request {
 	const char *method, *path;
-	const char *query;  /* "" if there is none */
+	const char *query;  /* "" if the URL has no query */
 	const char *host;   /* NULL: no such header */
 	const char *origin; /* NULL: no such header */
 	const char *known;  /* If-None-Match; NULL: no such header */

@@ -6,7 +6,7 @@
 #include "cli/kubectl.h"
 #include "cli/ui/task.h"
 
-/* One reading of the cluster, or the sentence why there is none. Connections that send it keep it. */
+/* One reading of the cluster, or the error message if it failed. Connections that send it hold a reference. */
 struct snapshot {
 	unsigned refs;
 	uint64_t version; /* changes with the text; 0: the text is an error */
