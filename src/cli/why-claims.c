@@ -64,11 +64,6 @@ static int set_text(struct json_object *object, const char *key, const char *tex
 	return copy ? json_set(object, key, json_object_new_string(printable(copy))) : -ENOMEM;
 }
 
-static int set_number(struct json_object *object, const char *key, uint64_t number)
-{
-	return json_set(object, key, json_object_new_int64((int64_t)number));
-}
-
 /* ---- devices ---- */
 
 static int set_device(struct json_object *object, const struct claims_device *device)
@@ -89,13 +84,13 @@ static int set_device(struct json_object *object, const struct claims_device *de
 static int set_room(struct json_object *object, const struct claims_device *device)
 {
 	const struct device_capacity *memory = &device->device->memory, *cores = &device->device->cores;
-	int r = set_number(object, "memoryBytes", memory->value);
+	int r = json_set_number(object, "memoryBytes", memory->value);
 
 	if (r == 0)
-		r = set_number(object, "freeMemoryBytes", claims_memory_left(device));
+		r = json_set_number(object, "freeMemoryBytes", claims_memory_left(device));
 	if (r == 0)
-		r = set_number(object, "cores", cores->value);
-	return r ? r : set_number(object, "freeCores", claims_cores_left(device));
+		r = json_set_number(object, "cores", cores->value);
+	return r ? r : json_set_number(object, "freeCores", claims_cores_left(device));
 }
 
 static int set_fit(struct json_object *object, const struct fit *fit, const struct claims_device *device,
@@ -181,8 +176,8 @@ static int set_asked(struct json_object *object, const struct claim_request *req
 	if (r == 0 && !request->all)
 		r = json_set(object, "count", json_object_new_int64(request->count));
 	if (r == 0 && request->has_memory)
-		r = set_number(object, "memoryBytes", request->memory);
-	return r < 0 || !request->has_cores ? r : set_number(object, "cores", request->cores);
+		r = json_set_number(object, "memoryBytes", request->memory);
+	return r < 0 || !request->has_cores ? r : json_set_number(object, "cores", request->cores);
 }
 
 static int add_request(struct question *question, const struct claim_request *request,
@@ -239,8 +234,8 @@ static int add_share(const struct claims_share *share, struct json_object *list)
 	if (r == 0)
 		r = json_set(object, "gone", json_object_new_boolean(!share->device));
 	if (r == 0)
-		r = set_number(object, "memoryBytes", share->result->memory);
-	return r ? r : set_number(object, "cores", share->result->cores);
+		r = json_set_number(object, "memoryBytes", share->result->memory);
+	return r ? r : json_set_number(object, "cores", share->result->cores);
 }
 
 static int add_shares(const struct question *question, const struct claim *claim, struct json_object *object)

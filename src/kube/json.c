@@ -177,6 +177,11 @@ int json_set_text(struct json_object *object, const char *key, const char *text)
 	return text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
 }
 
+int json_set_number(struct json_object *object, const char *key, uint64_t number)
+{
+	return json_set(object, key, json_object_new_int64(number > INT64_MAX ? INT64_MAX : (int64_t)number));
+}
+
 struct json_object *json_set_object(struct json_object *object, const char *key)
 {
 	struct json_object *member = json_object_new_object();

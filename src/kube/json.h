@@ -46,9 +46,11 @@ const char *json_text(struct json_object *object);
  * result of a json_object_new_*() needs no check. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
 
-/* json_set_text() - json_set() with a string. -ENOMEM also for NULL. json_set_object(), json_set_array() - a
- * new member, empty, borrowed; NULL when out of memory. */
+/* json_set_text() - json_set() with a string. -ENOMEM also for NULL. json_set_number() - with a number;
+ * INT64_MAX for a larger one. json_set_object(), json_set_array() - a new member, empty, borrowed; NULL when
+ * out of memory. */
 int json_set_text(struct json_object *object, const char *key, const char *text);
+int json_set_number(struct json_object *object, const char *key, uint64_t number);
 struct json_object *json_set_object(struct json_object *object, const char *key);
 struct json_object *json_set_array(struct json_object *object, const char *key);
 

@@ -39,6 +39,16 @@ static void test_new_members_and_items_are_where_they_were_asked_for(void **stat
 	assert_string_equal(json_text(root), "{\"list\":[{\"name\":\"y\"},3],\"object\":{\"name\":\"x\"}}");
 }
 
+static void test_numbers_that_json_cannot_have_become_the_largest(void **state)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+
+	(void)state;
+	assert_int_equal(json_set_number(root, "a", 7), 0);
+	assert_int_equal(json_set_number(root, "b", UINT64_MAX), 0);
+	assert_string_equal(json_text(root), "{\"a\":7,\"b\":9223372036854775807}");
+}
+
 /* What a json_object_new_*() returns when there is no memory is NULL. */
 static void test_no_memory_is_an_error(void **state)
 {
@@ -56,6 +66,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_arrays_have_items),
 		cmocka_unit_test(test_new_members_and_items_are_where_they_were_asked_for),
+		cmocka_unit_test(test_numbers_that_json_cannot_have_become_the_largest),
 		cmocka_unit_test(test_no_memory_is_an_error),
 	};
 

@@ -14,11 +14,6 @@
 /* As many as /metrics shows. */
 #define CONTAINERS_MAX 1024
 
-static int set_number(struct json_object *object, const char *key, uint64_t value)
-{
-	return json_set(object, key, json_object_new_int64(value > INT64_MAX ? INT64_MAX : (int64_t)value));
-}
-
 static int set_seconds(struct json_object *object, const char *key, const uint64_t *ns)
 {
 	struct json_object *list = json_set_array(object, key);
@@ -40,14 +35,14 @@ static int add_gpus(struct json_object *page, const struct node_registry *node)
 
 		r = json_set_text(object, "uuid", gpu->facts.uuid);
 		if (r == 0)
-			r = set_number(object, "index", (uint64_t)gpu->facts.index);
+			r = json_set_number(object, "index", (uint64_t)gpu->facts.index);
 		if (r == 0)
-			r = set_number(object, "mib", gpu->facts.mib);
+			r = json_set_number(object, "mib", gpu->facts.mib);
 		if (r == 0)
-			r = set_number(object, "units",
+			r = json_set_number(object, "units",
 				gpu_mode_units(node->in_force, gpu->facts.mib, node->inventory.unit_mib));
 		if (r == 0)
-			r = set_number(
+			r = json_set_number(
 				object, "granted", ids_held(IDS_OF_UNITS, &node->pods, gpu->facts.uuid));
 	}
 	return r;
@@ -61,9 +56,9 @@ static int set_waited(struct json_object *object, const struct watched_part *par
 
 	if (!part->power.share || usage_peek_power(part->of->usage_fd, part->index, &seen) < 0)
 		return 0;
-	r = set_number(object, "coreShare", part->power.share);
+	r = json_set_number(object, "coreShare", part->power.share);
 	if (r == 0)
-		r = set_number(object, "waitedSeconds", seen.waited_ns / NS_PER_S);
+		r = json_set_number(object, "waitedSeconds", seen.waited_ns / NS_PER_S);
 	return r < 0 ? r : set_seconds(object, "core", part->use.core_ns);
 }
 
@@ -88,7 +83,7 @@ static int add_part(struct json_object *list, const struct watched_part *part)
 	for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++)
 		r = json_set(object, texts[i].key, json_new_text(texts[i].text));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++)
-		r = set_number(object, numbers[i].key, numbers[i].value);
+		r = json_set_number(object, numbers[i].key, numbers[i].value);
 	if (r == 0)
 		r = set_seconds(object, "memory", part->use.memory_ns);
 	return r < 0 ? r : set_waited(object, part);
@@ -113,7 +108,7 @@ char *looks_use_page(struct looks *looks, const struct node_registry *node)
 				r = add_part(list, &watched->gpus[i]);
 	}
 	if (r == 0)
-		r = set_number(page, "unitMiB", node->inventory.unit_mib);
+		r = json_set_number(page, "unitMiB", node->inventory.unit_mib);
 	if (r == 0)
 		r = add_gpus(page, node);
 	text = r == 0 ? json_text(page) : NULL;

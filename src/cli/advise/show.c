@@ -197,11 +197,6 @@ int advise_show_table(const struct advise_world *world, struct strbuf *out)
 
 /* ---- JSON ---- */
 
-static int set_number(struct json_object *object, const char *key, uint64_t value)
-{
-	return json_set(object, key, json_object_new_int64(value > INT64_MAX ? INT64_MAX : (int64_t)value));
-}
-
 /* What the agent says about a GPU, without the names that are those of the container. */
 static int add_gpu(struct json_object *list, struct json_object *use)
 {
@@ -243,19 +238,19 @@ static int set_texts(struct json_object *object, const struct advise_container *
 
 static int set_numbers(struct json_object *object, const struct advise_container *container)
 {
-	int r = set_number(object, "limitBytes", container->limit_bytes);
+	int r = json_set_number(object, "limitBytes", container->limit_bytes);
 
-	r = r ? r : set_number(object, "usedBytes", container->used_bytes);
-	r = r ? r : set_number(object, "peakBytes", container->peak_bytes);
-	r = r ? r : set_number(object, "refused", container->facts.refused);
-	r = r ? r : set_number(object, "seenSeconds", container->facts.seen_s);
+	r = r ? r : json_set_number(object, "usedBytes", container->used_bytes);
+	r = r ? r : json_set_number(object, "peakBytes", container->peak_bytes);
+	r = r ? r : json_set_number(object, "refused", container->facts.refused);
+	r = r ? r : json_set_number(object, "seenSeconds", container->facts.seen_s);
 	if (container->waited_known)
-		r = r ? r : set_number(object, "waitedSeconds", container->waited_s);
+		r = r ? r : json_set_number(object, "waitedSeconds", container->waited_s);
 	if (container->facts.is_claim)
 		return r;
-	r = r ? r : set_number(object, "unitMiB", container->facts.unit_mib);
-	r = r ? r : set_number(object, "grantedUnits", container->advice.granted);
-	return r ? r : set_number(object, "units", container->advice.units);
+	r = r ? r : json_set_number(object, "unitMiB", container->facts.unit_mib);
+	r = r ? r : json_set_number(object, "grantedUnits", container->advice.granted);
+	return r ? r : json_set_number(object, "units", container->advice.units);
 }
 
 static int add_container(struct json_object *list, const struct advise_container *container)
@@ -278,11 +273,11 @@ struct json_object *advise_show_json(const struct advise_world *world, const str
 	struct json_object *document = json_object_new_object();
 	struct json_object *list = document ? json_set_array(document, "containers") : NULL;
 	struct sums sums = sums_of(world);
-	int r = list ? set_number(document, "margin", options->margin) : -ENOMEM;
+	int r = list ? json_set_number(document, "margin", options->margin) : -ENOMEM;
 
-	r = r ? r : set_number(document, "minAgeSeconds", options->min_age_s);
-	r = r ? r : set_number(document, "unitsLess", sums.less);
-	r = r ? r : set_number(document, "mibLess", sums.less_mib);
+	r = r ? r : json_set_number(document, "minAgeSeconds", options->min_age_s);
+	r = r ? r : json_set_number(document, "unitsLess", sums.less);
+	r = r ? r : json_set_number(document, "mibLess", sums.less_mib);
 	for (size_t i = 0; i < world->n_containers && r == 0; i++)
 		r = add_container(list, world->containers[i]);
 	if (r == 0)
