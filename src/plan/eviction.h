@@ -5,8 +5,8 @@
 
 #define PLAN_WHY_SIZE 160
 
-/* plan_controller() - the ownerReference of the controller, which creates a new pod after an eviction; NULL if
- * the pod has no controller. Borrowed. */
+/* plan_controller() - the ownerReference of the controller, which creates a new pod after an eviction; NULL
+ * if the pod has no controller. Borrowed. */
 struct json_object *plan_controller(struct json_object *pod);
 
 /* plan_may_evict() - PLAN_RUNS: the pod may be evicted, and its controller makes it again; PLAN_LOST: it may

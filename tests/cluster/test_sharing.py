@@ -119,7 +119,7 @@ def answers_checked(cluster, node):
 
 
 def test_the_kubelets_checkpoint_has_each_container_with_its_own_answer_before_it_starts(lab):
-    """Decision 060: pods that come at once, and ids that an init container, a sidecar and containers of a pod have one after the other."""
+    """Decision 059: pods that come at once, and ids that an init container, a sidecar and containers of a pod have one after the other."""
     cluster = lab(NODES)
     node = BINPACK["kubernetes.io/hostname"]
     before = answers_checked(cluster, node)

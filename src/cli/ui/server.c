@@ -14,9 +14,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/commands.h"
+#include "cli/kubectl.h"
 #include "cli/pod.h"
 #include "cli/ui/connection.h"
-#include "cli/ui/explain.h"
 #include "cli/ui/page-files.h"
 #include "cli/ui/source.h"
 #include "kube/json.h"
@@ -79,6 +80,35 @@ static void ask_data(
 	}
 	connection->state = CONNECTION_WANTS_DATA;
 	connection->deadline_ns = now_ns + DATA_MAX_NS;
+}
+
+/* `ration why` for one pod. */
+struct explain {
+	const struct kubectl *kubectl;
+	const char *namespace_, *name;
+};
+
+/* A task_fn. The process has only one terminal, so kubectl cannot ask for a password here: it has no standard
+ * input. */
+static int explain_run(void *userdata, int fd)
+{
+	const struct explain *explain = userdata;
+	const struct option_words *flags = &explain->kubectl->flags;
+	_cleanup_free_ char **argv = calloc(flags->n + 6, sizeof(char *));
+	_cleanup_close_ int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int n = 0;
+
+	if (!argv || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
+		dup2(fd, STDERR_FILENO) < 0)
+		return EXIT_FAILURE;
+	argv[n++] = (char *)"why";
+	for (size_t i = 0; i < flags->n; i++)
+		argv[n++] = flags->words[i];
+	argv[n++] = (char *)"-n";
+	argv[n++] = (char *)explain->namespace_;
+	argv[n++] = (char *)"--";
+	argv[n++] = (char *)explain->name;
+	return why_command(n, argv);
 }
 
 static void ask_why(

@@ -1,5 +1,5 @@
-/* server.h - the web server of `ration ui`. It listens on 127.0.0.1 and answers only requests with the secret in
- * the URL. */
+/* server.h - the web server of `ration ui`. It listens on 127.0.0.1 and answers only requests with the secret
+ * in the URL. */
 #pragma once
 
 #include "cli/ui/request.h"

@@ -6,7 +6,8 @@
 #include "cli/kubectl.h"
 #include "cli/ui/task.h"
 
-/* One reading of the cluster, or the error message if it failed. Connections that send it hold a reference. */
+/* One reading of the cluster, or the error message if it failed. Connections that send it hold a reference.
+ */
 struct snapshot {
 	unsigned refs;
 	uint64_t version; /* changes with the text; 0: the text is an error */
