@@ -2,7 +2,7 @@
 import pathlib
 
 from agent_fixture import NODE, wait_for
-from cgpu_node import card_of
+from cgpu_node import card_of, uid_of
 from dra_kubelet import DraKubelet
 from fake_kubelet import Container
 from isolated import Node
@@ -89,10 +89,6 @@ class DraWorld(Node):
     def records(self):
         folder = self.state / "claims"
         return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
-
-
-def uid_of(obj):
-    return obj["metadata"]["uid"]
 
 
 def prepared(w, claim):

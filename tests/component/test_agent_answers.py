@@ -11,6 +11,7 @@ import time
 import pytest
 
 from agent_fixture import World, wait_for
+from cgpu_node import uid_of
 from fake_kubelet import StartError
 from metrics_page import agent_page
 
@@ -19,10 +20,6 @@ from metrics_page import agent_page
 def world():
     with World(labels={"ack.node.gpu.schedule": "cgpu"}, run_in_memory=True) as w:
         yield w.up(32)
-
-
-def uid_of(pod):
-    return pod["metadata"]["uid"]
 
 
 def device(world, pod, container="main"):

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from agent_fixture import NODE, wait_for
+from cgpu_node import uid_of
 from fake_apiserver import FOREVER
 from fake_kubelet import StartError
 
@@ -12,10 +13,6 @@ from fake_kubelet import StartError
 def held(world):
     text = world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held")
     return json.loads(text) if text else None
-
-
-def uid_of(pod):
-    return pod["metadata"]["uid"]
 
 
 def run(world, name, units=3, card=1):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from agent_fixture import World, wait_for
+from cgpu_node import uid_of
 from fake_kubelet import AdmissionError, StartError
 
 
@@ -13,10 +14,6 @@ from fake_kubelet import AdmissionError, StartError
 def world():
     with World(labels={"ack.node.gpu.schedule": "cgpu"}, run_in_memory=True) as w:
         yield w.up(32)
-
-
-def uid_of(pod):
-    return pod["metadata"]["uid"]
 
 
 def statuses(names, state):

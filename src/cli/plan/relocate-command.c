@@ -126,7 +126,7 @@ static struct json_object *move_json(const struct plan_world *world, const struc
 		json_set(pod, "namespace", json_new_text(run->namespace_));
 		json_set(pod, "name", json_new_text(run->name));
 		set_place(world, pod, "node", "gpus", &run->outcome);
-		json_object_array_add(runs, pod);
+		json_append(runs, pod);
 	}
 	json_set(object, "runs", runs);
 	json_set(object, "wholeGPUs", json_object_new_int64(move->whole));
@@ -173,7 +173,7 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 
 	strbuf_init(&limits, NOTES_MAX);
 	for (size_t i = 0; list && i < moves->n; i++)
-		json_object_array_add(list, move_json(&input->world, &moves->list[i]));
+		json_append(list, move_json(&input->world, &moves->list[i]));
 	r = json_set(root, "moves", list);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
 		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
@@ -182,7 +182,7 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 	add_limits(moves, &limits);
 	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
-		json_object_array_add(notes, json_new_text(line));
+		json_append(notes, json_new_text(line));
 	}
 	if (r == 0)
 		r = json_set(root, "notes", notes);
