@@ -134,24 +134,28 @@ def say(text):
 
 def run(*command, **kwargs):
     """Exit status of a command. Interrupted, it waits: the command takes its labs down, which a SIGKILL would leave."""
-    interrupted = False
+    process, interrupted, passed_on = None, [], False
 
-    def terminated(number, _frame):
-        nonlocal interrupted
-        interrupted = True
-        process.send_signal(number)    # unlike Ctrl-C, this has reached us alone
+    def pass_on():
+        """Unlike Ctrl-C, a SIGTERM has reached us alone."""
+        nonlocal passed_on
+        if process and not passed_on and signal.SIGTERM in interrupted:
+            passed_on = True
+            process.send_signal(signal.SIGTERM)
 
-    with subprocess.Popen([str(c) for c in command], cwd=ROOT, **kwargs) as process:
-        before = signal.signal(signal.SIGTERM, terminated)
-        try:
-            while True:
-                try:
-                    status = process.wait()
-                    break
-                except KeyboardInterrupt:
-                    interrupted = True
-        finally:
-            signal.signal(signal.SIGTERM, before)
+    def on_signal(number, _frame):
+        interrupted.append(number)
+        pass_on()
+
+    # An exception out of Popen() would lose a child that has begun, so the signals are caught before it.
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with subprocess.Popen([str(c) for c in command], cwd=ROOT, **kwargs) as process:
+            pass_on()
+            status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if interrupted:
         raise KeyboardInterrupt
     return status

@@ -206,6 +206,23 @@ def test_an_interrupted_check_lets_its_child_clean_up_and_then_ends(tmp_path, to
     assert process.returncode == 130
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_at_the_start_of_a_child_waits_for_it_too(check, tmp_path, monkeypatch, number):
+    """A busy machine may let the child run for a while before Popen() returns."""
+    class Late(subprocess.Popen):
+        def __init__(self, *arguments, **kwargs):
+            super().__init__(*arguments, **kwargs)
+            while not (tmp_path / "ready").exists():
+                time.sleep(0.01)
+            os.kill(os.getpid(), number)
+    monkeypatch.setattr(check.subprocess, "Popen", Late)
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        check.run("sh", "-c", f"trap 'touch {tmp_path}/told' TERM; touch {tmp_path}/ready; sleep 1; touch {tmp_path}/ended")
+    assert (tmp_path / "ended").exists() and (tmp_path / "told").exists() == (number == signal.SIGTERM)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
 HOUR = """import pathlib, pytest, time
 @pytest.mark.hour
 def test_of_an_hour():
