@@ -21,6 +21,7 @@ def digest(program, kind, histories, seed=1):
     return re.search(r"^digest (\w{16})$", done.stdout, re.M)[1]
 
 
+@pytest.mark.plain    # the suite `unit` plays them with sanitizers
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_process_takes_the_same_steps(kind):
     program = BUILD / "tests/simulation/simulation"
@@ -35,6 +36,7 @@ def events(program, kind, histories, seed):
     return int(re.search(r"^\| events \| (\d+) \|$", out, re.M)[1])
 
 
+@pytest.mark.plain    # the suite `unit` plays them with sanitizers
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_history_takes_the_same_steps_whatever_ran_before_it(kind):
     program = BUILD / "tests/simulation/simulation"

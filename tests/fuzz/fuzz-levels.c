@@ -29,7 +29,7 @@
 
 #define HISTORY_MAX (64u << 20)
 
-const unsigned int fuzz_rounds = 4000;
+const unsigned int fuzz_rounds = 1500;
 const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
 	"\"labels\":{\"app\":\"a\"}", "\"spec\":{\"selector\":{\"app\":\"a\"},\"units\":[",
 	"{\"resource\":\"idc\",\"max\":1}", "{\"resource\":\"eci\"}", "\"maxResources\":{\"cpu\":\"1\"}",

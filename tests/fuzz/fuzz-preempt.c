@@ -19,7 +19,7 @@
 
 #define HISTORY_MAX (64u << 20)
 
-const unsigned int fuzz_rounds = 6000;
+const unsigned int fuzz_rounds = 1500;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "99999999999999999999",
 	"\"Pod\":", "\"NodeNameToMetaVictims\":", "\"n0\":", "\"n1\":", "\"n2\":", "\"n9\":", "\"Pods\":[",
 	"{\"UID\":\"n1-0\"}", "{\"UID\":\"n2-1\"}", "{\"UID\":\"n2-4\"}", "\"NumPDBViolations\":1",

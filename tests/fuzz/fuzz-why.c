@@ -24,7 +24,7 @@
 
 #define HISTORY_MAX (64u << 20)
 
-const unsigned int fuzz_rounds = 4000;
+const unsigned int fuzz_rounds = 2000;
 const char *const fuzz_words[] = {"\n", "d\na\n\n\n", "\nd u1\n", "\nd u2\n", "n0\n", "{", "}", "[", "]",
 	"\"", "null", "\\u0000", "\\u001b[2J", "\xff", "\"uid\":\"u1\"", "\"uid\":\"u2\"", "\"name\":\"a\"",
 	"\"namespace\":\"d\"", "\"nodeName\":\"n0\"", "\"phase\":\"Running\"", "\"deletionTimestamp\":\"x\"",
