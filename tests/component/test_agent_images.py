@@ -76,6 +76,18 @@ def test_a_runtime_that_does_not_know_or_is_slow_holds_no_container_up_for_long(
     assert found == set() and took < 4
 
 
+def test_many_images_that_the_runtime_is_slow_about_hold_no_container_up_for_long(world):
+    """The agent asks about one image at a time, for 2 s each; a container waits 3 s in all."""
+    world.kubelet.image_delay = 20
+    pods = [pod_of(world, f"p{i}", f"slow:{i}") for i in range(6)]
+    for pod in pods:
+        world.kubelet.admit(pod)
+    before = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda pod: world.kubelet.run(pod, "main"), pods))
+    assert time.monotonic() - before < 6
+
+
 def test_an_image_with_a_name_that_is_no_capability_is_told(world):
     world.kubelet.images["old:1"] = ["NVIDIA_DRIVER_CAPABILITIES=compat32,video"]
     assert started(world, pod_of(world, "p", "old:1"))[0] == {"libnvcuvid.so.1"}
