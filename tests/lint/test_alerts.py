@@ -123,6 +123,10 @@ CASES = {
                               {f"ration_mode_open{{{AGENT}}}": "0x90"}, 61, 59),
     "RationAgentCrashes": ({f"ration_worker_respawns_total{{{AGENT}}}": "0 1 2x60"},
                            {f"ration_worker_respawns_total{{{AGENT}}}": "0 0 2 4x60"}, 5, 1),
+    "RationContainerRefused": (
+        {f'ration_answers_checked_total{{{AGENT}, result="{result}"}}': numbers for result, numbers in (
+            ("corrected", "0 1 2x60"), ("own", "0+5x60"), ("refused", "3x60"))},
+        {f'ration_answers_checked_total{{{AGENT}, result="refused"}}': "0 0 1x60"}, 5, 1),
 }
 SUMMARIES = {"RationGPUBypass": "A program on n1 uses a GPU past its limit or without a grant",
              "RationContainerThrottled": "ml/train waits for GPU 2 nearly always",
