@@ -119,7 +119,7 @@ static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t sma
 		if (add_node(&ledger, i) < 0)
 			return fail("out of memory");
 	if (fill(&ledger, nodes, left) < 0)
-		return fail("cannot fill the cards");
+		return fail("cannot fill the GPUs");
 	for (unsigned i = 0; i < members; i++) {
 		pods[i] = pod_of(i, smallest + i % (largest - smallest + 1));
 		slots[i] = (struct gang_slot){.pod = &pods[i]};
@@ -132,7 +132,7 @@ static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t sma
 		gang_slots_release(slots, members);
 	}
 	qsort(spent, ROUNDS, sizeof(*spent), compare);
-	printf("%u nodes, %u units free on a card, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f ms\n",
+	printf("%u nodes, %u units free on a GPU, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f ms\n",
 		nodes, left, members, smallest, largest, placed, (double)spent[ROUNDS / 2] / 1e6,
 		(double)spent[ROUNDS - 1] / 1e6);
 	ledger_release(&ledger);
@@ -195,7 +195,7 @@ static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
 		if (add_node(&ledger, i) < 0)
 			return fail("out of memory");
 	if (fill(&ledger, nodes, 0) < 0 || wait_together(&gangs, &ledger, members, units, &pod) < 0)
-		return fail("cannot fill the cards");
+		return fail("cannot fill the GPUs");
 	look(&gangs, &ledger, 1);
 	first = look(&gangs, &ledger, 301);
 	again = look(&gangs, &ledger, 302);
@@ -203,7 +203,7 @@ static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
 	for (int64_t s = 303; s < 602; s++)
 		look(&gangs, &ledger, s);
 	others = look(&gangs, &ledger, 602);
-	printf("%u full nodes, kept for %u members of %u: %u cards; first %.1f ms, again %.1f ms, others %.1f ms\n",
+	printf("%u full nodes, kept for %u members of %u: %u GPUs; first %.1f ms, again %.1f ms, others %.1f ms\n",
 		nodes, members, units, count_kept(&ledger), (double)first / 1e6, (double)again / 1e6,
 		(double)others / 1e6);
 	gangs_release(&gangs);

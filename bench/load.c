@@ -85,7 +85,8 @@ static CURL *connection_new(const struct load *load, struct curl_slist *headers,
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
 	curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
-	/* Our own test API server has a certificate of its own; nothing secret is sent to anybody else. */
+	/* The benchmark's API server has a certificate that it signed itself, and nothing secret is sent to
+	 * another server. */
 	curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
 	curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
 	return curl;

@@ -358,7 +358,7 @@ int main(int argc, char **argv)
 	fill(&scheduler.core, n_nodes, n_pods);
 	core_nodes_are_listed(&scheduler.core, NS_PER_S);
 	core_pods_are_listed(&scheduler.core, NS_PER_S);
-	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, GPUS, n_pods);
+	printf("%zu nodes x %d GPUs, %zu pods\n", n_nodes, GPUS, n_pods);
 	begin_log(&scheduler);
 	real_log = *log;
 	log->event = on_event;

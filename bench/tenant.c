@@ -32,7 +32,7 @@ struct plan {
 	bool copy_out;	   /* from the GPU instead of to it */
 	uint32_t processes;
 	uint32_t seconds;  /* 0: until standard input ends */
-	uint32_t launches; /* stop after so many; 0: do not */
+	uint32_t launches; /* stop after this number; 0: do not stop */
 };
 
 struct tenant {
@@ -195,7 +195,7 @@ static CUresult work(const struct plan *plan, struct tenant *t, int64_t *ret_too
 	return r;
 }
 
-/* Standard input is everybody's: each of several processes waits for a byte of its own. */
+/* All processes share standard input: each of them waits for a byte of its own. */
 static int run(const struct plan *plan)
 {
 	struct tenant tenant = {};

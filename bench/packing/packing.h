@@ -55,7 +55,7 @@ struct packing_trace {
  * file is not one. */
 void packing_read(struct packing_trace *trace, const char *nodes, const char *pods);
 
-/* packing_generate() - a cluster of so many nodes, and pods that ask for about all its GPUs, by the published
+/* packing_generate() - a cluster of n_nodes nodes, and pods that ask for about all its GPUs, by the published
  * shares of node types and kinds of pods. */
 void packing_generate(struct packing_trace *trace, size_t n_nodes, uint64_t seed);
 

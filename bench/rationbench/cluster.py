@@ -1,4 +1,4 @@
-"""A made-up cluster as the API server would show it: nodes with cards, bound pods that fill them, pods that ask."""
+"""A made-up cluster as the API server would show it: nodes with GPUs, bound pods that fill them, pods that ask."""
 import json
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ def card_uuid(node, card):
 
 @dataclass(frozen=True)
 class Fill:
-    """How full every card is: two pods on each, of these units."""
+    """How full every GPU is: two pods on each, of these units."""
     percent: int
     pods: tuple
 
@@ -31,7 +31,7 @@ FILLS = {0: Fill(0, ()), 50: Fill(50, (6, 4)), 95: Fill(95, (10, 9))}
 
 
 def node(i, policy, ballast=0):
-    """A Node; ballast: bytes of the things that real ones carry and nobody here reads."""
+    """A Node; ballast: bytes of fields that real ones have and that this benchmark does not read."""
     gpus = [{"index": c, "uuid": card_uuid(i, c), "model": "Tesla V100-SXM2-32GB", "mib": CARD_UNITS * 1024,
              "healthy": True} for c in range(CARDS)]
     amounts = {"cpu": "96", "memory": "788Gi", "pods": "250", "ephemeral-storage": "500Gi",

@@ -30,7 +30,7 @@ class Size:
 
 
 QUICK = (Size(50, 0, 60, ("unequal",)), Size(10, 95, 60))
-# The goals are about the first; in the others 500 pods of one unit, which is all that is free on a card at 95 %.
+# The goals are about the first; in the others 500 pods of one unit, which is all that is free on a GPU at 95 %.
 FULL = (Size(1000, 0, 2000, ("equal", "unequal"), 3),
         *(Size(nodes, percent, 500) for nodes in (100, 1000, 5000) for percent in (0, 50, 95)))
 
@@ -51,7 +51,7 @@ def extender(api, kind):
         with Standin(api, 0 if kind == PASS else 16) as standin:
             yield standin.url
     else:
-        yield kind    # the URL of somebody else's
+        yield kind    # the URL of another scheduler's
 
 
 def burst(shape, count):
@@ -59,8 +59,8 @@ def burst(shape, count):
 
 
 def follow_until_bound(api, count, timeout):
-    """When each pod was seen bound (monotonic), in order. The API server may end a watch at any time: it is opened
-    again, and tells first what there is."""
+    """When each pod was seen bound (monotonic), in order. The API server may end a watch at any time. A new
+    watch begins with all pods."""
     seen, deadline = {}, time.monotonic() + timeout
     while time.monotonic() < deadline:
         with api.watch_pods() as stream:
@@ -76,7 +76,7 @@ def follow_until_bound(api, count, timeout):
 
 
 def overcommitted(pods):
-    """Cards that hold more than they have, by the placements that the API server shows."""
+    """GPUs with more units placed than they have, by the placements that the API server shows."""
     used = {}
     for pod in pods:
         placement = json.loads(pod["metadata"].get("annotations", {}).get("ration.dev/placement", "{}"))
@@ -121,7 +121,7 @@ def keep_asking(url, seconds):
 
 
 def measure_bind(api, count, connections):
-    """Bind alone: the pods are known, nobody else is at work."""
+    """Bind alone: the pods are known, and nothing else runs."""
     api.create_pods(burst("equal", count))
     pods = api.pods()
     bodies = [{"PodName": p["metadata"]["name"], "PodNamespace": "default", "PodUID": p["metadata"]["uid"],
@@ -158,7 +158,7 @@ def fill_up(api, size):
 
 
 def run_bursts(api, size, rows, others, say):
-    """A machine is not as fast at one time as at another: each round has everybody, every other one in reverse."""
+    """A machine is not as fast at one time as at another: each round has every kind, and every other round has them in reverse."""
     kinds = (NONE, PASS, STANDIN, RATION, *others)
     for shape in size.shapes:
         for turn in range(size.rounds):

@@ -18,7 +18,7 @@ from .verbs import question
 BINDS = 250    # in a turn: of less, much is that the other one has had the processor's caches before
 POLICY = {"units": [{"resource": "idc", "nodeSelector": {"ack.node.gpu.placement": "spread"}},
                     {"resource": "ecs", "max": 100000}, {"resource": "eci"}]}
-LINKS = ["X", "NV1", "NV1", "NV2", "NV2", "SYS", "SYS", "SYS"]    # of a DGX-1's card 0; all cards by exclusive or
+LINKS = ["X", "NV1", "NV1", "NV2", "NV2", "SYS", "SYS", "SYS"]    # of a DGX-1's GPU 0; all GPUs by exclusive or
 
 
 def cpu_of(scheduler, verb, bodies, calls):
@@ -89,7 +89,7 @@ def throughput(other, size, pods, turns, say):
                 for kind in kinds:
                     got = measure(api, kind, "equal", pods)
                     if got["over"]:
-                        raise BenchError(f"{kind}: {got['over']} cards over their total")
+                        raise BenchError(f"{kind}: {got['over']} GPUs over their total")
                     failed[kind] += got["failed"]
                     rates[kind].append((pods - 1) / got["seconds"])
                 ratios.append(rates[RATION][-1] / rates[other][-1])
@@ -162,5 +162,5 @@ def main(argv):
     print("\n| | no ResourcePolicy | one elsewhere | one of the pod |\n|---|---|---|---|", flush=True)
     for size in sizes:
         levels(size, rounds, lambda t: print(t, flush=True))
-    print("\n| whole cards | |\n|---|---|", flush=True)
+    print("\n| whole GPUs | |\n|---|---|", flush=True)
     topology(sizes[0], rounds, lambda t: print(t, flush=True))

@@ -122,7 +122,7 @@ def make_cluster(folder, nodes, pods):
 
 
 def kubectl_alone(kubectl, folder):
-    """Seconds of wall clock and of processor time of all its calls, read by nobody in particular."""
+    """Seconds of wall clock and of processor time of all its calls, whose output is thrown away."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     pages = sorted(p.name for p in folder.iterdir() if p.name != "kubectl")
     for page in pages:

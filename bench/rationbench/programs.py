@@ -62,7 +62,7 @@ class Program:
                           f"{pattern} in the log of {self.name}")
 
     def cpu_ns(self):
-        """On a CPU so far, by the kernel's own count: unlike the latency, it hardly knows who else is at work."""
+        """On a CPU so far, by the kernel's own count: unlike the latency, it hardly depends on what else runs."""
         return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
 
     def memory_mb(self):

@@ -1,5 +1,5 @@
 """etcd, the API server and kube-scheduler that the lab builds, without kubelets and without controllers: Node
-objects are only written, and nobody taints them."""
+objects are only written, and no controller taints them."""
 import json
 import socket
 import ssl
@@ -65,7 +65,7 @@ class RealApi:
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}", "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=2000",
-            # Without controllers no namespace has its ServiceAccount, and nobody takes the taint of a new node away.
+            # Without controllers no namespace has its ServiceAccount, and no controller removes the taint of a new node.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"]))
         try:
             wait_until(self._is_ready, 120, "the API server is ready", 0.2)

@@ -39,7 +39,7 @@ WARM_S = 8    # the correction is settled by then
 JOBS = {"5 ms": 8, "50 ms": 8, "graphs of 20 x 100 us": 4, "200 us": 2, "200 us, 2 processes": 2, "2 us": 1}
 WINDOW_NS = 1_000_000_000
 START_WINDOW_NS = 100_000_000
-DRIVEN_MIN = 95    # percent of the card without control: less is this machine's fault
+DRIVEN_MIN = 95    # percent of the GPU's time without a limit: less is this machine's fault
 
 
 def rows_wanted(quick):
@@ -55,7 +55,7 @@ def key_of(share, work, setting, elapsed):
 
 
 def windows(card, pids, begin, count):
-    """Percent of the card in each of so many windows of a second from `begin` on."""
+    """Percent of the GPU's time in each of `count` windows of a second from `begin` on."""
     found = []
     at, _, done = card.done(pids, begin)
     for _ in range(count):
@@ -97,7 +97,7 @@ def windows_wanted(share, work, quick):
 
 
 def uncontrolled(setting, work, count, seconds):
-    """Percent of the card that they keep busy if nobody holds them back."""
+    """Percent of the GPU's time that they use without a limit."""
     with tempfile.TemporaryDirectory(prefix="bench-shares-") as folder, Card(Path(folder), *setting, False) as card:
         tenants = start(card, [None] * count, WORK[work])
         for tenant in tenants:
@@ -182,20 +182,20 @@ def cells(rows):
     return [[name for name, _ in COLUMNS]] + [[show(row) for _, show in COLUMNS] for row in rows]
 
 
-INTRO = """# Shares of a simulated card's time
+INTRO = """# Shares of a simulated GPU's time
 
-`bench/bench shares`: programs under `ration run --core N` on a simulated card (docs/internals/simulated-card.md), which
-know nothing of each other. What each got is what the card did for it, exclusive time, in windows of a second.
+`bench/bench shares`: programs under `ration run --core N` on a simulated GPU (docs/internals/simulated-card.md), which
+know nothing of each other. What each got is the GPU's time that it had alone, in windows of a second.
 
 - error: mean over tenants and windows of the difference to what was granted, in points, from {warm:g} s after the
   start; worst: the largest of a window; early: the same as error, of the five windows from the first second on, before
   the keeper knows how to correct what the shim estimates. Goal: both <= {error} points.
-- loss: how much of what was granted, and could be reached without control ("uncontrolled"), the card did not do. Goal:
+- loss: how much of what was granted, and could be reached without a limit ("uncontrolled"), the GPU did not do. Goal:
   <= {loss} %.
 - starts after: how long the first of the tenants, which begins while the others are at work, takes to its share. Goal:
   <= {start} ms.
 - Measured for 8 s, of kernels of 50 ms for 40 s, and for so long that one kernel more or less is {kernel:g} % of what was done at most.
-- Where the programs cannot keep the card busy even without control, this machine is the limit: the row says so.
+- Where the programs cannot keep the GPU busy even without a limit, this machine is the limit: the row says so.
 
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .programs import BenchError, build, wait_until
 
-LIMIT = "512GiB"    # of a card of 1 TiB: 100,000 allocations in each of 64 processes fit
+LIMIT = "512GiB"    # of a GPU of 1 TiB: 100,000 allocations in each of 64 processes fit
 CARD = "1x1048576MiB"
 LIVE = (1, 1000, 100000)
 SMALL, LARGE = 4096, 2 << 20    # one shares a block with others, one is charged by itself
@@ -27,7 +27,7 @@ def percentile(values, share):
 
 
 class Machine:
-    """A driver tree, and runs that nobody else sees."""
+    """A driver tree, and a registry of runs of its own."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -67,12 +67,12 @@ class Machine:
 
     @staticmethod
     def _works(argv, env):
-        """Not everybody may mount."""
+        """Whether this user may mount."""
         return subprocess.run(argv, env=env, capture_output=True, check=False).returncode == 0
 
 
 class Calls:
-    """bench-calls with so many processes in one container, under the shim or on the driver itself."""
+    """bench-calls with `processes` processes in one container, under the shim or on the driver itself."""
 
     def __init__(self, machine, processes, limited, options=()):
         argv = [str(build() / "bench/bench-calls"), str(processes)]
@@ -102,8 +102,8 @@ class Calls:
         return json.loads(line)
 
     def ns(self, *words):
-        """Of a processor for one call, and how often a process waited. Unlike the time that passes, this hardly knows who
-        else is at work: with more processes than processors that is the others of them, first of all."""
+        """Of a processor for one call, and how often a process waited. Unlike the time that passes, this hardly
+        depends on what else runs: with more processes than processors that is, first of all, the other processes."""
         answer = self.ask(*words)
         return sum(answer["cpu"]) / (self.processes * words[1]), sum(answer["waits"])
 
@@ -150,7 +150,7 @@ def repeated(machine, processes, rounds, work, rows):
 
 
 def controlled(machine, processes, rounds, work, rows):
-    """Launches that are paid, with a share that lets nobody wait."""
+    """Launches that are charged, with a share that makes no process wait."""
     with machine.calls(processes, False) as plain, machine.calls(processes, True, CONTROLLED) as limited:
         for group in (plain, limited):
             group.ask("init")

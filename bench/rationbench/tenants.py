@@ -1,4 +1,4 @@
-"""A simulated card and programs that keep it busy, each with a share of its time."""
+"""A simulated GPU and programs that keep it busy, each with a share of its time."""
 import json
 import os
 import re
@@ -15,7 +15,7 @@ SAMPLE_MS = 20
 
 
 class Card:
-    """A driver tree with one card, and the truth about it, sampled all the time."""
+    """A driver tree with one GPU, whose true use is sampled all the time."""
 
     def __init__(self, folder, slice_us, latency_ns, jitter_percent, elapsed):
         self.folder, self.tree, self.samples = folder, folder / "tree", []
@@ -77,18 +77,18 @@ class Card:
                 pass    # it ended by itself
 
     def done(self, pids, at_ns):
-        """(when, ns of the card ever, ns of these processes) by the first sample at that time or after it."""
+        """(when, ns that the GPU has worked, ns of these processes) by the first sample at that time or after it."""
         for at, card, processes in self.samples:
             if at >= at_ns:
                 return at, card, sum(processes.get(pid, 0) for pid in pids)
-        raise BenchError("the simulated card tells nothing any more")
+        raise BenchError("the simulated GPU no longer answers")
 
     def wait_until(self, at_ns):
-        wait_until(lambda: self.samples and self.samples[-1][0] >= at_ns, 120, "the card goes on", 0.02)
+        wait_until(lambda: self.samples and self.samples[-1][0] >= at_ns, 120, "the GPU goes on", 0.02)
 
 
 class Tenant:
-    """bench-tenant, with so many percent of the card; None: without control."""
+    """bench-tenant, with `percent` percent of the GPU's time; None: without a limit."""
 
     def __init__(self, card, percent, options):
         argv = [str(build() / "bench/bench-tenant"), *options]

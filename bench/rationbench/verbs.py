@@ -3,7 +3,7 @@ from . import cluster
 from .apiserver import StillApiServer
 from .programs import Floor, RationScheduler, load
 
-DISTINCT_PODS = 8    # bodies that are sent in turn: nobody answers from a cache of the last question
+DISTINCT_PODS = 8    # bodies that are sent in turn: no server can answer from a cache of the last request
 OWNER = "owner-asking"
 
 

@@ -1,5 +1,5 @@
-/* fill-card [SECONDS]: takes memory of the first card, 256 MiB at a time, until there is none left; frees one piece and
- * goes on with it; then keeps what it has for SECONDS. Needs no CUDA toolkit:
+/* fill-card [SECONDS]: takes memory of the first GPU, 256 MiB at a time, until there is none left; frees one
+ * piece and goes on with it; then keeps what it has for SECONDS. Needs no CUDA toolkit:
  *
  *     cc -o fill-card fill-card.c -ldl && ration run --mem 2GiB -- ./fill-card
  */
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 	if (result != OUT_OF_MEMORY)
 		must(result, "cuMemAlloc");
 	must(info(&free_bytes, &total), "cuMemGetInfo");
-	printf("a card of %zu MiB: %zu x 256 MiB, then %s\n", total >> 20, count,
+	printf("a GPU of %zu MiB: %zu x 256 MiB, then %s\n", total >> 20, count,
 		result ? "CUDA_ERROR_OUT_OF_MEMORY" : "enough");
 	if (count > 0) {
 		must(give(pieces[count - 1]), "cuMemFree");

@@ -14,7 +14,7 @@ from .procs import Part, run
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 # Elsewhere it has machines of its own: containers that start must not keep it from answering. Each part is a session, and
 # Linux divides the processors among sessions first (sched(7), autogroup), so nice alone would say nothing beside hundreds of
-# containerd's. Who may not do that is told so by nice in the program's log, and has a lab all the same.
+# containerd's. A user without the right gets a message of nice in the program's log, and a lab all the same.
 FIRST = ["/bin/sh", "-c", '{ echo -15 > /proc/self/autogroup; } 2>/dev/null; exec nice -n -15 "$@"', "first"]
 EXTENDER = "ration-scheduler"    # a part where the default scheduler has the ledger
 

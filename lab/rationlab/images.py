@@ -14,7 +14,7 @@ from .paths import cache_root
 from .procs import run
 
 _VERSION_FILE = "ration-version"
-_KEEP_SECONDS = 24 * 3600    # an archive that nobody used for a day goes
+_KEEP_SECONDS = 24 * 3600    # an archive that was not used for a day is removed
 
 
 @dataclass(frozen=True)

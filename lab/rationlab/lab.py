@@ -144,7 +144,7 @@ def _check_cgroup_driver(name, cgroup_driver, nodes):
 
 
 def check_product(specs, with_programs):
-    """Simulated cards and images come from the product's own build; told before anything is started."""
+    """Simulated GPUs and images come from the product's own build; the error comes before anything is started."""
     build = product_build()
     if (with_programs or any(spec.cards for spec in specs)) and not (build / "sim" / "ration-sim").exists():
         raise LabError(f"{build} holds no built ration; build it first (meson setup build && ninja -C build), "
@@ -336,7 +336,7 @@ def restart(lab, text, number=signal.SIGTERM):
             raise LabError(f"init holds the node's namespaces and cannot be restarted; see lab/lab reboot {node}")
         restart_layer(lab.find_node(node), program, number)
     else:
-        # The API server drains its connections for up to a minute; nobody here waits for that.
+        # The API server drains its connections for up to a minute; the lab does not wait for that.
         part.stop(number, 3 if program == "kube-apiserver" else 10)
         lab.control.start(program)
         lab.control.wait_ready()

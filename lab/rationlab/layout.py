@@ -25,7 +25,7 @@ _CARDS = re.compile(r"([1-9][0-9]{0,2})x([1-9][0-9]{0,6})MiB")
 @dataclass(frozen=True)
 class Node:
     name: str
-    cards: str        # as ration-sim takes it; "" is a node without any card
+    cards: str        # as ration-sim takes it; "" is a node without a GPU
     mode: str         # value of ack.node.gpu.schedule; "" sets no label
     placement: str    # value of ack.node.gpu.placement; "" sets no label
     links: str = ""   # the machine whose links its GPUs have, by its name in ration-sim; "" for none

@@ -155,14 +155,14 @@ class NodeRuntime:
         return self.enter([binaries.program("ctr", self.lab.kubernetes), "-n", "k8s.io", *argv])
 
     def ensure_driver(self):
-        """The simulated driver of this node's cards; `ration-sim up` keeps what is there already."""
+        """The simulated driver of this node's GPUs; `ration-sim up` keeps what exists already."""
         driver = self.folder / "driver"
         driver.mkdir(parents=True, exist_ok=True)
         if not self.spec.cards:
             return
         program = self.lab.product / "sim" / "ration-sim"
         links = ["--links", self.spec.links] if self.spec.links else []
-        run([program, "up", driver, "--gpus", self.spec.cards, *links], "simulated cards")
+        run([program, "up", driver, "--gpus", self.spec.cards, *links], "simulated GPUs")
 
     def _lay_out(self):
         for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/lib/containers", "host/var/log",

@@ -1,7 +1,7 @@
 """Processes of a lab: started with a mark in their environment, found and ended by pid.
 
 Every process of a lab carries RATION_LAB_MARK=<folder of the lab>. A pid read from a file is believed only
-if the process has that mark, so a pid that was given to somebody else is never signalled; and what no file
+if the process has that mark, so a pid that another process has by now is never signalled; and what no file
 remembers (the lab was killed between fork and write) is still found by its mark.
 """
 
@@ -197,7 +197,7 @@ def run(argv, what, timeout=120, env=None, stdin=None, cwd=None):
 
 
 def kill_marked(folder):
-    """Ends every process of the lab, whoever started it, and waits for it to be gone."""
+    """Ends every process of the lab, whichever command started it, and waits for it to be gone."""
     for _ in range(5):
         left = marked(folder)
         if not left:

@@ -17,7 +17,7 @@ def say(text):
 
 @contextlib.contextmanager
 def step(text):
-    """Says when a step is done and what it took; a failing step is told by its error."""
+    """Says when a step is done and what it took; of a failing step the error is printed."""
     begun = time.monotonic()
     yield
     say(f"{text} ({time.monotonic() - begun:.1f} s)")

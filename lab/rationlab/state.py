@@ -65,7 +65,7 @@ def names_with_cgroup_driver(driver):
 
 @contextlib.contextmanager
 def lock(name=None):
-    """Held by whoever changes the lab of this name; without a name, by whoever chooses a slot."""
+    """Held by the process that changes the lab of this name; without a name, by the one that chooses a slot."""
     labs_root().mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         while True:
@@ -92,7 +92,7 @@ def _locked(name):
 
 
 def _is_current(handle, name):
-    """False if the file was removed, and perhaps made anew, between our open and our lock."""
+    """False if the file was removed, and perhaps created again, between our open and our lock."""
     try:
         return os.fstat(handle.fileno()).st_ino == os.stat(_lock_path(name)).st_ino
     except FileNotFoundError:

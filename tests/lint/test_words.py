@@ -45,13 +45,13 @@ TERMS = {r"\b[Cc]ards?\b": "GPU"}
 
 # How many matches of PATTERNS and of TERMS each folder has. Numbers may only become smaller; 0: the folder is finished.
 RECORDED = {
-    ".": (17, 45),
-    "bench": (23, 37),
+    ".": (0, 1),
+    "bench": (0, 9),
     "completions": (0, 0),
-    "deploy": (2, 11),
-    "docs": (47, 162),
-    "examples": (0, 22),
-    "lab": (11, 6),
+    "deploy": (0, 3),
+    "docs": (47, 138),
+    "examples": (0, 5),
+    "lab": (1, 1),
     "sim": (0, 14),
     "src/agent": (26, 5),
     "src/base": (0, 0),

@@ -1,7 +1,7 @@
-"""A stand-in for the documents' benchmark: keeps a card busy, and tells of each round as their log does.
+"""A stand-in for the documents' benchmark: keeps a GPU busy, and prints each round as their log does.
 
-A round is 300 ms of the card's work (300 kernels of 1 ms on the simulated card, whose modules say how long they take) and
-a copy of 32,000,000 bytes to it. Where there is no card it becomes the other sample program.
+A round is 300 ms of the GPU's work (300 kernels of 1 ms on the simulated GPU, whose modules say how long they take) and
+a copy of 32,000,000 bytes to it. Where there is no GPU it becomes the other sample program.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Card:
         must(self.cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0), "cuCtxCreate")
         must(self.cuda.cuMemAlloc_v2(ctypes.byref(self.memory), ctypes.c_size_t(COPY_BYTES)), "cuMemAlloc")
         if self.cuda.cuModuleLoadData(ctypes.byref(module), MODULE):
-            module = None     # a real card: only copies
+            module = None     # a real GPU: only copies
         else:
             must(self.cuda.cuModuleGetFunction(ctypes.byref(self.function), module, b"work"), "cuModuleGetFunction")
         self.kernels = ROUND_KERNELS if module else 0

@@ -1,6 +1,6 @@
 """A stand-in for a training program: says which share of which GPU it was given, then works in slow steps.
 
-It does what the documents ask of a program that shares a card without isolation: it computes its fraction
+It does what the documents ask of a program that shares a GPU without isolation: it computes its fraction
 from the environment, and would keep its own memory within it.
 """
 
@@ -20,7 +20,7 @@ def gpu_environment():
 
 
 def fraction(environment):
-    """Share of the card's memory, or None where the variables are missing or no numbers."""
+    """Share of the GPU's memory, or None where the variables are missing or no numbers."""
     try:
         return int(environment[PREFIX + "MEM_CONTAINER"]) / int(environment[PREFIX + "MEM_DEV"])
     except (KeyError, ValueError, ZeroDivisionError):
