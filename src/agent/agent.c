@@ -402,6 +402,7 @@ static int start_dra(struct agent *agent)
 		.runtime = agent->runtime,
 		.delivery = agent->delivery,
 		.allow_disable = agent->options.allow_disable,
+		.privileged_claims = agent->options.privileged_claims == PRIVILEGED_CLAIMS_PREPARE,
 		.state_dir = agent->options.state_dir,
 		.kubelet_dir = agent->options.kubelet_dir,
 		.policy = on_policy_wanted,
@@ -460,6 +461,22 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
 
+static void note_host_paths(struct agent *agent)
+{
+	const struct options *o = &agent->options;
+	char *slash;
+
+	snprintf(agent->cri_folder, sizeof(agent->cri_folder), "%s", o->cri_socket);
+	slash = strrchr(agent->cri_folder, '/');
+	if (slash)
+		*slash = '\0';
+	agent->host_paths[0] = o->host_driver_root;
+	agent->host_paths[1] = agent->cri_folder;
+	agent->host_paths[2] = o->cdi_dir;
+	agent->host_paths[3] = o->kubelet_dir;
+	agent->node.pods.host_paths = agent->host_paths;
+}
+
 int agent_start(struct agent *agent, struct error *err)
 {
 	const struct options *o = &agent->options;
@@ -468,6 +485,7 @@ int agent_start(struct agent *agent, struct error *err)
 	int r;
 
 	node_registry_init(&agent->node, o->node_name);
+	note_host_paths(agent);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
 	agent->node.inventory = state.inventory;

@@ -2,6 +2,7 @@
  * part does not include this header; agent.c passes what the part needs. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,7 +62,9 @@ struct agent {
 	struct device_loss device_loss;
 
 	struct node_registry node;
-	int64_t pods_relisted_ns; /* 0: the events of pods were seen without a gap */
+	char cri_folder[PATH_MAX];     /* of the container runtime's socket */
+	const char *host_paths[4 + 1]; /* of the node, which pods with claims may not mount */
+	int64_t pods_relisted_ns;      /* 0: the events of pods were seen without a gap */
 	struct podresources *podresources;
 
 	struct settle settle;

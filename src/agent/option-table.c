@@ -8,6 +8,8 @@
 static const struct option_choice on_bypass[] = {{"report", BYPASS_REPORT}, {"evict", BYPASS_EVICT}, {0}};
 static const struct option_choice unknown_functions[] = {
 	{"serve", UNKNOWN_SERVE}, {"refuse", UNKNOWN_REFUSE}, {0}};
+static const struct option_choice privileged_claims[] = {
+	{"refuse", PRIVILEGED_CLAIMS_REFUSE}, {"prepare", PRIVILEGED_CLAIMS_PREPARE}, {0}};
 static const struct option_choice policies[] = {{"0", SHARE_FAIR}, {"1", SHARE_PREEMPTIVE},
 	{"2", SHARE_WEIGHT}, {"3", SHARE_FIXED}, {"4", SHARE_SOFT}, {"5", SHARE_NATIVE}, {0}};
 static const struct option_choice units[] = {
@@ -53,6 +55,9 @@ static const struct option_row rows[] = {
 		.help = "the address on which to serve /healthz and /readyz for the kubelet; none: do not serve them"},
 	{"on-bypass", 0, "report|evict", TO(CHOICE, on_bypass), .choices = on_bypass, .standard = "report",
 		.help = "what to do about a pod that uses a GPU past its limit: report it by an Event, or also evict it"},
+	{"privileged-claims", 0, "refuse|prepare", TO(CHOICE, privileged_claims),
+		.choices = privileged_claims, .standard = "refuse",
+		.help = "what to do in the mode dra about the claim of a pod that it would not limit, because the pod is privileged or mounts what belongs to the node: refuse it, or prepare it"},
 	{"unknown-functions", 0, "serve|refuse", TO(CHOICE, unknown_functions), .choices = unknown_functions,
 		.standard = "serve",
 		.help = "whether a cgpu or core_mem node takes pods (serve) or not (refuse) if its driver has functions that this version does not limit"},

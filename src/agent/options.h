@@ -11,6 +11,9 @@
 #include "base/options.h"
 #include "model/shares.h"
 
+/* Claims of pods that their limit would not hold. */
+enum privileged_claims { PRIVILEGED_CLAIMS_REFUSE, PRIVILEGED_CLAIMS_PREPARE };
+
 struct options {
 	const char *node_name;	      /* NULL only with uninstall */
 	const char *driver_root;      /* as the agent sees it */
@@ -31,8 +34,9 @@ struct options {
 	int unit_mib;
 	enum share_policy policy; /* if neither node nor cluster sets another */
 	bool allow_disable;	  /* CGPU_DISABLE counts */
-	bool no_fault_lists;	  /* the ConfigMaps that declare GPUs faulty are not read */
-	const char *uninstall;	  /* NAMESPACE/DAEMONSET: only run uninstall(); NULL: do not */
+	enum privileged_claims privileged_claims;
+	bool no_fault_lists;   /* the ConfigMaps that declare GPUs faulty are not read */
+	const char *uninstall; /* NAMESPACE/DAEMONSET: only run uninstall(); NULL: do not */
 	enum log_level log_level;
 };
 

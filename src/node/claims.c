@@ -198,6 +198,26 @@ bool node_claim_same(const struct node_claim *a, const struct node_claim *b)
 	return true;
 }
 
+bool node_claim_holds(const struct node_claim *known, const struct claim *claim)
+{
+	size_t n = 0;
+
+	if (strcmp(claim->uid, known->uid) != 0 || !claim->allocated)
+		return false;
+	for (size_t i = 0; i < claim->n_results; i++) {
+		const struct claim_result *result = &claim->results[i];
+
+		if (!result->ours)
+			continue;
+		if (n == known->n_devices || strcmp(result->pool, known->devices[n].pool) != 0 ||
+			strcmp(result->device, known->devices[n].device) != 0 ||
+			strcmp(result->share_id, known->devices[n].share_id) != 0)
+			return false;
+		n++;
+	}
+	return n == known->n_devices;
+}
+
 /* ---- the decision ---- */
 
 static const struct gpu *find_gpu(const struct inventory *inventory, const char *device)
@@ -346,6 +366,14 @@ static struct amount amount_of_others(
 	return sum;
 }
 
+int node_claim_check_pod(const struct claim *claim, const char *pod, const char *rights, struct error *err)
+{
+	if (!*rights)
+		return 0;
+	return error_set(err, EPERM, "ResourceClaim %s/%.100s: nothing is prepared: pod %.100s: %s",
+		claim->namespace_, claim->name, pod, rights);
+}
+
 static int check_container(const struct node_registry *node, const struct node_claim *claim,
 	const struct claim_user *user, struct error *err)
 {
@@ -480,6 +508,23 @@ const struct node_pod *node_claims_reader(const struct node_registry *node, cons
 	for (size_t i = 0; claim && !pod && i < claim->n_users; i++)
 		pod = node_pods_by_uid(&node->pods, claim->users[i].pod_uid);
 	return pod;
+}
+
+struct node_pod *node_claims_unlimited(const struct node_registry *node, const struct node_claim **ret_claim)
+{
+	const struct node_claim *claim;
+
+	table_for_each (&node->claims, cursor, claim) {
+		for (size_t i = 0; i < claim->n_users; i++) {
+			struct node_pod *pod = node_pods_by_uid(&node->pods, claim->users[i].pod_uid);
+
+			if (!pod || !pod->rights.text[0] || pod->rights_reported)
+				continue;
+			*ret_claim = claim;
+			return pod;
+		}
+	}
+	return NULL;
 }
 
 size_t node_claims_pending(const struct node_registry *node)

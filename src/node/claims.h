@@ -76,6 +76,13 @@ void node_claim_settle(const struct node_registry *node, struct node_claim *clai
  * one grant. */
 int node_claim_fits(const struct node_registry *node, const struct node_claim *claim, struct error *err);
 
+/* node_claim_holds() - the claim still has the devices that `known` has, whatever its parameters and the
+ * health of the GPUs are by now. */
+bool node_claim_holds(const struct node_claim *known, const struct claim *claim);
+
+/* node_claim_check_pod() - -EPERM with a sentence for Events: the claim would not limit this pod. */
+int node_claim_check_pod(const struct claim *claim, const char *pod, const char *rights, struct error *err);
+
 /* node_claim_same() - the same devices, with the same amounts. */
 bool node_claim_same(const struct node_claim *a, const struct node_claim *b);
 
@@ -104,6 +111,10 @@ struct node_pod *node_claims_served(const struct node_registry *node, const char
 /* node_claims_reader() - the pod whose Events report on the grant of this uid: the pod itself, or one
  * that uses the claim; NULL if none is known. */
 const struct node_pod *node_claims_reader(const struct node_registry *node, const char *uid);
+
+/* node_claims_unlimited() - a pod that uses a prepared claim, has rights past its limit, and has not been
+ * reported; NULL if there is none. *ret_claim: the claim. */
+struct node_pod *node_claims_unlimited(const struct node_registry *node, const struct node_claim **ret_claim);
 
 /* node_claims_pending() - pods with claims of which no container has started. Theirs may be of ration's
  * driver and not prepared yet. */

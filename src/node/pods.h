@@ -43,6 +43,10 @@ struct node_pod {
 	size_t n_containers;
 	struct pod_claim *claims; /* as far as they exist: those of a template come later */
 	size_t n_claims;
+	/* It names claims, and has rights with which their limit would not hold: the sentence. "": it has
+	 * not. */
+	struct error rights;
+	bool rights_reported;	   /* an Event was posted about them */
 	char *owner;		   /* its controller, as "Deployment/web"; NULL if it has none */
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
@@ -56,6 +60,9 @@ struct node_pod {
 struct node_pods {
 	struct table by_uid;
 	struct table by_name; /* "namespace/name" -> the latest pod of that name */
+	/* Paths of the node that pods with claims may not mount, besides those that are the same on each
+	 * node; up to a NULL. NULL: none. */
+	const char *const *host_paths;
 };
 
 void node_pods_init(struct node_pods *pods);

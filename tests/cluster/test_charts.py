@@ -63,6 +63,7 @@ def test_a_chart_has_no_image_of_somebody_elses(chart):
     (AGENT, "gpuMemoryUnit=1Gi", "gpuMemoryUnit: 1Gi is none"),
     (AGENT, "onBypass=kill", "onBypass: kill is none: it must be report"),
     (AGENT, "unknownFunctions=maybe", "unknownFunctions: invalid value maybe; must be serve"),
+    (AGENT, "claims.privileged=allow", "claims.privileged: invalid value allow; must be refuse (the pod does not start) or prepare"),
     (AGENT, "maxPodsPerGPU=-1", "maxPodsPerGPU: -1 is none: it must be a number from 1 to 1000, or 0"),
     (AGENT, "maxPodsPerGPU=1001", "maxPodsPerGPU: 1001 is none"),
     (AGENT, "logLevel=loud", "logLevel: loud is none: it must be error, warning, info or debug"),
@@ -217,6 +218,7 @@ def test_numbers_may_be_given_as_text():
     (AGENT, "metrics", ["metrics.listen=none"], "none"),
     (AGENT, "on-bypass", ["onBypass=evict"], "evict"),
     (AGENT, "unknown-functions", ["unknownFunctions=refuse"], "refuse"),
+    (AGENT, "privileged-claims", ["claims.enabled=true,claims.privileged=prepare"], "prepare"),
     (AGENT, "log-level", ["logLevel=debug"], "debug"),
     (SCHEDULER, "job-mixing", ["jobMixing=allow"], "allow"),
     (SCHEDULER, "node-order", ["nodeOrder=fullest"], "fullest"),
@@ -457,7 +459,7 @@ def test_dashboard_is_installed_as_it_is_in_the_file():
 # ---- every value
 
 # What a value is changed to where its kind does not tell; these are texts of which only some are right.
-OTHER = {"claims.enabled": False, "gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
+OTHER = {"claims.enabled": False, "privileged": "prepare", "gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
          "logLevel": "debug", "enabled": True,
          "jobMixing": "allow", "nodeOrder": "fullest", "replicas": 3, "bestNodes": 3, "pullPolicy": "Always", "digest": DIGEST,
          "listen": "0.0.0.0:1234", "driverRoot": "/d", "criSocket": "/run/x/x.sock", "cdiDir": "/c", "kubeletDir": "/k",

@@ -278,19 +278,51 @@ def test_unhealthy_gpu_is_tainted_and_gets_no_claim(cluster):
 
 # ---- bad input past the API server's policy
 
+def refusal(cluster, name):
+    """What the pod's Events say about its claim."""
+    return cluster.wait_for(lambda: [e["message"] for e in cluster.events(name) if e["reason"] == "FailedPrepareDynamicResources"],
+                            30, "the kubelet's Event")[0]
+
+
 def test_claim_with_unknown_parameters_is_refused_at_its_start_in_words(cluster):
     """As on a cluster without the policy, or with a claim that is older than it."""
     bad = claim("bad", ask("3Gi"), configs=[config(memory="3Gi")])
     with out_of_force(cluster, {"ration-gpu-claims": bad}):
         cluster.create(bad)
     cluster.create(pod("bad", of_claim="bad"))
-    said = cluster.wait_for(lambda: [e["message"] for e in cluster.events("bad") if e["reason"] == "FailedPrepareDynamicResources"],
-                            30, "the kubelet's Event")
-    assert "unknown field memory; GpuConfig has policy, weight and allowDisable" in said[0], said
+    said = refusal(cluster, "bad")
+    assert "unknown field memory; GpuConfig has policy, weight and allowDisable" in said, said
     node = cluster.pod("bad")["spec"]["nodeName"]
     assert claims(cluster)["bad"]["metadata"]["uid"] not in " ".join(left_on(cluster, node))
     cluster.kubectl("delete", "pod", "bad", "--timeout=30s")
     cluster.kubectl("delete", "resourceclaim", "bad", "--timeout=30s")
+
+
+def test_pod_that_a_claim_would_not_limit_does_not_start_and_says_why(cluster):
+    cluster.create(template("part", ask("2Gi")))
+    cases = {"privileged": ({}, {"securityContext": {"privileged": True}}, 'container "c0": privileged: true'),
+             "devices": ({"volumes": [{"name": "dev", "hostPath": {"path": "/dev"}}]}, {}, 'volume "dev": hostPath /dev')}
+    for name, (spec, container, _) in cases.items():
+        made = pod(name, of_template="part", **spec)
+        made["spec"]["containers"][0].update(container)
+        cluster.create(made)
+    for name, (_, _, words) in cases.items():
+        said = refusal(cluster, name)
+        assert f"pod {name}: {words}: not in a pod with a claim of gpu.ration.dev" in said, said
+        assert not cluster.pod(name)["status"].get("containerStatuses", [{}])[0].get("state", {}).get("running")
+    cluster.kubectl("delete", "pod", *cases, "--timeout=60s")
+
+
+def test_pod_that_begins_to_use_a_claim_later_is_reported(cluster):
+    """The kubelet does not ask for a claim again that it has."""
+    start(cluster, claimed("shared", ask("2Gi"), command="sleep 1000"))
+    cluster.wait_running(names=["shared"])
+    made = pod("late", of_claim="shared", command="sleep 1000")
+    made["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    cluster.create(made)
+    said = cluster.wait_for(lambda: [e["message"] for e in cluster.events("late") if e["reason"] == "GPUClaimNotLimited"], 30, "the agent's Event")
+    assert 'container "c0": privileged: true' in said[0] and "shared" in said[0]
+    cluster.kubectl("delete", "pods", "--all", "--wait=true")
 
 
 def test_nothing_is_left_on_the_nodes_when_the_pods_are_gone(cluster):

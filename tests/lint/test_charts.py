@@ -92,3 +92,14 @@ def test_every_object_of_a_template_has_the_recommended_labels():
             if head and '\n  labels: {{ include "ration.labels" (list ' not in head.group(1):
                 wrong.append(f"{path.relative_to(CHARTS)}: {head.group(1).strip()}")
     assert not wrong, wrong
+
+
+def test_agent_knows_the_host_paths_of_the_policy():
+    """src/kube/pod-rights.c judges pods with claims as the policy judges those with gpu-mem."""
+    template = (CHARTS / "ack-ai-installer/templates/gpu-volumes.yaml").read_text()
+    code = (CHARTS.parents[1] / "src/kube/pod-rights.c").read_text()
+    of_policy = re.findall(r'"([^"]+)"', re.search(r"\$host := list (.*?)}}", template, re.S)[1])
+    of_agent = re.findall(r'"([^"]+)"', re.search(r"pod_rights_host_paths\[\] = {(.*?)};", code, re.S)[1])
+    assert of_agent == of_policy and len(of_agent) > 20
+    taken = re.search(r"name: taken\n.*?\[(.*?)\]", (CHARTS / "ack-ai-installer/templates/gpu-privileges.yaml").read_text(), re.S)[1]
+    assert re.findall(r'"([^"]+)"', re.search(r"capabilities\[\] = {(.*?)};", code, re.S)[1]) == re.findall(r"'([^']+)'", taken)

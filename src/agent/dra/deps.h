@@ -29,6 +29,7 @@ struct dra_deps {
 	struct delivery *delivery;
 	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none, where their class
 			       allows it */
+	bool privileged_claims; /* claims are prepared also for pods that they would not limit */
 	const char *state_dir;
 	const char *kubelet_dir;		     /* of the kubelet: "/var/lib/kubelet" */
 	enum share_policy (*policy)(void *userdata); /* in force on the node */

@@ -176,9 +176,27 @@ static void save_claims(struct dra *dra)
 			log_debug("%s; trying again", err.text);
 }
 
+/* No call of the kubelet can be refused: the claim was prepared before the pod began to use it, or before a
+ * debug container of it. */
+static void report_unlimited_pods(struct dra *dra)
+{
+	const struct node_claim *claim;
+	struct node_pod *pod;
+	char text[900];
+
+	while (!dra->deps.privileged_claims && (pod = node_claims_unlimited(dra->deps.node, &claim))) {
+		pod->rights_reported = true;
+		snprintf(text, sizeof(text),
+			"the limit of ResourceClaim %s/%.100s does not hold for this pod, which uses it: %s. Delete the pod, or take these rights from it",
+			claim->namespace_, claim->name, pod->rights.text);
+		event_on_pod(dra->deps.events, &pod->facts, "GPUClaimNotLimited", text);
+	}
+}
+
 void dra_tick(struct dra *dra)
 {
 	save_claims(dra);
+	report_unlimited_pods(dra);
 	if (dra->deps.node->pods_listed)
 		gone_look(dra->gone);
 }

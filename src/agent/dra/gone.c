@@ -122,28 +122,6 @@ static void ask_alive(struct gone *gone)
 	gone->asking = gone->deps->ask_alive(gone->deps->userdata, on_alive, gone) == 0;
 }
 
-/* Whether the claim still has what the record says. The parameters and the health of a GPU may be others by
- * now; that does not matter here. */
-static bool is_allocated(const struct node_claim *known, const struct claim *claim)
-{
-	size_t n = 0;
-
-	if (strcmp(claim->uid, known->uid) != 0 || !claim->allocated)
-		return false;
-	for (size_t i = 0; i < claim->n_results; i++) {
-		const struct claim_result *result = &claim->results[i];
-
-		if (!result->ours)
-			continue;
-		if (n == known->n_devices || strcmp(result->pool, known->devices[n].pool) != 0 ||
-			strcmp(result->device, known->devices[n].device) != 0 ||
-			strcmp(result->share_id, known->devices[n].share_id) != 0)
-			return false;
-		n++;
-	}
-	return n == known->n_devices;
-}
-
 static void on_claim(void *userdata, const struct kube_response *response)
 {
 	struct gone *gone = userdata;
@@ -162,7 +140,7 @@ static void on_claim(void *userdata, const struct kube_response *response)
 		later(gone);
 		return;
 	}
-	if (!absent && is_allocated(known, &claim)) {
+	if (!absent && node_claim_holds(known, &claim)) {
 		known->confirmed = true;
 		return;
 	}

@@ -8,6 +8,7 @@
 
 #include "agent/container/delivery.h"
 #include "agent/dra.pb-c.h"
+#include "agent/dra/judge.h"
 #include "agent/dra/record.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
@@ -52,6 +53,8 @@ struct preparation {
 	const Dra__PrepareRequest *request; /* in the arena */
 	size_t next;			    /* the claim that is being prepared */
 	struct error *errors;		    /* for each claim; "" if it is prepared */
+	struct claim claim;		    /* that claim, as the API server answered */
+	struct judge judge;
 	struct kube_request *get;
 	struct loop_timer *again; /* the claim waits for room on its GPU */
 	int64_t room_until_ns;	  /* until then a claim of this call waits */
@@ -171,7 +174,9 @@ static void preparation_free(struct preparation *p)
 {
 	list_remove(&p->item);
 	kube_request_cancel(p->get);
+	judge_cancel(&p->judge);
 	loop_timer_remove(p->again);
+	claim_release(&p->claim);
 	wire_arena_release(&p->arena);
 	free(p->errors);
 	free(p);
@@ -279,15 +284,12 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 	return r;
 }
 
-static int prepare_answer(const struct dra_deps *deps, const Dra__Claim *asked,
-	const struct kube_response *response, struct error *err)
+static int read_claim(
+	const Dra__Claim *asked, const struct kube_response *response, struct claim *claim, struct error *err)
 {
 	_cleanup_json_ struct json_object *object = NULL;
-	_cleanup_claim_ struct claim claim;
-	struct node_claim *decided = NULL;
 	int r;
 
-	claim_init(&claim);
 	if (response->result < 0 || response->status >= 300)
 		return error_set(err, EIO, "ResourceClaim %s/%.100s: the API server does not give it: %.250s",
 			asked->namespace_, asked->name, response->text);
@@ -301,29 +303,34 @@ static int prepare_answer(const struct dra_deps *deps, const Dra__Claim *asked,
 			asked->namespace_, asked->name);
 		return r;
 	}
-	r = claim_from_json(object, &claim, err);
+	r = claim_from_json(object, claim, err);
 	if (r < 0)
 		return r;
-	if (strcmp(claim.uid, asked->uid) != 0 || strcmp(claim.name, asked->name) != 0 ||
-		strcmp(claim.namespace_, asked->namespace_) != 0)
+	if (strcmp(claim->uid, asked->uid) != 0 || strcmp(claim->name, asked->name) != 0 ||
+		strcmp(claim->namespace_, asked->namespace_) != 0)
 		return error_set(err, ESTALE,
 			"ResourceClaim %s/%.100s: the API server has another one of this name (uid %s instead of %s)",
-			asked->namespace_, asked->name, claim.uid, asked->uid);
-	r = node_claim_decide(deps->node, &claim, deps->policy(deps->userdata), &decided, err);
+			asked->namespace_, asked->name, claim->uid, asked->uid);
+	return 0;
+}
+
+static int prepare_claim(const struct dra_deps *deps, const struct claim *claim, struct error *err)
+{
+	struct node_claim *decided = NULL;
+	int r = node_claim_decide(deps->node, claim, deps->policy(deps->userdata), &decided, err);
+
 	return r < 0 ? r : prepare_decided(deps, decided, err);
 }
 
 static void preparation_go_on(struct preparation *p);
 
-static void on_claim(void *userdata, const struct kube_response *response)
+/* r: what became of the claim whose turn it is. */
+static void end_claim(struct preparation *p, int r)
 {
-	struct preparation *p = userdata;
-	const Dra__Claim *asked = p->request->claims[p->next];
 	struct error *err = &p->errors[p->next];
-	int r;
 
-	p->get = NULL;
-	r = prepare_answer(p->preparer->deps, asked, response, err);
+	claim_release(&p->claim);
+	claim_init(&p->claim);
 	if (r == -EAGAIN && monotonic_ns() < p->room_until_ns) {
 		log_debug("%s", err->text);
 		loop_timer_set(p->again, ROOM_AGAIN_NS);
@@ -336,6 +343,28 @@ static void on_claim(void *userdata, const struct kube_response *response)
 	p->next++;
 	p->preparer->deps->changed(p->preparer->deps->userdata);
 	preparation_go_on(p);
+}
+
+static void on_judged(void *userdata, int r)
+{
+	struct preparation *p = userdata;
+
+	end_claim(p, r < 0 ? r : prepare_claim(p->preparer->deps, &p->claim, &p->errors[p->next]));
+}
+
+static void on_claim(void *userdata, const struct kube_response *response)
+{
+	struct preparation *p = userdata;
+	struct error *err = &p->errors[p->next];
+	int r;
+
+	p->get = NULL;
+	claim_init(&p->claim);
+	r = read_claim(p->request->claims[p->next], response, &p->claim, err);
+	if (r < 0)
+		end_claim(p, r);
+	else
+		judge_start(&p->judge, &p->claim, err);
 }
 
 static int ask(struct preparation *p, const Dra__Claim *claim, struct error *err)
@@ -382,7 +411,7 @@ static void look_for_room_again(struct preparer *preparer)
 	list_for_each_safe (item, after, &preparer->calls) {
 		struct preparation *p = list_entry(item, struct preparation, item);
 
-		if (p->again && !p->get)
+		if (p->again && !p->get && !p->judge.get)
 			loop_timer_set(p->again, 0);
 	}
 }
@@ -399,6 +428,7 @@ void preparer_prepare(struct preparer *preparer, struct grpc_call *call, const u
 	}
 	p->preparer = preparer;
 	p->call = call;
+	p->judge = (struct judge){.deps = preparer->deps, .fn = on_judged, .userdata = p};
 	wire_arena_init(&p->arena, ARENA_MAX);
 	list_append(&preparer->calls, &p->item);
 	p->request = wire_unpack(&p->arena, &dra__prepare_request__descriptor, message, len);

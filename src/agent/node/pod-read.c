@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "kube/pod-rights.h"
 #include "kube/pod.h"
 #include "model/shares.h"
 #include "node/pods.h"
@@ -248,6 +249,14 @@ static void extended_claim_read(struct node_pod *pod, struct json_object *status
 			json_member_string(json_object_array_get_idx(mappings, i), "containerName"));
 }
 
+/* The claim of an extended resource is in the status only. */
+static void rights_read(struct node_pod *pod, struct json_object *object, const char *const *host_paths)
+{
+	pod->rights.text[0] = '\0';
+	if (pod->n_claims || json_count(json_member(json_member(object, "spec"), "resourceClaims")))
+		pod_rights_check(object, host_paths, &pod->rights);
+}
+
 /* ---- the pod ---- */
 
 /* The containers that, by their statuses, run or (run false) do not. */
@@ -308,5 +317,6 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 	claims_read(pod, object, json_member(json_member(object, "spec"), "containers"));
 	claims_read(pod, object, json_member(json_member(object, "spec"), "initContainers"));
 	extended_claim_read(pod, status);
+	rights_read(pod, object, pods->host_paths);
 	return pod;
 }

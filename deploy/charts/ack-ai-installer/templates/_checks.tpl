@@ -42,6 +42,9 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
+{{- if not (has (toString $v.claims.privileged) (list "refuse" "prepare")) }}
+{{- $wrong = append $wrong (printf "claims.privileged: invalid value %v; must be refuse (the pod does not start) or prepare" $v.claims.privileged) }}
+{{- end }}
 {{- if not (has (toString $v.claims.enabled) (list "auto" "true" "false")) }}
 {{- $wrong = append $wrong (printf "claims.enabled: invalid value %v; must be auto, true or false" $v.claims.enabled) }}
 {{- end }}
