@@ -60,6 +60,7 @@ int node_claim_add(struct node_claim *claim, const struct claim_device *device)
 struct amount {
 	uint64_t mib;
 	uint32_t core;
+	size_t n_claims; /* 1, unless amounts were added */
 };
 
 static struct amount amount_on(const struct node_claim *claim, const char *uuid)
@@ -71,6 +72,7 @@ static struct amount amount_on(const struct node_claim *claim, const char *uuid)
 			continue;
 		amount.mib += claim->devices[i].mib;
 		amount.core += claim->devices[i].core;
+		amount.n_claims = 1;
 	}
 	return amount;
 }
@@ -362,6 +364,7 @@ static struct amount amount_of_others(
 			continue;
 		sum.mib += amount.mib;
 		sum.core += amount.core;
+		sum.n_claims += amount.n_claims;
 	}
 	return sum;
 }
@@ -388,8 +391,32 @@ static int check_container(const struct node_registry *node, const struct node_c
 	return 0;
 }
 
+static int check_number(const struct node_registry *node, const struct node_claim *claim, struct error *err)
+{
+	bool is_new = !node_claims_by_uid(node, claim->uid);
+
+	if (node->claims.count + is_new > CLAIMS_PER_NODE_MAX)
+		return error_set(err, EAGAIN,
+			"ResourceClaim %s/%.100s: the node has %zu prepared claims, and takes no more than %d: it waits until others are unprepared",
+			claim->namespace_, claim->name, node->claims.count, CLAIMS_PER_NODE_MAX);
+	for (size_t i = 0; i < claim->n_devices; i++) {
+		struct amount sum = amount_of_others(node, claim, claim->devices[i].uuid);
+
+		if (sum.n_claims > CLAIMS_PER_GPU_MAX)
+			return error_set(err, EAGAIN,
+				"ResourceClaim %s/%.100s: GPU %s has %zu prepared claims, and takes no more than %d: it waits until others are unprepared",
+				claim->namespace_, claim->name, claim->devices[i].uuid, sum.n_claims - 1,
+				CLAIMS_PER_GPU_MAX);
+	}
+	return 0;
+}
+
 int node_claim_fits(const struct node_registry *node, const struct node_claim *claim, struct error *err)
 {
+	int r = check_number(node, claim, err);
+
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < claim->n_devices; i++) {
 		const struct gpu *gpu = inventory_find(&node->inventory, claim->devices[i].uuid);
 		struct amount sum = amount_of_others(node, claim, claim->devices[i].uuid);
@@ -403,13 +430,9 @@ int node_claim_fits(const struct node_registry *node, const struct node_claim *c
 			claim->namespace_, claim->name, gpu ? gpu->facts.index : -1, sum.mib,
 			gpu ? gpu->facts.mib : 0, sum.core);
 	}
-	for (size_t i = 0; i < claim->n_users; i++) {
-		int r = check_container(node, claim, &claim->users[i], err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < claim->n_users; i++)
+		r = check_container(node, claim, &claim->users[i], err);
+	return r;
 }
 
 /* ---- the claims of the node ---- */

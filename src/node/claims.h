@@ -30,6 +30,11 @@ struct claim_user {
 	char *container;
 };
 
+/* Prepared claims of one GPU and of the node. The agent keeps two files open for each, and compares each with
+ * the others. By memory alone, 141 GiB in units of 128 MiB would be 1,128 claims. */
+#define CLAIMS_PER_GPU_MAX 256
+#define CLAIMS_PER_NODE_MAX 1024
+
 struct node_claim {
 	char uid[CLAIM_UID_SIZE], namespace_[CLAIM_LABEL_SIZE], name[CLAIM_NAME_SIZE];
 	struct claim_device *devices; /* none: the record of an earlier agent was not readable */
@@ -71,9 +76,9 @@ int node_claim_decide(const struct node_registry *node, const struct claim *clai
  * cluster that allows it. */
 void node_claim_settle(const struct node_registry *node, struct node_claim *claim);
 
-/* node_claim_fits() - the last check. -EAGAIN with a sentence: a GPU would be over its total by the claims
- * that are prepared already. -EBUSY with a sentence: a container would have two claims, and it can have only
- * one grant. */
+/* node_claim_fits() - the last check. -EAGAIN with a sentence: by the claims that are prepared already, a GPU
+ * would be over its total, or GPU or node have as many as they can. -EBUSY with a sentence: a container would
+ * have two claims, and it can have only one grant. */
 int node_claim_fits(const struct node_registry *node, const struct node_claim *claim, struct error *err);
 
 /* node_claim_holds() - the claim still has the devices that `known` has, whatever its parameters and the

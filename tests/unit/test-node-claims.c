@@ -293,6 +293,44 @@ static void claims_together_have_at_most_the_gpu(void **state)
 	node_claim_free(claim);
 }
 
+/* With claims of which each has next to nothing. */
+static void gpu_and_node_have_at_most_so_many_claims(void **state)
+{
+	struct node_registry *node = *state;
+	struct claim_result results[] = {result_of(DEVICE_1, MIB, 0), result_of(DEVICE_0, MIB, 0)};
+	struct node_claim *on_both = NULL, *on_second = NULL, *known;
+	struct error err = {""};
+	char uid[32];
+
+	assert_int_equal(decide(node, "b", results, 2, &on_both, NULL), 0);
+	assert_int_equal(decide(node, "s", results, 1, &on_second, NULL), 0);
+	for (int i = 0; i < 256; i++) {
+		assert_int_equal(node_claim_fits(node, on_both, NULL), 0);
+		snprintf(uid, sizeof(uid), "u%d", i);
+		known = put(node, uid, MIB, 0);
+	}
+	assert_int_equal(node_claim_fits(node, on_both, &err), -EAGAIN);
+	assert_non_null(strstr(err.text, "has 256 prepared claims, and takes no more than 256"));
+	assert_non_null(strstr(err.text, UUID_0));
+	/* The other GPU has room; and a claim that is prepared again is not one more. */
+	assert_int_equal(node_claim_fits(node, on_second, NULL), 0);
+	assert_int_equal(node_claim_fits(node, known, NULL), 0);
+	node_claims_remove(node, "u7");
+	assert_int_equal(node_claim_fits(node, on_both, NULL), 0);
+	/* Claims whose records could not be read have no GPU, and count for the node. */
+	for (int i = 256; i < 1024; i++) {
+		assert_int_equal(node_claim_fits(node, on_both, NULL), 0);
+		snprintf(uid, sizeof(uid), "u%d", i);
+		assert_int_equal(node_claims_put(node, node_claim_new(uid, "?", "?")), 0);
+	}
+	assert_int_equal(node_claims_put(node, node_claim_new("u7", "?", "?")), 0);
+	assert_int_equal(node_claim_fits(node, on_second, &err), -EAGAIN);
+	assert_non_null(strstr(err.text, "the node has 1024 prepared claims, and takes no more than 1024"));
+	assert_int_equal(node_claim_fits(node, known, NULL), 0);
+	node_claim_free(on_both);
+	node_claim_free(on_second);
+}
+
 /* A pod that is prepared again is not counted beside itself. */
 static void claim_is_not_counted_beside_itself(void **state)
 {
@@ -397,6 +435,7 @@ int main(void)
 		claim_test(parameters_that_cannot_be_met_are_refused),
 		claim_test(limit_is_given_up_when_all_containers_ask_and_the_class_allows),
 		claim_test(claims_together_have_at_most_the_gpu),
+		claim_test(gpu_and_node_have_at_most_so_many_claims),
 		claim_test(claim_is_not_counted_beside_itself),
 		claim_test(container_has_one_claim_only),
 		claim_test(containers_are_found_by_the_claims_that_their_pods_name),
