@@ -255,6 +255,34 @@ def test_a_claim_waits_for_the_one_that_is_unprepared_late(world):
     assert len(world.grants()) == 1
 
 
+def test_a_gpu_has_at_most_256_claims_and_the_next_waits(world):
+    claims = [world.claim(f"c{i}", {"memory": "16Mi"}) for i in range(257)]
+    for at in range(0, 256, 64):    # as many in one call as the kubelet never asks for
+        assert {a.error for a in world.dra.prepare(*claims[at:at + 64], timeout=30).values()} == {""}
+    prepared(world, world.claim("elsewhere", {"gpu": 1, "memory": "16Mi"}))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(world.dra.prepare, claims[256], timeout=40)
+        wait_for(lambda: "has 256 prepared claims, and takes no more than 256" in world.logged(), what="the sentence")
+        assert not answer.done() and len(world.grants()) == 257
+        world.dra.unprepare(claims[0])
+        assert answer.result()[uid_of(claims[256])].error == ""
+    assert len(world.grants()) == 257
+
+
+def test_a_claim_that_is_unprepared_within_its_call_is_not_answered_as_prepared(world):
+    """The kubelet would start the container without a GPU. The call has a second claim, about which the API server answers late."""
+    claims = [world.claim(name, {"memory": "3Gi"}) for name in ("first", "second")]
+    world.api.inject("GET", "resourceclaims/second", delay=1)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(world.dra.prepare, *claims)
+        wait_for(lambda: uid_of(claims[0]) in world.grants(), what="the first claim")
+        world.dra.unprepare(claims[0])
+        first, second = (answer.result()[uid_of(c)] for c in claims)
+    assert not first.devices and "the kubelet has unprepared it while it was prepared" in first.error
+    assert second.devices and not second.error and list(world.grants()) == [uid_of(claims[1])]
+    prepared(world, claims[0])
+
+
 def test_a_call_that_ends_while_its_claim_waits_prepares_nothing(world):
     first, late = world.claim("a", {"memory": "9Gi"}), world.claim("b", {"memory": "7Gi"})
     prepared(world, first)

@@ -1,6 +1,6 @@
 /* Files that others write. First byte: k kubeconfig, c the kubelet's checkpoint, d a name in the CDI
  * directory, r the runtime's configuration (CRI Status), i an image's (ImageStatus), p what an agent before
- * us remembered of a pod, s of the node. */
+ * us remembered of a pod, s of the node, l of a claim. */
 #include "fuzz.h"
 
 #include <sys/mman.h>
@@ -13,11 +13,14 @@
 #include "node/served.h"
 #include "agent/node/state.h"
 #include "agent/container/records.h"
+#include "agent/dra/record.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/config.h"
 #include "kube/names.h"
 #include "model/held.h"
+#include "node/claims.h"
+#include "node/registry.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\n", "  ", "- ", "&a ", "*a",
@@ -26,7 +29,10 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\n", "  ", 
 	"exec:", "data: AAAA", "\"PodDeviceEntries\":", "\"DeviceIDs\":{\"-1\":[\"0-0\"]}",
 	"\"ResourceName\":\"aliyun.com/gpu-mem\"", "ration-", ".json", "/", "..", "\"uid\":\"u1\"",
 	"\"cards\":", "\"mib\":", "\"mode\":\"share\"", "\"cdiSpecDirs\":[\"/var/run/cdi\"]",
-	"\"enableCDI\":true", NULL};
+	"\"enableCDI\":true", "\"devices\":[{\"request\":\"gpu\"", "\"users\":[", "\"mib\":3072",
+	"\"released\":true", NULL};
+
+#define CLAIM_UID "11111111-0000-4000-8000-000000000001"
 
 static char dir[64];
 
@@ -114,6 +120,56 @@ static void state(const char *text, size_t len)
 	rmdir(dir);
 }
 
+static void check_claim(const struct node_claim *claim)
+{
+	const struct pod_facts *facts = &claim->stand_in.facts;
+	uint64_t mib = 0;
+
+	MUST(claim->saved && !claim->confirmed && strcmp(claim->uid, CLAIM_UID) == 0);
+	MUST(claim->n_devices <= CLAIM_RESULTS_MAX && claim->n_users <= CLAIM_USERS_MAX);
+	MUST(facts->has_placement == (claim->n_devices > 0));
+	MUST(facts->placement.n_containers <= 1);
+	for (size_t i = 0; i < claim->n_devices; i++)
+		mib += claim->devices[i].mib;
+	MUST(facts->request.units == mib);
+	for (size_t i = 0; i < claim->n_devices; i++)
+		MUST(claim->devices[i].mib > 0 && claim->devices[i].core <= CORE_PER_GPU &&
+			claim->devices[i].uuid[0]);
+}
+
+/* What can be read is written and read again the same. */
+static void claim_record(const char *text, size_t len)
+{
+	struct node_registry node, again;
+	struct node_claim *claim, *copy;
+	char folder[128], path[200];
+
+	snprintf(folder, sizeof(folder), "%s/claims", dir);
+	snprintf(path, sizeof(path), "%s/" CLAIM_UID ".json", folder);
+	MUST(fs_mkdir_parents(folder, 0755) == 0);
+	put(path, text, len);
+	node_registry_init(&node, "n1");
+	node_registry_init(&again, "n1");
+	records_load(dir, &node);
+	claim = node_claims_by_uid(&node, CLAIM_UID);
+	MUST(claim && node.claims.count == 1);
+	check_claim(claim);
+	if (claim->n_devices) {
+		MUST(record_write(dir, claim, NULL) == 0);
+		records_load(dir, &again);
+		copy = node_claims_by_uid(&again, CLAIM_UID);
+		MUST(copy && node_claim_same(copy, claim) && copy->n_users == claim->n_users);
+		MUST(strcmp(copy->name, claim->name) == 0 && copy->unlimited == claim->unlimited);
+		MUST((copy->released_ns != 0) == (claim->released_ns != 0));
+	}
+	record_remove(dir, CLAIM_UID);
+	MUST(access(path, F_OK) < 0);
+	node_registry_release(&node);
+	node_registry_release(&again);
+	rmdir(folder);
+	rmdir(dir);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	snprintf(dir, sizeof(dir), "%s/ration-fuzz-files-%d", fuzz_folder(), (int)getpid());
@@ -135,6 +191,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		cdi_name(text);
 	else if (data[0] == 'p')
 		record(text, size - 1);
+	else if (data[0] == 'l')
+		claim_record(text, size - 1);
 	else if (data[0] == 's')
 		state(text, size - 1);
 	else if (data[0] == 'r')

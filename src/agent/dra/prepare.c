@@ -160,7 +160,7 @@ static int answer_build(const struct preparation *p, char (*cdi)[DELIVERY_DEVICE
 		char *uid = p->request->claims[i]->uid, name[ANSWERED_NAME_SIZE];
 		struct node_claim *claim = node_claims_by_uid(p->preparer->deps->node, uid);
 
-		if (p->errors[i].text[0] || !claim) {
+		if (p->errors[i].text[0]) {
 			answer->claims[i].error = p->errors[i].text;
 			continue;
 		}
@@ -182,6 +182,20 @@ static void preparation_free(struct preparation *p)
 	free(p);
 }
 
+/* A call takes time, and an answer without devices would let containers start without their GPU. */
+static void note_unprepared(struct preparation *p)
+{
+	for (size_t i = 0; i < p->request->n_claims; i++) {
+		const Dra__Claim *asked = p->request->claims[i];
+		const struct node_claim *claim = node_claims_by_uid(p->preparer->deps->node, asked->uid);
+
+		if (!p->errors[i].text[0] && (!claim || claim->released_ns))
+			error_set(&p->errors[i], ECANCELED,
+				"ResourceClaim %s/%.100s: the kubelet has unprepared it while it was prepared",
+				asked->namespace_, asked->name);
+	}
+}
+
 static void preparation_end(struct preparation *p)
 {
 	_cleanup_free_ void *cdi = calloc(p->request->n_claims + 1, DELIVERY_DEVICE_SIZE);
@@ -189,6 +203,7 @@ static void preparation_end(struct preparation *p)
 	struct answer answer = {.n = 0};
 	size_t len = 0;
 
+	note_unprepared(p);
 	for (size_t i = 0; i < p->request->n_claims; i++) {
 		p->preparer->counts.refused += p->errors[i].text[0] != '\0';
 		p->preparer->counts.prepared += p->errors[i].text[0] == '\0';

@@ -22,6 +22,7 @@
 
 #define FILE_MAX ((size_t)1 << 20)
 #define SUFFIX ".json"
+#define MIB_MAX (INT32_MAX / CLAIM_RESULTS_MAX) /* of one device, so that all of them can be added */
 
 /* The uid is one file name: prepare.c has checked it, or it was one. */
 static int record_path(const char *state_dir, const char *uid, char ret_path[PATH_MAX])
@@ -126,7 +127,7 @@ static int device_read(struct node_claim *claim, struct json_object *object)
 		!text_into(object, "shareID", device.share_id, sizeof(device.share_id)) ||
 		!text_into(object, "uuid", device.uuid, sizeof(device.uuid)) ||
 		!gpu_name_is_valid(device.uuid) ||
-		json_whole(json_member(object, "mib"), 1, INT32_MAX, &mib) < 0 ||
+		json_whole(json_member(object, "mib"), 1, MIB_MAX, &mib) < 0 ||
 		json_whole(json_member(object, "cores"), 0, CORE_PER_GPU, &core) < 0)
 		return -EINVAL;
 	device.mib = (uint32_t)mib;
