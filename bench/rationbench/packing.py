@@ -5,7 +5,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from . import bound, live, plot
+from . import bound, dra, live, plot
 from .programs import BenchError, build
 from .report import aligned
 
@@ -26,6 +26,7 @@ def arguments(argv):
     parser.add_argument("--bound", action="store_true", help="also the most that any policy can allocate which drops a pod only if no node "
                         "has room, even one that knows all pods beforehand (needs glpsol; a minute for each order of a long list)")
     parser.add_argument("--live", action="store_true", help="also a ration-scheduler process that is asked over HTTP (with default options)")
+    parser.add_argument("--dra", action="store_true", help="also kube-scheduler's own allocator of ResourceClaims, with GPUs in several orders (needs Go)")
     parser.add_argument("--hours", type=int, metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
                         f"and stranded, by default of {', '.join(HOURS_POLICIES)}")
     parser.add_argument("--moves", type=int, metavar="N", help="after --hours: how many whole GPUs a plan of at most N moves makes free (ration plan moves)")
@@ -33,8 +34,8 @@ def arguments(argv):
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
-    if args.hours is not None and (args.hours < 1 or args.bound or args.live):
-        parser.error("--hours takes a number from 1, and neither --bound nor --live")
+    if args.hours is not None and (args.hours < 1 or args.bound or args.live or args.dra):
+        parser.error("--hours takes a number from 1, and none of --bound, --live and --dra")
     if args.moves is not None and (args.moves < 1 or not args.hours):
         parser.error("--moves takes a number from 1, and needs --hours")
     return args
@@ -155,10 +156,12 @@ def measure_hours(args, name, pods):
 
 def measure(args, name, pods):
     runs = run(args, pods, *of_policies(args.policy))
-    if args.bound or args.live:
+    if args.bound or args.live or args.dra:
         nodes, kinds, orders = orders_of(args, pods)
     if args.live:
         runs += [{"policy": "live", "seed": seed, **live.replay(nodes, kinds, order, max(ARRIVALS))} for seed, order in orders]
+    if args.dra:
+        runs += dra.replay(nodes, kinds, orders, max(ARRIVALS))
     if args.bound:
         runs += bounds(nodes, kinds, orders)
     return summary(name, runs), {f"packing-{name}.svg": plot.packing(f"GPUs allocated, {name}", curves(runs))}

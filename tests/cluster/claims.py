@@ -1,10 +1,15 @@
 """ResourceClaims for ration's driver, and the pods that use them."""
+import pytest
+
 from cgpupods import node_root
 from gpupods import IMAGE, SHOW
+from helmcharts import NEWEST
 
 DRIVER = "gpu.ration.dev"
 WHOLE = "whole.gpu.ration.dev"
 GROUP = "resource.k8s.io/v1"
+# Of Kubernetes. "": the lab's own.
+RELEASES = ["", pytest.param(NEWEST, marks=pytest.mark.full)]
 
 
 def ask(memory=None, cores=None, device_class=DRIVER, selector=None, **more):

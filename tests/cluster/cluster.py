@@ -43,6 +43,17 @@ def lab_command(*arguments, check=True, timeout=600, env=None):
     return done
 
 
+BUILD_S = 3600    # of Kubernetes: 4 to 5 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
+
+
+def built(kubernetes):
+    """Options of a lab with this release of Kubernetes, which is built if it is not there; "": the lab's own."""
+    options = ("--kubernetes", kubernetes) if kubernetes else ()
+    if options:
+        lab_command("build", *options, timeout=BUILD_S)
+    return options
+
+
 def name_of(pod):
     """Tests may name a pod by its name or give its object."""
     return pod if isinstance(pod, str) else pod["metadata"]["name"]

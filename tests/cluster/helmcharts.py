@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT / "lab"))
 from rationlab import binaries    # noqa: E402
 from rationlab.layout import KUBERNETES    # noqa: E402
 
+NEWEST = "1.37.2"    # the newest Kubernetes on which tests run, in the full form
+
 AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
 IMAGES = {AGENT: "ration-agent", SCHEDULER: "ration-scheduler"}
 API_VERSIONS = ",".join((*(f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Mutating", "Validating")),

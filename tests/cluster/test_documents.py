@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from cluster import lab_command
-from helmcharts import KUBERNETES
+from cluster import built
+from helmcharts import KUBERNETES, NEWEST
 from releases import install_one
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -34,8 +34,7 @@ INSPECT_AFTER = INSPECT_BEFORE.replace("0/15 (0%)", "3/15 (20%)").replace("0/15 
 
 
 # "": the lab's own release, with the two charts of the lab. The others: one chart is installed.
-RELEASES = ["", *(pytest.param(release, marks=pytest.mark.full) for release in ("1.30.14", KUBERNETES, "1.37.2"))]
-BUILD_S = 3600    # of Kubernetes: 4 to 5 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
+RELEASES = ["", *(pytest.param(release, marks=pytest.mark.full) for release in ("1.30.14", KUBERNETES, NEWEST))]
 
 
 @pytest.fixture(params=RELEASES, ids=lambda release: release or "default")
@@ -47,8 +46,7 @@ def documented(lab, request):
         return cluster
     if not request.param:
         return lab
-    options = ("--kubernetes", request.param)
-    lab_command("build", *options, timeout=BUILD_S)
+    options = built(request.param)
     return one_chart
 
 
