@@ -51,11 +51,12 @@
 #define GAP_NS (10 * NS_PER_S) /* a client that has lost the watch has made a new LIST by then */
 
 /* The scheduler reads a value that is neither binpack nor spread as binpack. value may be NULL. */
-static void report_unknown_placement(struct agent *agent, const char *value)
+static void follow_placement(struct agent *agent, const char *value)
 {
 	enum gpu_policy policy;
 	char text[400];
 
+	agent->node.placement = value && gpu_policy_parse(value, &policy) == 0 ? policy : GPU_POLICY_BINPACK;
 	if (!gpu_mode_is_served(agent->node.labelled) || !value || gpu_policy_parse(value, &policy) == 0)
 		value = "";
 	if (*value && strncmp(agent->unknown_placement, value, sizeof(agent->unknown_placement) - 1) != 0) {
@@ -85,7 +86,7 @@ static void on_node(void *userdata, struct json_object *node)
 	if (mode.refused && strcmp(problem, mode.sentence) != 0)
 		event_on_node(&agent->events, "GPUModeRefused", mode.sentence);
 	snprintf(problem, sizeof(agent->node.problems.mode), "%s", mode.refused ? mode.sentence : "");
-	report_unknown_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
+	follow_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
 	snprintf(agent->node.uid, sizeof(agent->node.uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
 	power_node_seen(agent->power, json_member(meta, "annotations"));

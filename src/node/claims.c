@@ -442,6 +442,16 @@ struct node_claim *node_claims_by_uid(const struct node_registry *node, const ch
 	return table_get(&node->claims, uid);
 }
 
+uint64_t node_claims_mib(const struct node_registry *node, const char *uuid)
+{
+	const struct node_claim *claim;
+	uint64_t mib = 0;
+
+	table_for_each (&node->claims, cursor, claim)
+		mib += amount_on(claim, uuid).mib;
+	return mib;
+}
+
 int node_claims_put(struct node_registry *node, struct node_claim *claim)
 {
 	struct node_claim *before = node_claims_by_uid(node, claim->uid);

@@ -95,6 +95,9 @@ bool node_claim_same(const struct node_claim *a, const struct node_claim *b);
 
 struct node_claim *node_claims_by_uid(const struct node_registry *node, const char *uid);
 
+/* node_claims_mib() - what prepared claims have of this GPU together. */
+uint64_t node_claims_mib(const struct node_registry *node, const char *uuid);
+
 /* node_claims_put() - takes the claim over, in place of one with the same uid. -ENOMEM: it stays with the
  * caller. */
 int node_claims_put(struct node_registry *node, struct node_claim *claim);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/claims.h"
+#include "node/registry.h"
+
 #define MIB (UINT64_C(1) << 20)
 
 int published_name(const char *uuid, char ret_name[PUBLISHED_NAME_SIZE])
@@ -99,4 +102,26 @@ size_t published_devices(const struct inventory *inventory, struct published_dev
 		n++;
 	}
 	return n;
+}
+
+static uint64_t free_bytes(const struct node_registry *node, const struct published_device *device)
+{
+	uint64_t used = node_claims_mib(node, device->gpu->facts.uuid) * MIB;
+
+	return used < device->bytes ? device->bytes - used : 0;
+}
+
+/* An insertion sort keeps the order of equal ones. */
+void published_sort(const struct node_registry *node, struct published_device *devices, size_t n)
+{
+	if (node->placement != GPU_POLICY_SPREAD)
+		return;
+	for (size_t i = 1; i < n; i++) {
+		struct published_device device = devices[i];
+		size_t at = i;
+
+		for (; at > 0 && free_bytes(node, &devices[at - 1]) < free_bytes(node, &device); at--)
+			devices[at] = devices[at - 1];
+		devices[at] = device;
+	}
 }

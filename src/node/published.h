@@ -8,6 +8,8 @@
 
 #include "node/inventory.h"
 
+struct node_registry;
+
 #define PUBLISHED_NAME_SIZE 64 /* a DNS label, with the NUL */
 #define PUBLISHED_TEXT_SIZE 65 /* the value of an attribute: at most 64 bytes */
 
@@ -33,3 +35,8 @@ void published_version(const char *text, char ret_version[PUBLISHED_TEXT_SIZE]);
 /* published_devices() - by index, with those that are not healthy. ret_devices has room for NODE_GPUS_MAX.
  * Returns their number. A GPU that is smaller than one unit, or whose UUID makes no name, is left out. */
 size_t published_devices(const struct inventory *inventory, struct published_device *ret_devices);
+
+/* published_sort() - on a node whose label says spread, the GPU with the most memory that no prepared claim
+ * has comes first, since kube-scheduler takes the first one that fits. Otherwise the order stays: there, any
+ * other order gains nothing (docs/measurements/claims.md). */
+void published_sort(const struct node_registry *node, struct published_device *devices, size_t n);

@@ -38,13 +38,14 @@ struct node_registry {
 	struct table spent; /* ids that the present kubelet still holds for ended pods */
 	struct turn turn;   /* which pods had their turn at that kubelet */
 
-	enum gpu_mode labelled;	 /* what the node's labels ask for */
-	struct terms asked;	 /* the same and the cluster's unit, as far as the cluster can do it */
-	enum gpu_mode in_force;	 /* what is advertised to the kubelet; its unit is the inventory's */
-	int64_t closed_since_ns; /* see struct terms_change */
-	bool open;		 /* the scheduler may place pods here */
-	bool settled;		 /* the labels were seen, and with them the pods that may hold the old mode */
-	bool serves;		 /* set by node_registry_decide() */
+	enum gpu_policy placement; /* by the node's label */
+	enum gpu_mode labelled;	   /* what the node's labels ask for */
+	struct terms asked;	   /* the same and the cluster's unit, as far as the cluster can do it */
+	enum gpu_mode in_force;	   /* what is advertised to the kubelet; its unit is the inventory's */
+	int64_t closed_since_ns;   /* see struct terms_change */
+	bool open;		   /* the scheduler may place pods here */
+	bool settled; /* the labels were seen, and with them the pods that may hold the old mode */
+	bool serves;  /* set by node_registry_decide() */
 
 	struct node_problems problems;
 	bool watched; /* the kubelet has the agent's devices of each offered resource */

@@ -265,6 +265,22 @@ def test_whole_gpu_is_alone_on_it(cluster):
     assert cluster.pod("second")["spec"].get("nodeName") is None
 
 
+def test_claims_go_to_the_emptiest_gpu_of_a_node_with_the_label_spread(cluster):
+    """kube-scheduler takes the first GPU of the slice that fits; else all of these would be on one."""
+    first = [d["name"] for d in published(cluster)[OTHER]["spec"]["devices"]]
+    cluster.kubectl("label", "node", OTHER, "ack.node.gpu.placement=spread", "--overwrite")
+    try:
+        for name, order in (("s0", first[::-1]), ("s1", first)):
+            start(cluster, claimed(name, ask("2Gi"), node=OTHER))
+            cluster.wait_running(names=[name])
+            cluster.wait_for(lambda order=order: [d["name"] for d in published(cluster)[OTHER]["spec"]["devices"]] == order, 20,
+                             f"the order of the slice after {name}")
+        assert {device_of(claims(cluster)[name])[1] for name in ("s0", "s1")} == set(first)
+    finally:
+        cluster.kubectl("label", "node", OTHER, "ack.node.gpu.placement-")
+        cluster.kubectl("delete", "pods", "--all", "--wait=true")
+
+
 def test_unhealthy_gpu_is_tainted_and_gets_no_claim(cluster):
     def tainted():
         return [d["attributes"]["index"]["int"] for d in published(cluster)[OTHER]["spec"]["devices"] if d.get("taints")]

@@ -32,8 +32,8 @@ class DraWorld(Node):
     def slices(self):
         return self.api.list("resourceslices")
 
-    def slice(self, matches=lambda slice_: True):
-        return wait_for(lambda: next((s for s in self.slices() if matches(s)), None), what="a ResourceSlice")
+    def slice(self, matches=lambda slice_: True, timeout=10):
+        return wait_for(lambda: next((s for s in self.slices() if matches(s)), None), timeout, what="a ResourceSlice")
 
     def devices(self):
         return self.slice()["spec"]["devices"]

@@ -7,7 +7,7 @@ import pytest
 from agent_fixture import NODE, wait_for
 from cgpu_node import needs_root
 from dra_kubelet import Channel, msg
-from dra_node import DRIVER, DraWorld
+from dra_node import DRA, DRIVER, DraWorld, prepared
 
 pytestmark = needs_root
 
@@ -96,6 +96,40 @@ def test_a_slice_is_written_only_when_it_changes_and_not_again_by_the_next_agent
         writes = [r.method for m in ("POST", "PUT", "DELETE") for r in w.api.requests_for(m, "resourceslices") if not r.query.get("dryRun")]
         assert writes == ["POST"]
         assert w.slice()["spec"]["pool"]["generation"] == 1
+
+
+def names(slice_):
+    return [d["name"] for d in slice_["spec"]["devices"]]
+
+
+def test_a_node_labelled_spread_lists_the_emptiest_gpu_first_and_writes_a_new_order_once_in_ten_seconds():
+    with DraWorld(labels={**DRA, "ack.node.gpu.placement": "spread"}) as w:
+        w.up_for_claims()
+        first, second = w.uuid(0).lower(), w.uuid(1).lower()
+        assert names(w.slice()) == [first, second]
+        claims = [w.claim(f"c{i}", {"memory": "2Gi", "device": (first, second)[i % 2]}) for i in range(6)]
+        prepared(w, claims[0])
+        w.slice(lambda s: names(s) == [second, first])
+        begin = time.monotonic()
+        for claim in claims[1:]:    # the order is another one after each second of them
+            prepared(w, claim)
+            time.sleep(0.5)
+        w.slice(lambda s: names(s) == [first, second], timeout=15)
+        assert time.monotonic() - begin > 8 and w.slice()["spec"]["pool"]["generation"] == 3
+        # A GPU that is lost or ill does not wait.
+        w.api.create("configmaps", {"metadata": {"name": f"unhealthy-gpu-{NODE}", "namespace": "kube-system"}, "data": {"gpus": "0"}})
+        w.slice(lambda s: any("taints" in d for d in s["spec"]["devices"]))
+        assert time.monotonic() - begin < 16
+
+
+def test_a_node_without_that_label_keeps_the_order_of_the_indices():
+    with DraWorld() as w:
+        w.up_for_claims()
+        prepared(w, w.claim("c", {"memory": "2Gi"}))
+        w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.placement": "spread"}}})
+        w.slice(lambda s: names(s) == [w.uuid(1).lower(), w.uuid(0).lower()])
+        w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.placement": None}}})
+        w.slice(lambda s: names(s) == [w.uuid(0).lower(), w.uuid(1).lower()], timeout=15)
 
 
 def test_an_unhealthy_gpu_gets_a_taint_and_loses_it_again():

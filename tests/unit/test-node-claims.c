@@ -12,6 +12,7 @@
 #include "agent-fixture.h"
 #include "node/claims.h"
 #include "node/power-facts.h"
+#include "node/published.h"
 #include "node/registry.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -340,6 +341,38 @@ static void claim_is_not_counted_beside_itself(void **state)
 	assert_int_equal(node_claim_fits(node, claim, NULL), 0);
 }
 
+static void assert_order(const struct node_registry *node, const char *first, const char *second)
+{
+	struct published_device devices[NODE_GPUS_MAX];
+	size_t n = published_devices(&node->inventory, devices);
+
+	published_sort(node, devices, n);
+	assert_int_equal(n, 2);
+	assert_string_equal(devices[0].gpu->facts.uuid, first);
+	assert_string_equal(devices[1].gpu->facts.uuid, second);
+}
+
+static void spread_lists_the_gpu_with_the_most_free_memory_first(void **state)
+{
+	struct node_registry *node = *state;
+	struct claim_result result = result_of(DEVICE_1, 3 * GIB, 0);
+	struct node_claim *claim = NULL;
+
+	put(node, "u1", GIB, 0);
+	put(node, "u2", GIB, 0);
+	assert_int_equal(node_claims_mib(node, UUID_0), 2048);
+	assert_order(node, UUID_0, UUID_1); /* binpack */
+	node->placement = GPU_POLICY_SPREAD;
+	assert_order(node, UUID_1, UUID_0);
+	assert_int_equal(decide(node, "u3", &result, 1, &claim, NULL), 0);
+	assert_int_equal(node_claims_put(node, claim), 0);
+	assert_order(node, UUID_0, UUID_1);
+	put(node, "u4", GIB, 0); /* equal ones by index */
+	assert_order(node, UUID_0, UUID_1);
+	put(node, "u5", GIB, 0);
+	assert_order(node, UUID_1, UUID_0);
+}
+
 static void container_has_one_claim_only(void **state)
 {
 	struct node_registry *node = *state;
@@ -437,6 +470,7 @@ int main(void)
 		claim_test(claims_together_have_at_most_the_gpu),
 		claim_test(gpu_and_node_have_at_most_so_many_claims),
 		claim_test(claim_is_not_counted_beside_itself),
+		claim_test(spread_lists_the_gpu_with_the_most_free_memory_first),
 		claim_test(container_has_one_claim_only),
 		claim_test(containers_are_found_by_the_claims_that_their_pods_name),
 		claim_test(pod_with_two_claims_has_no_only_one),

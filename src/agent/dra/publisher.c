@@ -24,6 +24,7 @@
 #define FIRST_RETRY_NS (1 * NS_PER_S)
 #define LAST_RETRY_NS (30 * NS_PER_S)
 #define ASK_AGAIN_NS (60 * NS_PER_S) /* a cluster may be upgraded */
+#define ORDER_NS (10 * NS_PER_S)     /* between two writes that only change the order of the GPUs */
 #define PATH_SIZE 400
 
 struct publisher {
@@ -45,6 +46,7 @@ struct publisher {
 		shown_before; /* how often the watch showed the slice; the same when the request began */
 	int64_t not_before_ns, retry_ns;
 	int64_t awaited_ns;  /* not_before_ns, if only the watch is waited for */
+	int64_t ordered_ns;  /* when a slice was sent last of which only the order was new */
 	char complaint[300]; /* what was logged last about a failure */
 
 	struct kube_request *question;
@@ -328,6 +330,20 @@ static bool is_as_written(const struct publisher *p, struct json_object *wanted)
 					  slice_says_the_same(p->seen, p->answered)));
 }
 
+/* After each write kube-scheduler tries again all pods that wait for a claim. */
+static bool is_time_for_order(struct publisher *p, struct json_object *wanted)
+{
+	bool as_answered = p->seen && p->written && p->answered && slice_says_the_same(p->seen, p->answered);
+	int64_t now = monotonic_ns();
+
+	if (!p->seen || !slice_differs_in_order_only(as_answered ? p->written : p->seen, wanted))
+		return true;
+	if (p->ordered_ns && now - p->ordered_ns < ORDER_NS)
+		return false;
+	p->ordered_ns = now;
+	return true;
+}
+
 static void write_slice(struct publisher *p)
 {
 	_cleanup_json_ struct json_object *slice = slice_build(p->node, &p->kept, p->generation + 1);
@@ -335,7 +351,7 @@ static void write_slice(struct publisher *p)
 	char name[SLICE_NAME_SIZE], path[sizeof(DRA_SLICES_PATH) + SLICE_NAME_SIZE + 1];
 	int r;
 
-	if (!slice || is_as_written(p, slice))
+	if (!slice || is_as_written(p, slice) || !is_time_for_order(p, slice))
 		return;
 	slice_name(p->node, name);
 	snprintf(path, sizeof(path), DRA_SLICES_PATH "%s%s", p->seen ? "/" : "", p->seen ? name : "");

@@ -211,6 +211,7 @@ struct json_object *slice_build(
 	struct json_object *meta, *list;
 	_cleanup_json_ struct json_object *slice = begin(node, generation, &meta, &list);
 
+	published_sort(node, devices, n);
 	for (size_t i = 0; slice && i < n; i++)
 		if ((devices[i].gpu->facts.healthy || support->taints) && add_device(list, &devices[i]) < 0)
 			return NULL;
@@ -272,6 +273,27 @@ static struct json_object *bare_spec(struct json_object *slice)
 		}
 	}
 	return spec;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const char *first = json_member_string(*(struct json_object *const *)a, "name");
+	const char *second = json_member_string(*(struct json_object *const *)b, "name");
+
+	return strcmp(first ? first : "", second ? second : "");
+}
+
+bool slice_differs_in_order_only(struct json_object *a, struct json_object *b)
+{
+	_cleanup_json_ struct json_object *of_a = bare_spec(a), *of_b = bare_spec(b);
+	struct json_object *first = json_member(of_a, "devices"), *second = json_member(of_b, "devices");
+
+	if (!json_object_is_type(first, json_type_array) || !json_object_is_type(second, json_type_array) ||
+		json_object_equal(of_a, of_b))
+		return false;
+	json_object_array_sort(first, compare_names);
+	json_object_array_sort(second, compare_names);
+	return json_object_equal(of_a, of_b);
 }
 
 bool slice_says_the_same(struct json_object *a, struct json_object *b)

@@ -32,5 +32,8 @@ void slice_supported(struct json_object *slice, struct slice_support *ret_suppor
  * which the API server saw a taint first. */
 bool slice_says_the_same(struct json_object *a, struct json_object *b);
 
+/* slice_differs_in_order_only() - the same devices, in another order. */
+bool slice_differs_in_order_only(struct json_object *a, struct json_object *b);
+
 /* slice_generation() - of its pool; 0 if it has none. */
 int64_t slice_generation(struct json_object *slice);
