@@ -1,6 +1,7 @@
 """Pods that a claim would not limit, since they are privileged or mount what belongs to the node: their claims are not prepared. (Which
 rights these are: tests/unit/test-pod-rights.c.)"""
 import concurrent.futures
+import json
 
 import pytest
 
@@ -24,6 +25,11 @@ def pod(w, name, claim="slice", container=None, node=NODE, **spec):
     return w.api.create_pod(name, node=node, status={"phase": "Pending"}, spec={
         "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
         "containers": [{"name": "main", "image": "example", "resources": {"claims": [{"name": "gpu"}]}, **(container or {})}], **spec})
+
+
+def reserve(w, *pods):
+    w.api.patch("resourceclaims", "slice", {"status": {"reservedFor": [
+        {"resource": "pods", "name": p["metadata"]["name"], "uid": uid_of(p)} for p in pods]}}, "default")
 
 
 def refusal(w, claim):
@@ -102,14 +108,28 @@ def test_what_is_prepared_stays_and_a_pod_that_comes_later_is_reported_once(worl
     claim = world.claim("slice", {"memory": "3Gi"}, pods=[first])
     answer = prepared(world, claim)
     second = pod(world, "second", container=PRIVILEGED)
-    world.api.patch("resourceclaims", "slice", {"status": {"reservedFor": [
-        {"resource": "pods", "name": p["metadata"]["name"], "uid": uid_of(p)} for p in (first, second)]}}, "default")
+    reserve(world, first, second)
     text, = wait_for(lambda: said(world, "second"), what="the Event")
     assert text.startswith("the limit of ResourceClaim default/slice does not hold for this pod") and "privileged: true" in text
     assert prepared(world, claim) == answer
     world.api.patch("pods", "second", {"metadata": {"labels": {"a": "b"}}}, "default")
     prepared(world, claim)
     assert len(said(world, "second")) == 1 and said(world, "first") == []
+
+
+def test_a_claim_that_was_unprepared_while_in_use_is_judged_again(world):
+    """The kubelet asks anew, for a pod that may be another one."""
+    first = pod(world, "first")
+    claim = world.claim("slice", {"memory": "3Gi"}, pods=[first])
+    world.run(first, "main", prepared(world, claim))
+    wait_for(lambda: json.loads((world.state / "claims" / f"{uid_of(claim)}.json").read_text())["users"], what="the user in the record")
+    world.dra.unprepare(claim)
+    second = pod(world, "second", container=PRIVILEGED)
+    reserve(world, first, second)
+    assert SENTENCE.format("second") in refusal(world, claim)
+    assert list(world.grants()) == [uid_of(claim)]    # what runs keeps what it has
+    reserve(world, first)
+    prepared(world, claim)
 
 
 def test_where_the_cluster_allows_it_nothing_is_refused_and_nothing_reported():

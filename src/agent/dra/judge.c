@@ -93,7 +93,8 @@ static void go_on(struct judge *judge)
 void judge_start(struct judge *judge, const struct claim *claim, struct error *err)
 {
 	const struct node_claim *known = node_claims_by_uid(judge->deps->node, claim->uid);
-	bool is_due = !judge->deps->privileged_claims && !(known && node_claim_holds(known, claim));
+	bool has_it = known && !known->released_ns && node_claim_holds(known, claim);
+	bool is_due = !judge->deps->privileged_claims && !has_it;
 
 	judge->claim = claim;
 	judge->err = err;

@@ -23,6 +23,6 @@ struct judge {
 /* judge_start() - calls judge->fn once, maybe from within: with 0, or with -EPERM or another errno and a
  * sentence in *err. Pods that the agent has not seen yet are read from the API server, since the kubelet can
  * be faster than the watch. deps, fn and userdata are set by the caller; claim and err must live until then.
- * A claim that is prepared is not judged again: a refusal would end containers that have it. */
+ * A claim that the kubelet has prepared is not judged again: a refusal would end containers that have it. */
 void judge_start(struct judge *judge, const struct claim *claim, struct error *err);
 void judge_cancel(struct judge *judge);
