@@ -39,6 +39,7 @@ static void see_node(struct core *core, const struct packing_trace *trace, size_
 	facts.policy = policy;
 	facts.unit_mib = UNIT_MIB;
 	facts.host = (struct host_amount){node->cpu_milli, node->memory_mib};
+	facts.models = (char *)trace->models[node->model];
 	facts.n_gpus = node->gpus;
 	for (uint32_t k = 0; k < node->gpus; k++) {
 		facts.gpus[k] = (struct gpu_facts){
@@ -74,9 +75,20 @@ void packing_core_end(struct packing_core *packing)
 	free(packing);
 }
 
+/* The models that the pod can use, "A10,T4"; NULL: all. */
+static char *models_of(const struct packing_trace *trace, const struct packing_pod *pod)
+{
+	char text[PACKING_MODELS_MAX * PACKING_NAME_SIZE] = "";
+
+	for (size_t i = 0; i < trace->n_models; i++)
+		if (pod->models >> i & 1)
+			sprintf(text + strlen(text), "%s%s", *text ? "," : "", trace->models[i]);
+	return *text ? strdup(text) : NULL;
+}
+
 /* Texts of its own; pod_facts_release() frees them. */
-static void pod_facts_of(
-	struct packing_core *packing, const struct packing_pod *pod, struct pod_facts *ret_facts)
+static void pod_facts_of(struct packing_core *packing, const struct packing_trace *trace,
+	const struct packing_pod *pod, struct pod_facts *ret_facts)
 {
 	char text[32];
 
@@ -87,7 +99,9 @@ static void pod_facts_of(
 	ret_facts->namespace_ = strdup("default");
 	ret_facts->owner = strdup("");
 	ret_facts->node = strdup("");
+	ret_facts->models = models_of(trace, pod);
 	ret_facts->host = (struct host_amount){pod->cpu_milli, pod->memory_mib};
+	ret_facts->request.unit_mib = UNIT_MIB;
 	snprintf(text, sizeof(text), "%u", pod->gpus * pod->gpu_milli);
 	if (pod->gpus &&
 		(request_add(&ret_facts->request, "main", CONTAINER_MAIN, 0, text, NULL, NULL) < 0 ||
@@ -137,7 +151,7 @@ int packing_core_choose(struct packing_core *packing, const struct packing_clust
 	_cleanup_pod_facts_ struct pod_facts facts;
 	int chosen = -1;
 
-	pod_facts_of(packing, pod, &facts);
+	pod_facts_of(packing, cluster->trace, pod, &facts);
 	question.pod = &facts;
 	for (size_t i = 0; i < cluster->trace->n_nodes; i++)
 		if (packing_host_fits(&cluster->nodes[i], pod))

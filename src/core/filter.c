@@ -154,7 +154,8 @@ static int filter_pod(struct core *core, const struct filter_question *question,
 		answer->waits_for = core_nomination_waits_for(core, pod);
 		return r;
 	}
-	if (rank_nodes(&core->ledger, answer->nodes, answer->n_fitting, best, pod) < 0)
+	if (rank_nodes_sparing(&core->ledger, answer->nodes, answer->n_fitting, best, pod, &answer->spared) <
+		0)
 		return -ENOMEM;
 	answer->outcome = FILTER_FITS;
 	answer->n_nodes = best < answer->n_fitting ? best : answer->n_fitting;

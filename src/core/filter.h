@@ -41,6 +41,8 @@ struct filter_answer {
 	/* FILTER_FITS: the offered nodes, best first. The GPU of the first one is held. */
 	const struct node_ledger **nodes; /* malloc'ed; the nodes are valid until the next event */
 	size_t n_nodes, n_fitting;
+	/* FILTER_FITS: the node that would be first if its GPU model were not scarce; else NULL. */
+	const struct node_ledger *spared;
 	bool planned;		       /* there is only this node, by the plan of the pod's gang */
 	struct node_verdict *verdicts; /* malloc'ed; FILTER_FITS and FILTER_NO_NODE: one for each name */
 	uint32_t reject_reasons[REJECT_MAX]; /* by reason: how many nodes have it */

@@ -21,6 +21,8 @@
 /* NVIDIA's GPU operator runs its device plugin on nodes where this is "true". It sets the label if it is
  * missing, and keeps a value that a user has set (state_manager.go addGPUStateLabels()). */
 #define LABEL_NVIDIA_PLUGIN "nvidia.com/gpu.deploy.device-plugin"
+/* The model of a node's GPUs by NVIDIA's GPU feature discovery. */
+#define LABEL_NVIDIA_PRODUCT "nvidia.com/gpu.product"
 /* ... and those that the agent sets. */
 #define LABEL_NVIDIA_NAME "aliyun.accelerator/nvidia_name"
 #define LABEL_NVIDIA_MEM "aliyun.accelerator/nvidia_mem"

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "kube/fault-list.h"
+#include "kube/gpu-models.h"
 #include "kube/gpu-name.h"
 #include "kube/held.h"
 #include "kube/host.h"
@@ -23,7 +24,6 @@
 /* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
 #define INVENTORY_TEXT_MAX (256 * 1024)
 #define GPU_INDEX_MAX 4095
-#define GPU_MIB_MAX (INT64_C(4) * 1024 * 1024)
 #define NAME_LEN_MAX 253
 #define NVLINK_GBPS_MAX 1000
 
@@ -382,6 +382,8 @@ int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts,
 		return r;
 	facts.unit_mib = UNIT_MIB_DEFAULT;
 	facts.host = host_of_node(node);
+	if (gpu_models_of_node(node, &facts.models) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	policy = json_member_string(json_member(json_member(node, "metadata"), "labels"), LABEL_PLACEMENT);
 	if (!policy || gpu_policy_parse(policy, &facts.policy) < 0)
 		facts.policy = GPU_POLICY_BINPACK;

@@ -13,6 +13,7 @@
 #include "core/registry/resize.h"
 #include "kube/annotations.h"
 #include "kube/gang.h"
+#include "kube/gpu-models.h"
 #include "kube/host.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -490,6 +491,7 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 	if (gang_read_job(pod, ret_facts) < 0 ||
 		(!request_is_empty(&ret_facts->request) &&
 			(read_labels(json_member(pod, "metadata"), ret_facts) < 0 ||
+				gpu_models_of_pod(pod, &ret_facts->models) < 0 ||
 				read_resize(pod, ret_facts) < 0)))
 		return error_set(err, ENOMEM, "out of memory");
 	read_created(pod, ret_facts);

@@ -203,6 +203,7 @@ void archive_node_facts(struct archive *archive, struct node_facts *facts)
 	archive_bool(archive, "serving", &facts->serving);
 	archive_bool(archive, "changing", &facts->changing);
 	archive_bool(archive, "heldUnreadable", &facts->held_unreadable);
+	archive_text(archive, "models", &facts->models);
 	archive_host(archive, &facts->host);
 	facts->n_gpus = archive_list(archive, "gpus", facts->n_gpus, NODE_GPUS_MAX, &at);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
@@ -266,6 +267,7 @@ void archive_pod_facts(struct archive *archive, struct pod_facts *facts)
 	archive_text(archive, "gang", &facts->gang);
 	archive_uint32(archive, "gangMin", &facts->gang_min, UINT32_MAX);
 	archive_text(archive, "labels", &facts->labels);
+	archive_text(archive, "models", &facts->models);
 	archive_host(archive, &facts->host);
 	if (archive_enter(archive, "request", facts->request.n_containers || facts->request.unit_mib, &at)) {
 		archive_request(archive, &facts->request);

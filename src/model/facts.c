@@ -87,8 +87,9 @@ void node_facts_release(struct node_facts *facts)
 	free(facts->name);
 	free(facts->uid);
 	free(facts->address);
+	free(facts->models);
 	held_release(&facts->held);
-	facts->name = facts->uid = facts->address = NULL;
+	facts->name = facts->uid = facts->address = facts->models = NULL;
 	facts->n_gpus = 0;
 }
 
@@ -108,6 +109,7 @@ void pod_facts_release(struct pod_facts *facts)
 	free(facts->node);
 	free(facts->nominated_node);
 	free(facts->labels);
+	free(facts->models);
 	free(facts->gang);
 	free(facts->resize);
 	request_release(&facts->request);
@@ -134,6 +136,7 @@ static int pod_facts_copy_owned(const struct pod_facts *from, struct pod_facts *
 		string_copy(from->node, &to->node) < 0 ||
 		string_copy_if_any(from->nominated_node, &to->nominated_node) < 0 ||
 		string_copy_if_any(from->labels, &to->labels) < 0 ||
+		string_copy_if_any(from->models, &to->models) < 0 ||
 		string_copy_if_any(from->gang, &to->gang) < 0 ||
 		string_copy_if_any(from->resize, &to->resize) < 0)
 		return -ENOMEM;
@@ -150,7 +153,7 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 	int r;
 
 	copy.uid = copy.namespace_ = copy.name = copy.owner = copy.node = NULL;
-	copy.nominated_node = copy.labels = copy.gang = copy.resize = NULL;
+	copy.nominated_node = copy.labels = copy.models = copy.gang = copy.resize = NULL;
 	request_init(&copy.request);
 	placement_init(&copy.placement);
 	r = pod_facts_copy_owned(from, &copy);

@@ -14,6 +14,7 @@
 #include "model/request.h"
 
 #define NODE_GPUS_MAX 64
+#define GPU_MIB_MAX UINT64_C(4194304) /* 4 TiB: more than any GPU has */
 
 enum gpu_mode {
 	GPU_MODE_NONE,
@@ -85,6 +86,9 @@ struct node_facts {
 	size_t n_gpus;				   /* 0: not reported by an agent */
 	uint32_t instances_max;			   /* containers on one GPU at once; 0: no limit */
 	struct host_amount host;		   /* allocatable */
+	/* What pods may call the model of its GPUs, "A10,NVIDIA-A10": the values of its labels for that,
+	 * sorted; NULL: it has none. */
+	char *models;
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
 	bool serving;  /* false: its agent accepts no new pods; true after init */
 	bool changing; /* mode and unit are those of the present pods; they will change after these have ended
@@ -123,6 +127,8 @@ struct pod_facts {
 	int64_t created;   /* creationTimestamp in seconds since 1970, for gang members; 0 if not read */
 	char *labels;	   /* for a pod that asks for a GPU: "key=value
 			    * " for each; NULL if none */
+	char *models; /* the GPU models that its node selector or affinity allows, "A10,T4", sorted; NULL: it
+			 names none */
 	struct host_amount host; /* what it requests; also set for a pod that asks for no GPU */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */

@@ -1,6 +1,7 @@
 #include "scheduler/extender.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "core/registry/node-ledger.h"
 #include "kube/json-names.h"
 #include "kube/json.h"
 #include "kube/pod.h"
@@ -19,6 +22,8 @@
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
+
+#define CHOICE_TEXT_MAX 4096
 
 /* The arguments of filter and prioritize: ExtenderArgs. */
 struct extender_args {
@@ -66,12 +71,31 @@ static void log_errors(const struct pod_facts *pod, const struct filter_answer *
 			answer->nodes[0]->facts.name, strerror(-answer->hold_error));
 }
 
+/* What `ration why` says of the choice beside its nodes: by the pod's ResourcePolicy, and of a scarce GPU
+ * model. */
+static void choice_text(const struct filter_answer *answer, struct strbuf *out)
+{
+	const struct node_ledger *spared = answer->spared;
+
+	if (answer->planned)
+		return;
+	strbuf_adds(out, answer->policy.text);
+	if (spared && spared->model)
+		strbuf_addf(out,
+			"%snode %s would come first if pods that can use no GPUs but %s did not ask for %" PRIu64
+			" %% of these GPUs",
+			*answer->policy.text ? "; " : "", spared->facts.name, spared->model->names,
+			spared->model->asked / 10000);
+}
+
 /* Carries out the consequences of the decision, and records it. Returns the answer; NULL: out of memory. */
 static char *answer_text(
 	struct scheduler *scheduler, const struct extender_args *args, const struct filter_answer *answer)
 {
 	const struct json_names *asked = &args->nodes;
+	_cleanup_strbuf_ struct strbuf text;
 
+	strbuf_init(&text, CHOICE_TEXT_MAX);
 	log_errors(&args->pod, answer);
 	switch (answer->outcome) {
 	case FILTER_NOT_OURS:
@@ -88,9 +112,9 @@ static char *answer_text(
 		return answer_rejection(asked->names, answer->verdicts, asked->n, &args->pod.request,
 			answer->waits_for, answer->policy.text);
 	case FILTER_FITS:
+		choice_text(answer, &text);
 		record_filter(scheduler, &args->pod, asked->n, answer->nodes, answer->n_nodes,
-			answer->n_fitting, answer->reject_reasons,
-			answer->planned ? "" : answer->policy.text);
+			answer->n_fitting, answer->reject_reasons, strbuf_cstr(&text));
 		return answer_nodes(answer->nodes, answer->n_nodes);
 	default:
 		return NULL;

@@ -9,9 +9,14 @@ from fake_apiserver import wait_for
 from scheduler_fixture import BUILD, gpu_node
 
 
-def machine(api, name, *mibs, cpus=48, gib=192):
+NAME, PRODUCT = "aliyun.accelerator/nvidia_name", "nvidia.com/gpu.product"
+
+
+def machine(api, name, *mibs, cpus=48, gib=192, labels=None):
     """A node with GPUs whose allocatable says so much CPU and memory."""
     gpu_node(api, name, *mibs)
+    if labels:
+        api.patch("nodes", name, {"metadata": {"labels": labels}})
     api.patch("nodes", name, {"status": {"allocatable": {"cpu": str(cpus), "memory": f"{gib}Gi"}}})
 
 
@@ -117,6 +122,83 @@ def test_ration_why_names_no_lack_where_each_free_gpu_has_enough(api, start, per
     assert first(scheduler, pod, ["n"]) == "n"
     person.world(scheduler)
     assert "  Beside the pod, 3.75 GPUs, 47 CPUs and 188 GiB of memory would stay free.\n" in person.why("p")
+
+
+def only(model, key=NAME):
+    """What the spec of a pod says that can use only GPUs of this model."""
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [model]}]}]}}}}
+
+
+def test_a_pod_for_any_model_leaves_the_gpus_that_waiting_pods_need(api, start):
+    """Both nodes are alike, and the name decides until a pod waits that can use only one model. When it is gone, the name decides again. The
+    history that the scheduler has recorded is replayed after the test."""
+    machine(api, "a", *[16384] * 4, labels={NAME: "V100"})
+    machine(api, "b", *[16384] * 4, labels={NAME: "T4"})
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(1, 4))
+    assert first(scheduler, pod, ["a", "b"]) == "a"
+    api.create_pod("needs", spec=asking(1, 4, nodeSelector={NAME: "V100"}))
+    assert wait_for(lambda: first(scheduler, pod, ["a", "b"]) == "b", 5)
+    api.delete("pods", "needs")
+    assert wait_for(lambda: first(scheduler, pod, ["a", "b"]) == "a", 5)
+
+
+@pytest.mark.parametrize("labels, spec", [({PRODUCT: "V100"}, {"nodeSelector": {PRODUCT: "V100"}}), ({NAME: "V100"}, only("V100")),
+                                          ({NAME: "V100", PRODUCT: "V100-SHARED"}, only("V100-SHARED", PRODUCT))])
+def test_a_model_is_named_by_either_label(api, start, labels, spec):
+    machine(api, "a", *[16384] * 4, labels=labels)
+    machine(api, "b", *[16384] * 4)
+    api.create_pod("needs", spec=asking(1, 4, **spec))
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(1, 4))
+    assert first(scheduler, pod, ["a", "b"]) == "b"
+
+
+def test_a_running_pod_that_names_a_model_counts_as_a_waiting_one(api, start):
+    """It has its place, but the next one like it needs one, too. A pod on the other node takes as much, so that the name would decide."""
+    machine(api, "a", *[16384] * 4, labels={NAME: "V100"})
+    machine(api, "b", *[16384] * 4, labels={NAME: "T4"})
+    scheduler = start()
+    for name, node, more in ("other", "b", {}), ("needs", "a", {"nodeSelector": {NAME: "V100"}}):
+        pod = api.create_pod(name, spec=asking(1, 4, **more))
+        assert first(scheduler, pod, [node]) == node and scheduler.bind(pod, node) == ""
+    assert first(scheduler, api.create_pod("p", spec=asking(1, 4)), ["a", "b"]) == "b"
+
+
+def test_a_pod_that_asks_for_more_than_any_gpu_spares_no_more_than_its_model(api, start):
+    """Its 10^9 units count as all GPUs of its model; what the others ask for of another model still counts beside it."""
+    machine(api, "a", *[16384] * 4, labels={NAME: "V100"})
+    machine(api, "b", *[16384] * 4, labels={NAME: "T4"})
+    machine(api, "c", *[16384] * 4, labels={NAME: "A10"})
+    api.create_pod("huge", spec=asking(1, 10 ** 9, nodeSelector={NAME: "V100"}))
+    api.create_pod("needs", spec=asking(1, 8, nodeSelector={NAME: "T4"}))
+    scheduler = start()
+    pod = api.create_pod("p", spec=asking(1, 4))
+    assert scheduler.filter(pod, ["a", "b", "c"])["NodeNames"] == ["c", "b", "a"]
+
+
+def test_with_the_order_fullest_no_model_is_spared(api, start):
+    machine(api, "a", *[16384] * 4, labels={NAME: "V100"})
+    machine(api, "b", *[16384] * 4, labels={NAME: "T4"})
+    api.create_pod("needs", spec=asking(1, 4, nodeSelector={NAME: "V100"}))
+    scheduler = start("--node-order", "fullest")
+    assert first(scheduler, api.create_pod("p", spec=asking(1, 4)), ["a", "b"]) == "a"
+
+
+def test_ration_why_says_which_node_was_spared(api, start, person):
+    """The waiting pod asks for 16 of 64 units of its model: for a quarter. Where the choice is the same without scarcity, nothing is said."""
+    machine(api, "a", *[16384] * 4, labels={NAME: "V100"})
+    machine(api, "b", *[16384] * 4, labels={NAME: "T4"})
+    api.create_pod("needs", spec=asking(1, 16, nodeSelector={NAME: "V100"}))
+    scheduler = start()
+    pod, other = api.create_pod("p", spec=asking(1, 4)), api.create_pod("q", spec=asking(1, 4))
+    assert first(scheduler, pod, ["a", "b"]) == "b" and scheduler.bind(pod, "b") == ""
+    assert first(scheduler, other, ["b", "a"]) == "b"
+    person.world(scheduler)
+    said = "node a would come first if pods that can use no GPUs but V100 did not ask for 25 % of these GPUs"
+    assert said in person.why("p")
+    assert "would come first" not in person.why("q")    # b is fuller than a
 
 
 def test_another_order_is_refused():

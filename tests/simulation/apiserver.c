@@ -21,8 +21,10 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	static const char *const sizes[] = {
 		"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"};
 	struct pod_facts facts = sim->pods[pod].facts;
+	static const char *const models[] = {NULL, "A", NULL, "B", "A,C"};
 	int gang;
 
+	facts.models = (char *)models[pod % 5];
 	facts.node = state->node < 0 ? (char *)"" : (char *)sim->nodes[state->node].name;
 	facts.finished = state->phase >= PHASE_SUCCEEDED;
 	facts.succeeded = state->phase == PHASE_SUCCEEDED;

@@ -151,6 +151,7 @@ static void node_forget_holds(struct ration *ration, int node)
 
 void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state)
 {
+	static const char *const models[] = {NULL, "A", "A,B"};
 	struct ration *ration = &sim->rations[pair];
 	struct node_facts facts = sim->nodes[node].facts;
 
@@ -160,6 +161,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 		ration_carry_out(sim, pair);
 		return;
 	}
+	facts.models = (char *)models[node % 3];
 	held_init(&facts.held);
 	facts.held_unreadable = state->unreadable;
 	for (size_t k = 0; k < facts.n_gpus; k++)

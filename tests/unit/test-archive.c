@@ -59,7 +59,7 @@ static int read_back(archive_fn fn, const char *text, void *value, char ret_text
 static const char pod_text[] =
 	"{\"uid\":\"u1\",\"namespace\":\"default\",\"name\":\"a\\nb\",\"owner\":\"o\",\"node\":\"n1\",\"priority\":-7,"
 	"\"deleting\":true,\"gangBound\":true,\"started\":17,\"resize\":\"{}\",\"gang\":\"g\",\"gangMin\":2,"
-	"\"labels\":\"a=b\\n\",\"request\":{\"containers\":[{\"name\":\"c\",\"kind\":2,\"units\":3,\"asked\":4,"
+	"\"labels\":\"a=b\\n\",\"models\":\"A10,T4\",\"request\":{\"containers\":[{\"name\":\"c\",\"kind\":2,\"units\":3,\"asked\":4,"
 	"\"core\":30},{\"name\":\"d\",\"kind\":2,\"index\":1,\"units\":1,\"asked\":1}],\"units\":4,\"asked\":5,"
 	"\"core\":30,\"instances\":2,\"gpus\":2,\"unit\":1024,\"group\":\"default/job\",\"groupPods\":2},"
 	"\"placement\":{\"unit\":1024,\"resizes\":1,\"containers\":[{\"name\":\"c\",\"gpus\":[{\"uuid\":\"GPU-1\","
@@ -86,7 +86,7 @@ static void a_node_is_read_as_it_was_written(void **state)
 {
 	static const char text[] =
 		"{\"name\":\"n1\",\"uid\":\"u\",\"address\":\"10.0.0.1\",\"mode\":4,\"policy\":1,\"unit\":1024,"
-		"\"instancesMax\":20,\"mixing\":true,\"serving\":true,\"gpus\":[{\"uuid\":\"GPU-1\",\"mib\":16160,"
+		"\"instancesMax\":20,\"mixing\":true,\"serving\":true,\"models\":\"T4\",\"gpus\":[{\"uuid\":\"GPU-1\",\"mib\":16160,"
 		"\"healthy\":true,\"model\":\"T4\",\"links\":[\"?\",\"NV2\"]},{\"uuid\":\"GPU-2\",\"index\":1,"
 		"\"mib\":16160,\"reason\":\"Xid 79\",\"nvlinkGBps\":50,\"links\":[\"NV2\",\"?\"]}],"
 		"\"held\":{\"at\":\"t\",\"namesEnded\":true,\"pods\":[{\"uid\":\"x\",\"namespace\":\"s\",\"name\":\"p\","

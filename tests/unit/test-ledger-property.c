@@ -238,6 +238,8 @@ static void node_facts_of(
 	free(ret_facts->uid);
 	if (asprintf(&ret_facts->uid, "uid-%d", node->uid) < 0)
 		abort();
+	if (i && !(ret_facts->models = strdup(i == ISOLATED_NODE ? "A,B" : node->uid % 2 ? "A" : "C")))
+		abort();
 	for (int c = 0; c < N_GPUS; c++) {
 		gpu_uuid(i, node->gpus[c].number, ret_facts->gpus[c].uuid);
 		ret_facts->gpus[c].healthy = node->gpus[c].healthy;
@@ -295,6 +297,8 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted,
 		pod->second_core);
 	if (request_set_gpus(&ret_facts->request, pod->wanted, NULL) < 0)
+		abort();
+	if (pod->owner && !(ret_facts->models = strdup(pod->owner == 1 ? "A" : "B,C")))
 		abort();
 	ret_facts->finished = s->finished;
 	ret_facts->deleting = s->deleting;
@@ -1161,6 +1165,8 @@ static void compare_with_a_fresh_ledger(struct world *w)
 		if (!truth_of(&w->pods[i])->deleted)
 			compare_pods(w, ledger_pod(&w->ledger, w->pods[i].uid),
 				ledger_pod(&fresh, w->pods[i].uid));
+	if (!demand_equal(&w->ledger.demand, &fresh.demand))
+		fail_history(w, "the demand for GPU models is another one");
 	if (w->ledger.pods.count != fresh.pods.count)
 		fail_history(w, "%zu pods, not %zu", w->ledger.pods.count, fresh.pods.count);
 	ledger_release(&fresh);

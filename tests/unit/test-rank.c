@@ -173,6 +173,69 @@ static void a_begun_gpu_comes_before_an_empty_node(void **state)
 	ledger_release(&ledger);
 }
 
+/* Two equal nodes of 20 units; a model that other pods need is spared. */
+static void open_model(struct ledger *ledger, const char *name, const char *model)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
+	facts.models = strdup(model);
+	assert_int_equal(ledger_set_node(ledger, &facts), 0);
+}
+
+static const char *first_of(const struct ledger *ledger, const char *models, const char **ret_spared)
+{
+	const struct node_ledger *nodes[2] = {ledger_node(ledger, "a"), ledger_node(ledger, "b")}, *spared;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, "asking", 5, "");
+	pod.models = models ? strdup(models) : NULL;
+	assert_int_equal(rank_nodes_sparing(ledger, nodes, 2, 1, &pod, &spared), 0);
+	*ret_spared = spared ? spared->facts.name : NULL;
+	return nodes[0]->facts.name;
+}
+
+static void a_model_that_waiting_pods_need_is_spared(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts waiting = {0};
+	const char *spared;
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_model(&ledger, "a", "T4");
+	open_model(&ledger, "b", "V100");
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	assert_null(spared);
+	fixture_pod(&waiting, "waiting", 10, "");
+	waiting.models = strdup("T4");
+	assert_int_equal(ledger_set_pod(&ledger, &waiting), 0);
+	assert_string_equal(first_of(&ledger, NULL, &spared), "b");
+	assert_string_equal(spared, "a");
+	/* kube-scheduler would ask only about a. */
+	assert_string_equal(first_of(&ledger, "T4,V100", &spared), "b");
+	ledger.node_order = NODE_ORDER_FULLEST;
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	assert_null(spared);
+	ledger.node_order = NODE_ORDER_BALANCED;
+	/* The node gets GPUs of another model. */
+	ledger_remove_node(&ledger, "a", "uid-a");
+	open_model(&ledger, "a", "A10");
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	open_model(&ledger, "a", "T4");
+	assert_string_equal(first_of(&ledger, NULL, &spared), "b");
+	/* A pod with scheduling gates may get another selector. */
+	free(waiting.models);
+	waiting.models = strdup("V100");
+	assert_int_equal(ledger_set_pod(&ledger, &waiting), 0);
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_remove_pod(&ledger, "waiting");
+	assert_int_equal(ledger.demand.choices.count, 0);
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 {
 	struct ledger ledger;
@@ -272,6 +335,7 @@ int main(void)
 		cmocka_unit_test(
 			nodes_whose_cpu_is_used_up_by_other_pods_come_last_for_cpu_and_first_without),
 		cmocka_unit_test(a_begun_gpu_comes_before_an_empty_node),
+		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "core/bind.h"
 #include "core/events.h"
+#include "core/placement/rank.h"
 #include "core/registry/resize.h"
 #include "core/resizing.h"
 #include "model-fixture.h"
@@ -128,6 +129,61 @@ static void requeue_step(struct core *core, size_t step, struct strbuf *out)
 static void pods_wait_on_as_they_did(void **state)
 {
 	state_try_script(&(struct script){.n_steps = 30, .step = requeue_step});
+}
+
+/* ---- GPU models ---- */
+
+static void model_node(struct core *core, const char *name, const char *models)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
+	facts.models = strdup(models);
+	assert_int_equal(ledger_set_node(&core->ledger, &facts), 0);
+}
+
+static void say_first(struct core *core, struct strbuf *out)
+{
+	const struct node_ledger *nodes[2] = {
+		ledger_node(&core->ledger, "a"), ledger_node(&core->ledger, "b")};
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, "asking", 5, "");
+	assert_int_equal(rank_nodes(&core->ledger, nodes, 2, 2, &pod), 0);
+	strbuf_addf(out, " first %s", nodes[0]->facts.name);
+	assert_int_equal(ledger_check(&core->ledger, NULL), 0);
+}
+
+static void model_step(struct core *core, size_t step, struct strbuf *out)
+{
+	_cleanup_pod_facts_ struct pod_facts waiting = {0};
+
+	if (step == 0) {
+		model_node(core, "a", "T4");
+		model_node(core, "b", "A10,V100");
+	}
+	fixture_pod(&waiting, step < 4 ? "first" : "second", 10, "");
+	waiting.models = strdup(step < 4 ? "T4" : "K80,V100");
+	if (step == 1 || step == 4)
+		assert_int_equal(ledger_set_pod(&core->ledger, &waiting), 0);
+	if (step == 3)
+		ledger_remove_pod(&core->ledger, "first");
+	say_first(core, out);
+}
+
+static void a_scarce_model_stays_scarce(void **state)
+{
+	struct strbuf said;
+	struct core core;
+
+	strbuf_init(&said, 1 << 10);
+	core_init(&core, NULL);
+	for (size_t step = 0; step < 6; step++)
+		model_step(&core, step, &said);
+	assert_string_equal(strbuf_cstr(&said), " first a first b first b first a first a first a");
+	core_release(&core);
+	strbuf_release(&said);
+	state_try_script(&(struct script){.n_steps = 6, .step = model_step});
 }
 
 /* ---- leadership ---- */
@@ -579,6 +635,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_is_read_and_written_again),
 		cmocka_unit_test(pods_wait_on_as_they_did),
+		cmocka_unit_test(a_scarce_model_stays_scarce),
 		cmocka_unit_test(leadership_goes_on_as_it_did),
 		cmocka_unit_test(binds_go_on_as_they_did),
 		cmocka_unit_test(a_queue_of_binds_goes_on_as_it_did),

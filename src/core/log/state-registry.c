@@ -76,7 +76,8 @@ static void archive_links(struct archive *archive, struct node_ledger *node)
 	archive_list_end(archive, &place);
 }
 
-static void archive_node(struct archive *archive, struct node_ledger *node)
+/* models: what pods call its GPUs, which the ledger keeps once for all nodes of a model. */
+static void archive_node(struct archive *archive, struct node_ledger *node, char **models)
 {
 	struct archive_place place;
 	size_t n;
@@ -91,6 +92,7 @@ static void archive_node(struct archive *archive, struct node_ledger *node)
 	archive_bool(archive, "serving", &node->facts.serving);
 	archive_bool(archive, "changing", &node->facts.changing);
 	archive_bool(archive, "heldUnreadable", &node->facts.held_unreadable);
+	archive_text(archive, "models", models);
 	archive_host(archive, &node->facts.host);
 	archive_uint32(archive, "number", &node->number, NODES_EVER_MAX - 1);
 	archive_bool(archive, "lost", &node->agent_lost);
@@ -121,7 +123,7 @@ static void archive_node(struct archive *archive, struct node_ledger *node)
 void state_read_node(struct core *core, struct archive *archive)
 {
 	struct node_ledger *node = NULL;
-	char *name = NULL;
+	char *name = NULL, *models = NULL;
 
 	archive_need_text(archive, "name", &name);
 	if (!archive->failed && table_get(&core->ledger.nodes, name))
@@ -135,15 +137,17 @@ void state_read_node(struct core *core, struct archive *archive)
 		}
 	}
 	if (node) {
-		archive_node(archive, node);
+		archive_node(archive, node, &models);
 		node_ledger_recount(node);
 		ledger_count_host(&core->ledger, node, false);
+		ledger_count_models(&core->ledger, node, models);
 		/* Sets of nodes are bits by number. So this must hold even if the line "ledger" is absent or
 		 * came before. */
 		if (node->number >= core->ledger.n_nodes_ever)
 			core->ledger.n_nodes_ever = node->number + 1;
 	}
 	free(name);
+	free(models);
 }
 
 /* ---- pods ---- */
@@ -449,9 +453,10 @@ void state_write_registry(struct core *core, struct state_writer *writer)
 
 	table_for_each (&core->ledger.nodes, cursor, node) {
 		struct archive *archive = state_begin(writer, "node");
+		char *models = node->model ? (char *)node->model->names : NULL;
 
 		archive_text(archive, "name", &node->facts.name);
-		archive_node(archive, node);
+		archive_node(archive, node, &models);
 		state_end(writer);
 	}
 	table_for_each (&core->ledger.pods, cursor, pod)

@@ -32,10 +32,16 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
 }
 
+int64_t node_order_scarcity(const struct node_order_ask *ask)
+{
+	int64_t taken = (int64_t)ask->before.gpu_milli - ask->after.gpu_milli;
+
+	return (int64_t)ask->scarcity * taken * SCARCITY_WEIGHT_TENTHS / 10;
+}
+
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
 {
 	const struct node_room *before = &ask->before, *after = &ask->after;
-	int64_t taken = (int64_t)before->gpu_milli - after->gpu_milli;
 	int64_t opened = (int64_t)before->whole - after->whole - ask->whole_wanted;
 	int64_t cost = STRANDED_WEIGHT *
 		       (node_order_stranded(after, mean) - node_order_stranded(before, mean));
@@ -45,5 +51,5 @@ int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum 
 		cost += OPENED_WEIGHT * opened;
 	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
 		cost += EMPTY_NODE_WEIGHT;
-	return cost + (int64_t)ask->scarcity * taken * SCARCITY_WEIGHT_TENTHS / 10;
+	return cost + node_order_scarcity(ask);
 }

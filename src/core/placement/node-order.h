@@ -21,7 +21,7 @@ struct node_order_ask {
 	struct node_room before, after;
 	uint32_t whole_wanted; /* GPUs that the pod takes entirely */
 	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
-	 * thousandths; 0 for a pod that names models itself. */
+	 * thousandths (registry/demand.h). */
 	uint32_t scarcity;
 };
 
@@ -33,3 +33,6 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 /* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.
  */
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean);
+
+/* node_order_scarcity() - the part of the cost that is due to the scarcity of the node's model. */
+int64_t node_order_scarcity(const struct node_order_ask *ask);

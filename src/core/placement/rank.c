@@ -15,7 +15,8 @@
  * are most of the moved data. */
 struct rank_key {
 	const struct node_ledger *node;
-	int64_t cost; /* the smaller the better */
+	int64_t cost;	  /* the smaller the better */
+	int64_t scarcity; /* the part of it that is due to the scarcity of the node's GPU model */
 	/* For whole GPUs: whether other pods of its job are there, and how well it would be connected
 	 * together with them; the larger the better. */
 	uint64_t links;
@@ -27,6 +28,7 @@ struct rank_key {
 struct rank_rule {
 	enum node_order order;
 	struct host_sum mean;
+	const struct demand *demand;
 };
 
 #define NEAR (UINT64_C(1) << 63)
@@ -49,7 +51,9 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 	if (key.policy == GPU_POLICY_BINPACK && rule->order == NODE_ORDER_BALANCED) {
 		struct node_order_ask ask = node_room_ask(node, pod);
 
+		ask.scarcity = demand_scarcity(rule->demand, node->model);
 		key.cost = node_order_cost(&ask, &rule->mean);
+		key.scarcity = node_order_scarcity(&ask);
 	} else {
 		key.cost = (int64_t)(node_free_units(node) * node->facts.unit_mib);
 		if (key.policy == GPU_POLICY_SPREAD)
@@ -112,28 +116,61 @@ static void select_best(struct rank_key *keys, size_t n, size_t best)
 	}
 }
 
+/* The node that would be first if no model were scarce. */
+static const struct node_ledger *first_if_plenty(const struct rank_key *keys, size_t n)
+{
+	struct rank_key first = keys[0];
+
+	first.cost -= first.scarcity;
+	for (size_t i = 1; i < n; i++) {
+		struct rank_key key = keys[i];
+
+		key.cost -= key.scarcity;
+		if (rank_compare(&key, &first) < 0)
+			first = key;
+	}
+	return first.node;
+}
+
 int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod)
 {
-	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger)};
+	const struct node_ledger *ignored;
+
+	return rank_nodes_sparing(ledger, nodes, n, best, pod, &ignored);
+}
+
+int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
+	const struct pod_facts *pod, const struct node_ledger **ret_spared)
+{
+	const struct node_ledger *plenty = NULL;
+
+	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand};
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
+	bool scarce = false;
 
+	*ret_spared = NULL;
 	if (n < 2 || best == 0)
 		return 0;
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);
+		scarce |= keys[i].scarcity > 0;
+	}
 	links_memo_free(memo);
+	if (scarce)
+		plenty = first_if_plenty(keys, n);
 	if (best < n)
 		select_best(keys, n, best);
 	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);
 	for (size_t i = 0; i < n; i++)
 		nodes[i] = keys[i].node;
+	*ret_spared = plenty == nodes[0] ? NULL : plenty;
 	return 0;
 }
 

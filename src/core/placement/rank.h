@@ -17,6 +17,11 @@
 int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod);
 
+/* rank_nodes_sparing() - the same. *ret_spared: the node that would come first if no GPU model were scarce
+ * (registry/demand.h); NULL if it comes first anyway. */
+int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
+	const struct pod_facts *pod, const struct node_ledger **ret_spared);
+
 /* rank_host_pod() - scores for a pod that asks for no GPU, one for each node (NULL: unknown, 0). Nodes with
  * the lowest cost get 10, those with the next one 9, and so on; 0 after the tenth. Nodes without GPUs, and
  * nodes whose GPUs are all taken, cost nothing; kube-scheduler decides between them by its own scores. With

@@ -47,6 +47,36 @@ static bool hosts_are_right(const struct ledger *ledger)
 	       gpus == ledger->hosts_gpus;
 }
 
+/* Counts the demand for GPU models again. */
+static bool demand_is_right(const struct ledger *ledger)
+{
+	struct demand again;
+	const struct node_ledger *node;
+	const struct ledger_pod *pod;
+	struct gpu_model *model;
+	bool right = true;
+
+	demand_init(&again);
+	table_for_each (&ledger->nodes, cursor, node) {
+		uint64_t mib = 0;
+
+		for (size_t i = 0; i < node->facts.n_gpus; i++)
+			mib += node->gpus[i].facts.mib;
+		right &= node->supply.gpus == node->facts.n_gpus && node->supply.mib == mib;
+		right &= demand_enter(
+				 &again, node->model ? node->model->names : NULL, node->supply, &model) == 0;
+	}
+	table_for_each (&ledger->pods, cursor, pod) {
+		struct pod_demand recounted = {0};
+
+		right &= demand_name(&again, &recounted, pod->facts.models) == 0;
+		demand_set(&again, &recounted, &pod->facts);
+	}
+	right &= demand_equal(&ledger->demand, &again);
+	demand_release(&again);
+	return right;
+}
+
 size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
 {
 	size_t wrong = 0, over = 0, occupying = 0, on_nodes = 0;
@@ -64,6 +94,7 @@ size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
 	wrong += occupying != on_nodes;
 	wrong += !owners_are_right(ledger);
 	wrong += !hosts_are_right(ledger);
+	wrong += !demand_is_right(ledger);
 	if (ret_over)
 		*ret_over = over;
 	return wrong;

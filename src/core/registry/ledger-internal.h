@@ -23,5 +23,9 @@ void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod);
 /* ledger_count_host() - adds the node to those of ledger_gpu_mean(), or takes it out (leaves). */
 void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves);
 
+/* ledger_count_models() - the node's GPUs are what pods call by these names (NULL: unknown). Call after each
+ * change of them. */
+void ledger_count_models(struct ledger *ledger, struct node_ledger *node, const char *names);
+
 /* ledger_pod_end_nomination() - does nothing if the pod has no nomination. */
 void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod);

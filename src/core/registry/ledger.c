@@ -20,6 +20,7 @@ void ledger_init(struct ledger *ledger)
 	list_init(&ledger->nominations);
 	owners_init(&ledger->owners);
 	table_init(&ledger->host_pods);
+	demand_init(&ledger->demand);
 	ledger->hosts = (struct host_sum){0};
 	ledger->hosts_gpus = 0;
 	ledger->node_order = NODE_ORDER_BALANCED;
@@ -52,6 +53,7 @@ void ledger_release(struct ledger *ledger)
 	table_release(&ledger->pods);
 	table_release(&ledger->nodes);
 	owners_release(&ledger->owners);
+	demand_release(&ledger->demand);
 	ledger_init(ledger);
 }
 
@@ -96,25 +98,6 @@ static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
 	node_ledger_free(node);
 }
 
-void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves)
-{
-	if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
-		return;
-	if (leaves)
-		host_sum_remove(&ledger->hosts, node->facts.host);
-	else
-		host_sum_add(&ledger->hosts, node->facts.host);
-	ledger->hosts_gpus += leaves ? -(uint64_t)node->facts.n_gpus : node->facts.n_gpus;
-}
-
-struct host_sum ledger_gpu_mean(const struct ledger *ledger)
-{
-	if (!ledger->hosts_gpus)
-		return (struct host_sum){0};
-	return (struct host_sum){
-		ledger->hosts.cpu_milli / ledger->hosts_gpus, ledger->hosts.memory_mib / ledger->hosts_gpus};
-}
-
 /* These holds cannot become reservations while the node changes its mode. kube-scheduler may not ask again
  * soon for a pod that waits for this node, so the ledger ends its hold here. */
 static void end_holds(struct ledger *ledger, struct node_ledger *node)
@@ -150,6 +133,8 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 		r = node_ledger_set_facts(node, facts);
 		ledger_count_host(ledger, node, false);
 	}
+	if (r >= 0)
+		ledger_count_models(ledger, node, facts->models);
 	if (r < 0) {
 		if (!was_known) {
 			free(node->facts.uid);
@@ -178,6 +163,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 	orphans_forget(ledger, node);
 	ledger_count_host(ledger, node, true);
 	node_ledger_forget(node);
+	ledger_count_models(ledger, node, NULL);
 	node_drop_if_unused(ledger, node);
 }
 
@@ -216,11 +202,15 @@ int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct 
 		return -ENOMEM;
 	r = pod_facts_copy(facts, &pod->facts);
 	if (r >= 0)
+		r = demand_name(&ledger->demand, &pod->demand, facts->models);
+	if (r >= 0)
 		r = table_set(&ledger->pods, facts->uid, pod);
 	if (r < 0) {
+		demand_remove(&ledger->demand, &pod->demand);
 		pod_free(pod);
 		return r;
 	}
+	demand_set(&ledger->demand, &pod->demand, &pod->facts);
 	if (facts->priority < ledger->lowest_priority)
 		ledger->lowest_priority = facts->priority;
 	*ret_pod = pod;
@@ -245,6 +235,7 @@ void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod)
 static void pod_drop(struct ledger *ledger, struct ledger_pod *pod)
 {
 	ledger_pod_end_nomination(ledger, pod);
+	demand_remove(&ledger->demand, &pod->demand);
 	table_remove(&ledger->pods, pod->facts.uid);
 	pod_free(pod);
 }
@@ -438,6 +429,18 @@ static int pod_change_owner(struct ledger *ledger, struct ledger_pod *pod, const
 	return 0;
 }
 
+/* A pod with scheduling gates may get a narrower node selector. */
+static int pod_change_models(struct ledger *ledger, struct ledger_pod *pod, const char *models)
+{
+	_cleanup_free_ char *copy = models ? strdup(models) : NULL;
+
+	if ((models && !copy) || demand_name(&ledger->demand, &pod->demand, models) < 0)
+		return -ENOMEM;
+	free(pod->facts.models);
+	pod->facts.models = TAKE_PTR(copy);
+	return 0;
+}
+
 /* The API server shows the pod bound. The ledger may never have seen the pod at its first size; then the
  * request differs from the one that the ledger knows, too. */
 static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *shown)
@@ -493,6 +496,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		r = ledger_pod_get_or_add(ledger, facts, &pod);
 	if (r >= 0)
 		r = pod_change_owner(ledger, pod, copy.owner);
+	if (r >= 0)
+		r = pod_change_models(ledger, pod, copy.models);
 	if (r < 0)
 		return r;
 	pod_take_gpus(ledger, pod, &copy);
@@ -506,6 +511,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		return r;
 	}
 	pod_take_facts(pod, &copy);
+	demand_set(&ledger->demand, &pod->demand, &pod->facts);
 	if (pod->facts.finished || pod->occupancy == OCCUPANCY_BOUND)
 		ledger_pod_end_nomination(ledger, pod);
 	return 0;

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/table.h"
+#include "core/registry/demand.h"
 #include "core/registry/owners.h"
 #include "model/facts.h"
 
@@ -79,13 +80,15 @@ struct node_ledger {
 	int64_t surplus_ids;
 	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
 	struct gpu_sums sums;
-	struct list pods;	 /* ledger_pod.item */
-	struct list nominations; /* nomination.item */
-	struct list host_pods;	 /* host_pod.item */
-	struct host_sum taken;	 /* requested by the pods of both lists */
-	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
-	struct gpu_ledger *gpus; /* facts.n_gpus of them */
-	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
+	struct list pods;	  /* ledger_pod.item */
+	struct list nominations;  /* nomination.item */
+	struct list host_pods;	  /* host_pod.item */
+	struct host_sum taken;	  /* requested by the pods of both lists */
+	uint64_t recounts;	  /* repairs of a sum that would have gone below zero; a bug if not 0 */
+	struct gpu_ledger *gpus;  /* facts.n_gpus of them */
+	struct gpu_model *model;  /* in ledger->demand; NULL: unknown */
+	struct gpu_supply supply; /* what the node adds to it */
+	struct links *links;	  /* between them; NULL where nothing is known, or GPUs are shared */
 };
 
 enum occupancy {
@@ -109,6 +112,7 @@ struct ledger_pod {
 			       ORPHAN_UNTIMED (orphan.h) */
 	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
 	struct nomination *nomination; /* the GPU from which other pods are evicted for it; NULL if none */
+	struct pod_demand demand;      /* what it adds to ledger->demand */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
 
@@ -129,6 +133,7 @@ struct ledger {
 	struct table host_pods;	 /* uid -> struct host_pod, of pods that ask for no GPU and are on a node */
 	struct host_sum hosts;	 /* what the nodes with GPUs can allocate */
 	uint64_t hosts_gpus;	 /* their GPUs */
+	struct demand demand;	 /* for GPU models, by all pods that have not ended */
 	enum node_order node_order;
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */

@@ -1,0 +1,238 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/registry/demand.h"
+#include "model/facts.h"
+
+/* A GPU has 100 MiB here. */
+#define GPU_MIB 100
+
+struct nodes {
+	struct demand demand;
+	struct gpu_model *many, *few; /* 80 and 20 GPUs */
+};
+
+static struct gpu_supply gpus(uint64_t n)
+{
+	return (struct gpu_supply){n, n * GPU_MIB};
+}
+
+static void open_nodes(struct nodes *nodes)
+{
+	demand_init(&nodes->demand);
+	assert_int_equal(demand_enter(&nodes->demand, "many", gpus(80), &nodes->many), 0);
+	assert_int_equal(demand_enter(&nodes->demand, "few", gpus(20), &nodes->few), 0);
+}
+
+static void ask(struct demand *demand, struct pod_demand *pod, const char *names, uint32_t mib, uint32_t core)
+{
+	struct pod_facts facts = {.request = {.asked = mib, .core = core, .unit_mib = 1}};
+
+	assert_int_equal(demand_name(demand, pod, names), 0);
+	demand_set(demand, pod, &facts);
+}
+
+static void nothing_is_scarce_where_nothing_is_known(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand pod = {0};
+
+	open_nodes(&nodes);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL), 0);
+	ask(&nodes.demand, &pod, NULL, 50 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	demand_release(&nodes.demand);
+}
+
+/* A tenth of all that pods ask for is asked for on a fifth of all GPUs: half of it. */
+static void a_part_of_what_is_asked_for_over_the_part_of_the_gpus(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand any = {0}, named = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 36 * GPU_MIB, 0);
+	ask(&nodes.demand, &named, "few", 4 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	demand_remove(&nodes.demand, &any);
+	demand_remove(&nodes.demand, &named);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(nodes.demand.choices.count, 0);
+	demand_release(&nodes.demand);
+}
+
+/* In a cluster that is asked for as much as it has, 15 of 20 GPUs are three quarters. */
+static void in_a_full_cluster_it_is_the_part_of_the_supply(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand any = {0}, named = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 200 * GPU_MIB, 0);
+	ask(&nodes.demand, &named, "few", 15 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 750);
+	demand_release(&nodes.demand);
+}
+
+static void whoever_asks_for_more_than_there_is_counts_as_asking_for_all(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand any = {0}, named = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, UINT32_MAX, 0);
+	ask(&nodes.demand, &named, "few", UINT32_MAX, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	demand_remove(&nodes.demand, &any);
+	ask(&nodes.demand, &named, "few", 1 * GPU_MIB, 0);
+	/* One pod in an empty cluster would make them five times as scarce. */
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+	demand_release(&nodes.demand);
+}
+
+/* The 20 GPUs of a pod that can use 100 are a fifth of each model. */
+static void several_models_count_in_proportion_to_their_gpus(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand any = {0}, named = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 80 * GPU_MIB, 0);
+	ask(&nodes.demand, &named, "few,many,unheard-of", 20 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 200);
+	demand_release(&nodes.demand);
+}
+
+/* 30 % of memory are less than 50 % of computing power. Whole GPUs are added. */
+static void computing_power_and_whole_gpus_count(void **state)
+{
+	struct pod_facts facts = {.request = {.asked = 5, .whole = true}};
+	struct nodes nodes;
+	struct pod_demand any = {0}, named = {0}, whole = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 200 * GPU_MIB, 0);
+	ask(&nodes.demand, &named, "few", 6 * GPU_MIB, 1000);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_name(&nodes.demand, &whole, "few"), 0);
+	demand_set(&nodes.demand, &whole, &facts);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 750);
+	facts.finished = true;
+	demand_set(&nodes.demand, &whole, &facts);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	demand_release(&nodes.demand);
+}
+
+/* The 10 GPUs are half of 20, then a quarter of 40. */
+static void more_gpus_are_less_scarce(void **state)
+{
+	struct nodes nodes;
+	struct gpu_model *more;
+	struct pod_demand any = {0}, named = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 300 * GPU_MIB, 0);
+	ask(&nodes.demand, &named, "few", 10 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_enter(&nodes.demand, "few", gpus(20), &more), 0);
+	assert_ptr_equal(more, nodes.few);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 250);
+	demand_leave(&nodes.demand, more, gpus(20));
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	demand_release(&nodes.demand);
+}
+
+/* Names are compared as a whole: "few" is not "few-SHARED". */
+static void a_node_may_have_two_names_for_its_model(void **state)
+{
+	struct nodes nodes;
+	struct gpu_model *both, *other;
+	struct pod_demand any = {0}, first = {0}, second = {0};
+
+	open_nodes(&nodes);
+	assert_int_equal(demand_enter(&nodes.demand, "A,few-SHARED", gpus(10), &both), 0);
+	assert_int_equal(demand_enter(&nodes.demand, NULL, gpus(10), &other), 0);
+	assert_null(other);
+	ask(&nodes.demand, &any, NULL, 300 * GPU_MIB, 0);
+	ask(&nodes.demand, &first, "A", 2 * GPU_MIB, 0);
+	ask(&nodes.demand, &second, "few-SHARED", 1 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, both), 300);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	demand_release(&nodes.demand);
+}
+
+/* In either order of nodes and pods, and whatever was there before. */
+static void equal_nodes_and_pods_have_equal_sums(void **state)
+{
+	struct nodes nodes;
+	struct demand other;
+	struct gpu_model *model, *gone;
+	struct pod_demand a = {0}, b = {0}, c = {0}, p = {0}, q = {0};
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &a, "few", 3 * GPU_MIB, 20);
+	ask(&nodes.demand, &b, "few,many", 7 * GPU_MIB, 0);
+	demand_init(&other);
+	assert_int_equal(demand_enter(&other, "gone", gpus(3), &gone), 0);
+	ask(&other, &p, "few,many,gone", 2 * GPU_MIB, 50);
+	ask(&other, &q, "few", 1 * GPU_MIB, 50);
+	assert_int_equal(demand_enter(&other, "few", gpus(20), &model), 0);
+	ask(&other, &c, NULL, 2 * GPU_MIB, 50);
+	ask(&other, &q, "few", 3 * GPU_MIB, 20);
+	demand_leave(&other, gone, gpus(3));
+	assert_false(demand_equal(&nodes.demand, &other));
+	assert_int_equal(demand_enter(&other, "many", gpus(80), &model), 0);
+	ask(&other, &p, "few,many", 7 * GPU_MIB, 0);
+	assert_false(demand_equal(&nodes.demand, &other));
+	demand_remove(&other, &c);
+	assert_true(demand_equal(&nodes.demand, &other));
+	demand_release(&other);
+	demand_release(&nodes.demand);
+}
+
+static void amounts_beyond_any_machine_do_not_overflow(void **state)
+{
+	struct pod_facts facts = {.request = {.asked = UINT32_MAX, .core = UINT32_MAX, .unit_mib = 1 << 20}};
+	struct pod_facts none = {.request = {.asked = 5, .unit_mib = UNIT_MIB_NONE}};
+	struct nodes nodes;
+	struct pod_demand pods[100] = {0}, other = {0};
+
+	open_nodes(&nodes);
+	for (size_t i = 0; i < 100; i++) {
+		assert_int_equal(demand_name(&nodes.demand, &pods[i], "few"), 0);
+		demand_set(&nodes.demand, &pods[i], &facts);
+	}
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	demand_set(&nodes.demand, &other, &none); /* no node serves it */
+	for (size_t i = 0; i < 100; i++)
+		demand_remove(&nodes.demand, &pods[i]);
+	assert_int_equal(nodes.demand.want.mib + nodes.demand.want.core, 0);
+	demand_release(&nodes.demand);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_scarce_where_nothing_is_known),
+		cmocka_unit_test(a_part_of_what_is_asked_for_over_the_part_of_the_gpus),
+		cmocka_unit_test(in_a_full_cluster_it_is_the_part_of_the_supply),
+		cmocka_unit_test(whoever_asks_for_more_than_there_is_counts_as_asking_for_all),
+		cmocka_unit_test(several_models_count_in_proportion_to_their_gpus),
+		cmocka_unit_test(computing_power_and_whole_gpus_count),
+		cmocka_unit_test(more_gpus_are_less_scarce),
+		cmocka_unit_test(a_node_may_have_two_names_for_its_model),
+		cmocka_unit_test(equal_nodes_and_pods_have_equal_sums),
+		cmocka_unit_test(amounts_beyond_any_machine_do_not_overflow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
