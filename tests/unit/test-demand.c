@@ -82,15 +82,20 @@ static void in_a_full_cluster_it_is_the_part_of_the_supply(void **state)
 	demand_release(&nodes.demand);
 }
 
-static void whoever_asks_for_more_than_there_is_counts_as_asking_for_all(void **state)
+static void pods_that_ask_for_more_than_there_is_count_as_asking_for_all(void **state)
 {
+	struct pod_facts many = {.request = {.asked = UINT32_MAX, .whole = true}};
 	struct nodes nodes;
-	struct pod_demand any = {0}, named = {0};
+	struct pod_demand any = {0}, named = {0}, whole = {0};
 
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, UINT32_MAX, 0);
 	ask(&nodes.demand, &named, "few", UINT32_MAX, 0);
 	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	assert_int_equal(demand_name(&nodes.demand, &whole, "few"), 0);
+	demand_set(&nodes.demand, &whole, &many);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	demand_remove(&nodes.demand, &whole);
 	demand_remove(&nodes.demand, &any);
 	ask(&nodes.demand, &named, "few", 1 * GPU_MIB, 0);
 	/* One pod in an empty cluster would make them five times as scarce. */
@@ -225,7 +230,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_scarce_where_nothing_is_known),
 		cmocka_unit_test(a_part_of_what_is_asked_for_over_the_part_of_the_gpus),
 		cmocka_unit_test(in_a_full_cluster_it_is_the_part_of_the_supply),
-		cmocka_unit_test(whoever_asks_for_more_than_there_is_counts_as_asking_for_all),
+		cmocka_unit_test(pods_that_ask_for_more_than_there_is_count_as_asking_for_all),
 		cmocka_unit_test(several_models_count_in_proportion_to_their_gpus),
 		cmocka_unit_test(computing_power_and_whole_gpus_count),
 		cmocka_unit_test(more_gpus_are_less_scarce),
