@@ -17,16 +17,27 @@ static uint64_t table_seed(void)
 	return seed;
 }
 
-/* FNV-1a with the seed, and a final mix so that the low bits depend on all input. */
+/* Both halves of a product of 128 bits: each bit of the result depends on all bits of both numbers. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Eight bytes at a time, since a filter call looks up thousands of names of nodes. */
 static uint64_t table_hash(const char *key)
 {
-	uint64_t h = 0xcbf29ce484222325ULL ^ table_seed();
+	size_t len = strlen(key);
+	uint64_t seed = table_seed(), hash = seed ^ len, word;
 
-	for (const unsigned char *p = (const unsigned char *)key; *p; p++)
-		h = (h ^ *p) * 0x100000001b3ULL;
-	h ^= h >> 33;
-	h *= 0xff51afd7ed558ccdULL;
-	return h ^ (h >> 33);
+	for (; len >= sizeof(word); len -= sizeof(word), key += sizeof(word)) {
+		memcpy(&word, key, sizeof(word));
+		hash = fold(hash ^ 0x9e3779b97f4a7c15ULL, word ^ seed);
+	}
+	word = 0;
+	memcpy(&word, key, len);
+	return fold(fold(hash ^ 0x9e3779b97f4a7c15ULL, word ^ seed), 0xff51afd7ed558ccdULL);
 }
 
 void table_init(struct table *table)
@@ -121,6 +132,37 @@ void *table_get(const struct table *table, const char *key)
 	struct table_entry *found = table_find(table, key, table_hash(key));
 
 	return found ? found->value : NULL;
+}
+
+#define MANY 16
+
+void table_get_many(const struct table *table, const char *const *keys, size_t n, void **ret_values)
+{
+	uint64_t hashes[MANY];
+	uint32_t slots[MANY];
+
+	for (size_t first = 0; first < n; first += MANY) {
+		size_t count = n - first < MANY ? n - first : MANY;
+
+		for (size_t i = 0; i < count; i++) {
+			hashes[i] = table_hash(keys[first + i]);
+			if (table->size)
+				__builtin_prefetch(&table->slots[hashes[i] & (table->size - 1)]);
+		}
+		for (size_t i = 0; i < count; i++) {
+			slots[i] = table->size ? table->slots[hashes[i] & (table->size - 1)] : 0;
+			if (slots[i])
+				__builtin_prefetch(&table->entries[slots[i] - 1]);
+		}
+		for (size_t i = 0; i < count; i++)
+			if (slots[i])
+				__builtin_prefetch(table->entries[slots[i] - 1].key);
+		for (size_t i = 0; i < count; i++) {
+			struct table_entry *found = table_find(table, keys[first + i], hashes[i]);
+
+			ret_values[first + i] = found ? found->value : NULL;
+		}
+	}
 }
 
 void *table_remove(struct table *table, const char *key)

@@ -31,6 +31,9 @@ void table_release(struct table *table);
 /* table_set() - inserts or replaces. Returns 0 or -ENOMEM (the table is unchanged). */
 int table_set(struct table *table, const char *key, void *value);
 void *table_get(const struct table *table, const char *key);
+/* table_get_many() - table_get() for each of n keys. With thousands of keys, the time of a look-up is mostly
+ * waiting for memory, and here several keys wait at once. */
+void table_get_many(const struct table *table, const char *const *keys, size_t n, void **ret_values);
 /* table_remove() - returns the removed value, or NULL. Safe during table_for_each. */
 void *table_remove(struct table *table, const char *key);
 

@@ -368,13 +368,3 @@ int request_parse_gpus(struct request *request, const char *label, struct error 
 			VALUE_SHOWN_MAX, label, REQUEST_GPUS_MAX);
 	return request_set_gpus(request, gpus, err);
 }
-
-uint32_t request_gpus(const struct request *request)
-{
-	return request->gpus ? request->gpus : 1;
-}
-
-uint32_t request_units_per_gpu(const struct request *request)
-{
-	return request->units / request_gpus(request);
-}

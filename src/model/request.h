@@ -94,8 +94,15 @@ int request_set_gpus(struct request *request, uint32_t gpus, struct error *err);
 int request_parse_gpus(struct request *request, const char *label, struct error *err);
 
 /* request_gpus() - 1 unless it was set. request_units_per_gpu() - what the pod occupies on each GPU. */
-uint32_t request_gpus(const struct request *request);
-uint32_t request_units_per_gpu(const struct request *request);
+static inline uint32_t request_gpus(const struct request *request)
+{
+	return request->gpus ? request->gpus : 1;
+}
+
+static inline uint32_t request_units_per_gpu(const struct request *request)
+{
+	return request->units / request_gpus(request);
+}
 
 /* request_recompute() - computes the sums again after the units of containers changed. */
 void request_recompute(struct request *request);

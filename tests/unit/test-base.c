@@ -89,6 +89,37 @@ static void table_holds_what_was_set_through_growth_and_removal(void **state)
 	table_release(&table);
 }
 
+/* Keys of all lengths up to 40, whose first 8, 16 .. bytes are equal; every third one is removed, and there
+ * are more than are looked up at once. */
+static void many_keys_are_found_as_one_by_one(void **state)
+{
+	char texts[200][48];
+	const char *keys[200];
+	void *values[201];
+	struct table table;
+
+	table_init(&table);
+	table_get_many(&table, (const char *const[]){"a", ""}, 2, values);
+	assert_null(values[0]);
+	assert_null(values[1]);
+	for (size_t i = 0; i < 200; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "%.*s%zu", (int)(i % 38),
+			"nodenodenodenodenodenodenodenodenodenode", i);
+		keys[i] = texts[i];
+		assert_int_equal(table_set(&table, keys[i], &texts[i]), 0);
+	}
+	for (size_t i = 0; i < 200; i += 3)
+		assert_ptr_equal(table_remove(&table, keys[i]), &texts[i]);
+	for (size_t n = 0; n <= 200; n += n < 40 ? 1 : 80) {
+		values[n] = &table;
+		table_get_many(&table, keys, n, values);
+		for (size_t i = 0; i < n; i++)
+			assert_ptr_equal(values[i], i % 3 ? (void *)&texts[i] : NULL);
+		assert_ptr_equal(values[n], &table); /* no more than n are written */
+	}
+	table_release(&table);
+}
+
 static void assert_order(const struct table *table, const char *const *keys, size_t n)
 {
 	size_t at = 0;
@@ -199,6 +230,7 @@ int main(void)
 		cmocka_unit_test(strbuf_stops_at_its_limit_and_stays_failed),
 		cmocka_unit_test(strbuf_drop_front_keeps_the_rest),
 		cmocka_unit_test(table_holds_what_was_set_through_growth_and_removal),
+		cmocka_unit_test(many_keys_are_found_as_one_by_one),
 		cmocka_unit_test(table_is_iterated_in_the_order_of_insertion),
 		cmocka_unit_test(table_survives_endless_insert_and_remove),
 		cmocka_unit_test(parse_takes_digits_only_and_knows_its_limit),

@@ -74,18 +74,35 @@ int ledger_choose(
 		table_get(&ledger->nodes, node), pod, table_get(&ledger->pods, pod->uid), ret_placement);
 }
 
+#define CACHE_LINE 64
+#define FEASIBILITY_AT_ONCE 64
+
+/* Finds the nodes, and begins to read what decides about each of them. */
+static void find_nodes(const struct ledger *ledger, const char *const *names, size_t n, void **ret_nodes)
+{
+	table_get_many(&ledger->nodes, names, n, ret_nodes);
+	for (size_t i = 0; i < n; i++)
+		for (size_t at = 0; ret_nodes[i] && at < offsetof(struct node_ledger, facts.held);
+			at += CACHE_LINE)
+			__builtin_prefetch((const char *)ret_nodes[i] + at);
+}
+
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts)
 {
 	struct ledger_pod *known = table_get(&ledger->pods, pod->uid);
+	void *nodes[FEASIBILITY_AT_ONCE];
 
 	for (size_t i = 0; i < n; i++) {
-		struct node_ledger *node = table_get(&ledger->nodes, names[i]);
+		size_t at = i % FEASIBILITY_AT_ONCE;
 
+		if (at == 0)
+			find_nodes(ledger, &names[i],
+				n - i < FEASIBILITY_AT_ONCE ? n - i : FEASIBILITY_AT_ONCE, nodes);
 		/* This call cannot fail, because it has no placement to fill. */
 		ret_verdicts[i] = (struct node_verdict){
-			.node = node,
-			.reject_reason = (enum reject_reason)choose(node, pod, known, NULL),
+			.node = nodes[at],
+			.reject_reason = (enum reject_reason)choose(nodes[at], pod, known, NULL),
 		};
 	}
 }

@@ -51,27 +51,9 @@ struct gpu_sums {
 };
 
 struct node_ledger {
-	/* As in struct node_facts, without the GPUs: what the ledger keeps of them is in `gpus` and `links`.
-	 * With thousands of nodes their details would take most of the memory. */
-	struct {
-		char *name;
-		char *uid; /* NULL while only pods name the node */
-		char *address;
-		enum gpu_mode mode;
-		enum gpu_policy policy;
-		uint32_t unit_mib;
-		size_t n_gpus;
-		uint32_t instances_max;
-		bool mixing;
-		bool serving;
-		bool changing;
-		bool held_unreadable;
-		struct held held;
-		struct host_amount host; /* allocatable */
-	} facts;
-	uint32_t number;	 /* unique in this ledger for all time: no other node has or had it */
-	bool agent_lost;	 /* its agent's Lease is not renewed any more */
-	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
+	/* A filter call reads the members up to `held` of thousands of nodes, so they are together. */
+	struct gpu_sums sums;
+	struct host_sum taken;	 /* requested by the pods of both lists, pods and host_pods */
 	uint32_t unplaced_units; /* of pods that another scheduler bound, or whose placement names no GPU of
 				    this node */
 	uint32_t unplaced_core;	 /* likewise, percent */
@@ -79,16 +61,35 @@ struct node_ledger {
 	 * that the pods occupy: those of pods that were made smaller, less those of pods that grew. */
 	int64_t surplus_ids;
 	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
-	struct gpu_sums sums;
+	struct list nominations;	/* nomination.item */
+	struct gpu_model *model;	/* in ledger->demand; NULL: unknown */
+	bool agent_lost;		/* its agent's Lease is not renewed any more */
+	/* As in struct node_facts, without the GPUs: what the ledger keeps of them is in `gpus` and `links`.
+	 * With thousands of nodes their details would take most of the memory. */
+	struct {
+		char *name;
+		char *uid; /* NULL while only pods name the node */
+		enum gpu_mode mode;
+		enum gpu_policy policy;
+		size_t n_gpus;
+		uint32_t unit_mib;
+		uint32_t instances_max;
+		bool mixing;
+		bool serving;
+		bool changing;
+		bool held_unreadable;
+		struct host_amount host; /* allocatable */
+		struct held held;
+		char *address;
+	} facts;
+	uint32_t number;	  /* unique in this ledger for all time: no other node has or had it */
+	int64_t heard_ns;	  /* when its agent renewed its Lease last; 0: it has none */
 	struct list pods;	  /* ledger_pod.item */
-	struct list nominations;  /* nomination.item */
 	struct list host_pods;	  /* host_pod.item */
-	struct host_sum taken;	  /* requested by the pods of both lists */
 	uint64_t recounts;	  /* repairs of a sum that would have gone below zero; a bug if not 0 */
 	struct gpu_ledger *gpus;  /* facts.n_gpus of them */
-	struct gpu_model *model;  /* in ledger->demand; NULL: unknown */
-	struct gpu_supply supply; /* what the node adds to it */
-	struct links *links;	  /* between them; NULL where nothing is known, or GPUs are shared */
+	struct gpu_supply supply; /* what the node adds to its model */
+	struct links *links;	  /* between its GPUs; NULL where nothing is known, or GPUs are shared */
 };
 
 enum occupancy {
