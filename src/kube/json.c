@@ -163,13 +163,10 @@ const char *json_text(struct json_object *object)
 
 int json_set(struct json_object *object, const char *key, struct json_object *value)
 {
-	if (!value)
-		return -ENOMEM;
-	if (json_object_object_add(object, key, value) < 0) {
-		json_object_put(value);
-		return -ENOMEM;
-	}
-	return 0;
+	if (value && object && json_object_object_add(object, key, value) == 0)
+		return 0;
+	json_object_put(value);
+	return -ENOMEM;
 }
 
 int json_set_text(struct json_object *object, const char *key, const char *text)
@@ -198,7 +195,7 @@ struct json_object *json_set_array(struct json_object *object, const char *key)
 
 int json_append(struct json_object *array, struct json_object *value)
 {
-	if (value && json_object_array_add(array, value) == 0)
+	if (value && array && json_object_array_add(array, value) == 0)
 		return 0;
 	json_object_put(value);
 	return -ENOMEM;

@@ -42,8 +42,8 @@ int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *re
  * memory. */
 const char *json_text(struct json_object *object);
 
-/* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if value is NULL, so that the
- * result of a json_object_new_*() needs no check. */
+/* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if object or value is NULL, so
+ * that the result of a json_object_new_*() needs no check. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
 
 /* json_set_text() - json_set() with a string. -ENOMEM also for NULL. json_set_number() - with a number;
@@ -54,7 +54,7 @@ int json_set_number(struct json_object *object, const char *key, uint64_t number
 struct json_object *json_set_object(struct json_object *object, const char *key);
 struct json_object *json_set_array(struct json_object *object, const char *key);
 
-/* json_append() - adds value to the array; takes it over in any case. -ENOMEM also if value is NULL.
+/* json_append() - adds value to the array; takes it over in any case. -ENOMEM also if one of them is NULL.
  * json_append_object() - a new item, empty, borrowed; NULL when out of memory. */
 int json_append(struct json_object *array, struct json_object *value);
 struct json_object *json_append_object(struct json_object *array);

@@ -57,6 +57,9 @@ static void test_no_memory_is_an_error(void **state)
 
 	(void)state;
 	assert_int_equal(json_append(list, NULL), -ENOMEM);
+	assert_int_equal(json_append(NULL, json_object_new_int(3)), -ENOMEM);
+	assert_int_equal(json_set(NULL, "a", json_object_new_int(3)), -ENOMEM);
+	assert_null(json_append_object(NULL));
 	assert_int_equal(json_set_text(root, "name", NULL), -ENOMEM);
 	assert_string_equal(json_text(root), "{\"list\":[]}");
 }

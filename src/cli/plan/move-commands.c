@@ -101,40 +101,35 @@ static int add_text(
 
 /* ---- JSON ---- */
 
-static struct json_object *move_json(const struct plan_input *input, const struct plan_move *move)
+static int add_move_json(
+	const struct plan_input *input, const struct plan_move *move, struct json_object *list)
 {
-	struct json_object *object = json_object_new_object();
+	struct json_object *object = json_append_object(list);
 
-	json_set(object, "namespace", json_new_text(move->namespace_));
-	json_set(object, "name", json_new_text(move->name));
-	if (*move->from)
-		json_set(object, "from", json_new_text(move->from));
-	json_set(object, "fate", json_new_text(fates[move->fate]));
-	if (*move->text)
-		json_set(object, "text", json_new_text(move->text));
-	if (move->fate == PLAN_RUNS) {
-		json_set(object, "node", json_new_text(move->outcome.node));
-		json_set(object, "gpus", show_gpus_json(&input->world, &move->outcome));
-	}
+	if (json_set_text(object, "namespace", move->namespace_) < 0 ||
+		json_set_text(object, "name", move->name) < 0 ||
+		(*move->from && json_set_text(object, "from", move->from) < 0) ||
+		json_set_text(object, "fate", fates[move->fate]) < 0 ||
+		(*move->text && json_set_text(object, "text", move->text) < 0))
+		return -ENOMEM;
 	if (move->fate == PLAN_WAITS)
-		show_reasons_json(&move->outcome, object);
-	return object;
+		return show_reasons_json(&move->outcome, object);
+	if (move->fate != PLAN_RUNS)
+		return 0;
+	return json_set_text(object, "node", move->outcome.node) < 0
+		       ? -ENOMEM
+		       : json_set(object, "gpus", show_gpus_json(&input->world, &move->outcome));
 }
 
 static int add_json(const struct plan_input *input, const struct plan_moves *moves, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	struct json_object *list = json_object_new_array();
-	int r;
+	struct json_object *list = json_set_array(root, "pods");
+	int r = list ? json_set(root, "notes", show_notes_json(input, NULL)) : -ENOMEM;
 
-	for (size_t i = 0; list && i < moves->n; i++)
-		json_object_array_add(list, move_json(input, &moves->list[i]));
-	r = json_set(root, "pods", list);
-	if (r == 0)
-		r = json_set(root, "notes", show_notes_json(input, NULL));
-	if (r < 0)
-		return r;
-	return show_json(root, out);
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = add_move_json(input, &moves->list[i], list);
+	return r < 0 ? r : show_json(root, out);
 }
 
 static int add_moves(const struct plan_input *input, const struct plan_moves *moves, bool waiting,

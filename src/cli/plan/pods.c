@@ -115,17 +115,17 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 
 static struct json_object *placed_json(const struct plan_input *input, const struct fit *fit)
 {
-	struct json_object *list = json_object_new_array();
+	_cleanup_json_ struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; list && i < fit->n; i++) {
-		struct json_object *pod = json_object_new_object();
+		struct json_object *pod = json_append_object(list);
 
-		json_set(pod, "pod", json_object_new_int64((int64_t)i + 1));
-		json_set(pod, "node", json_new_text(fit->placed[i].node));
-		json_set(pod, "gpus", show_gpus_json(&input->world, &fit->placed[i]));
-		json_object_array_add(list, pod);
+		if (json_set_number(pod, "pod", i + 1) < 0 ||
+			json_set_text(pod, "node", fit->placed[i].node) < 0 ||
+			json_set(pod, "gpus", show_gpus_json(&input->world, &fit->placed[i])) < 0)
+			return NULL;
 	}
-	return list;
+	return TAKE_PTR(list);
 }
 
 static int add_json(const struct plan_input *input, const struct fit *fit, uint32_t asked,

@@ -106,31 +106,40 @@ static int add_text(const struct plan_input *input, const struct relocations *mo
 static int set_place(const struct plan_world *world, struct json_object *object, const char *node_key,
 	const char *gpus_key, const struct plan_outcome *place)
 {
-	int r = json_set(object, node_key, json_new_text(place->node));
+	int r = json_set_text(object, node_key, place->node);
 
 	return r < 0 ? r : json_set(object, gpus_key, show_gpus_json(world, place));
 }
 
-static struct json_object *move_json(const struct plan_world *world, const struct relocation *move)
+static int set_names(struct json_object *object, const char *namespace_, const char *name)
 {
-	struct json_object *object = json_object_new_object(), *runs = json_object_new_array();
+	int r = json_set_text(object, "namespace", namespace_);
 
-	json_set(object, "namespace", json_new_text(move->namespace_));
-	json_set(object, "name", json_new_text(move->name));
-	set_place(world, object, "from", "fromGPUs", &move->from);
-	set_place(world, object, "node", "gpus", &move->to);
-	for (size_t i = 0; runs && i < move->runs.n; i++) {
+	return r < 0 ? r : json_set_text(object, "name", name);
+}
+
+static int add_move_json(
+	const struct plan_world *world, const struct relocation *move, struct json_object *list)
+{
+	struct json_object *object = json_append_object(list), *runs;
+	int r = set_names(object, move->namespace_, move->name);
+
+	if (r == 0)
+		r = set_place(world, object, "from", "fromGPUs", &move->from);
+	if (r == 0)
+		r = set_place(world, object, "node", "gpus", &move->to);
+	if (r == 0)
+		r = json_set(object, "wholeGPUs", json_object_new_int64(move->whole));
+	runs = json_set_array(object, "runs");
+	for (size_t i = 0; r == 0 && i < move->runs.n; i++) {
 		const struct plan_move *run = &move->runs.list[i];
-		struct json_object *pod = json_object_new_object();
+		struct json_object *pod = json_append_object(runs);
 
-		json_set(pod, "namespace", json_new_text(run->namespace_));
-		json_set(pod, "name", json_new_text(run->name));
-		set_place(world, pod, "node", "gpus", &run->outcome);
-		json_append(runs, pod);
+		r = set_names(pod, run->namespace_, run->name);
+		if (r == 0)
+			r = set_place(world, pod, "node", "gpus", &run->outcome);
 	}
-	json_set(object, "runs", runs);
-	json_set(object, "wholeGPUs", json_object_new_int64(move->whole));
-	return object;
+	return runs ? r : -ENOMEM;
 }
 
 /* What has become of the plan. stopped: NULL, or the sentence. */
@@ -155,12 +164,26 @@ static int set_execution(struct json_object *root, struct json_object *list,
 	return r;
 }
 
+static int add_limit_notes(const struct relocations *moves, struct json_object *notes)
+{
+	_cleanup_strbuf_ struct strbuf limits;
+
+	strbuf_init(&limits, NOTES_MAX);
+	add_limits(moves, &limits);
+	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		if (json_append(notes, json_new_text(line)) < 0)
+			return -ENOMEM;
+	}
+	return limits.failed;
+}
+
 /* execution: NULL if the plan was not carried out. */
 static int add_json(const struct plan_input *input, const struct relocations *moves,
 	const struct execution *execution, const char *stopped, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	struct json_object *list = json_object_new_array(), *notes = show_notes_json(input, NULL);
+	struct json_object *list = json_set_array(root, "moves"), *notes = show_notes_json(input, NULL);
 	const struct {
 		const char *key;
 		int64_t value;
@@ -168,26 +191,18 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 		{"fitsNow", (int64_t)moves->fits_now}, {"notTried", (int64_t)moves->unconsidered},
 		{"wholeGPUsBefore", moves->whole_before}, {"wholeGPUsAfter", moves->whole},
 		{"tried", (int64_t)moves->tried}};
-	_cleanup_strbuf_ struct strbuf limits;
-	int r;
+	int r = json_set(root, "notes", notes);
 
-	strbuf_init(&limits, NOTES_MAX);
-	for (size_t i = 0; list && i < moves->n; i++)
-		json_append(list, move_json(&input->world, &moves->list[i]));
-	r = json_set(root, "moves", list);
+	if (r == 0)
+		r = add_limit_notes(moves, notes);
+	if (!list)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = add_move_json(&input->world, &moves->list[i], list);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
 		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
 	if (r == 0 && execution)
 		r = set_execution(root, list, execution, stopped);
-	add_limits(moves, &limits);
-	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		json_append(notes, json_new_text(line));
-	}
-	if (r == 0)
-		r = json_set(root, "notes", notes);
-	else
-		json_object_put(notes);
 	return r < 0 ? r : show_json(root, out);
 }
 

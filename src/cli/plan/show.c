@@ -44,17 +44,18 @@ struct json_object *show_gpus_json(const struct plan_world *world, const struct 
 {
 	const struct gpu_share *shares[NODE_GPUS_MAX];
 	size_t n = placement_gpus(&outcome->placement, shares);
-	struct json_object *list = json_object_new_array();
+	_cleanup_json_ struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; list && i < n; i++) {
-		struct json_object *gpu = json_object_new_object();
+		struct json_object *gpu = json_append_object(list);
 
-		json_set(gpu, "index",
-			json_object_new_int64(plan_gpu_index(world, outcome->node, shares[i]->uuid)));
-		json_set(gpu, "uuid", json_new_text(shares[i]->uuid));
-		json_object_array_add(list, gpu);
+		if (json_set(gpu, "index",
+			    json_object_new_int64(plan_gpu_index(world, outcome->node, shares[i]->uuid))) <
+				0 ||
+			json_set_text(gpu, "uuid", shares[i]->uuid) < 0)
+			return NULL;
 	}
-	return list;
+	return TAKE_PTR(list);
 }
 
 /* ---- reasons ---- */
@@ -157,38 +158,41 @@ int show_json(struct json_object *object, struct strbuf *out)
 			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
+static int add_reason_json(const struct plan_reason *reason, struct json_object *list)
+{
+	struct json_object *node = json_append_object(list);
+
+	if (json_set_text(node, "node", reason->node) < 0 ||
+		json_set_text(node, "reason", reason->text) < 0 ||
+		json_set_text(node, "by", reason->by_kube ? "kube-scheduler" : "ration") < 0)
+		return -ENOMEM;
+	return *reason->resource ? json_set_text(node, "resource", reason->resource) : 0;
+}
+
 static struct json_object *reasons_json(const struct plan_outcome *outcome)
 {
-	struct json_object *list = json_object_new_array();
+	_cleanup_json_ struct json_object *list = json_object_new_array();
 
-	for (size_t i = 0; list && i < outcome->n_reasons; i++) {
-		const struct plan_reason *reason = &outcome->reasons[i];
-		struct json_object *node = json_object_new_object();
-
-		json_set(node, "node", json_new_text(reason->node));
-		json_set(node, "reason", json_new_text(reason->text));
-		json_set(node, "by", json_new_text(reason->by_kube ? "kube-scheduler" : "ration"));
-		if (*reason->resource)
-			json_set(node, "resource", json_new_text(reason->resource));
-		json_object_array_add(list, node);
-	}
-	return list;
+	for (size_t i = 0; list && i < outcome->n_reasons; i++)
+		if (add_reason_json(&outcome->reasons[i], list) < 0)
+			return NULL;
+	return TAKE_PTR(list);
 }
 
 static struct json_object *shortages_json(const struct plan_outcome *outcome)
 {
 	struct plan_shortage shortages[PLAN_SHORTAGES_MAX];
-	struct json_object *list = json_object_new_array();
+	_cleanup_json_ struct json_object *list = json_object_new_array();
 	size_t n = plan_shortages(outcome, shortages);
 
 	for (size_t i = 0; list && i < n; i++) {
-		struct json_object *object = json_object_new_object();
+		struct json_object *object = json_append_object(list);
 
-		json_set(object, "resource", json_new_text(shortages[i].resource));
-		json_set(object, "nodes", json_object_new_int64((int64_t)shortages[i].nodes));
-		json_object_array_add(list, object);
+		if (json_set_text(object, "resource", shortages[i].resource) < 0 ||
+			json_set_number(object, "nodes", shortages[i].nodes) < 0)
+			return NULL;
 	}
-	return list;
+	return TAKE_PTR(list);
 }
 
 int show_reasons_json(const struct plan_outcome *outcome, struct json_object *object)
@@ -294,14 +298,15 @@ void show_notes(const struct plan_input *input, struct json_object *pod, struct 
 
 struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod)
 {
-	struct json_object *list = json_object_new_array();
+	_cleanup_json_ struct json_object *list = json_object_new_array();
 	_cleanup_strbuf_ struct strbuf notes;
 
 	strbuf_init(&notes, NOTES_MAX);
 	add_notes(input, pod, &notes);
 	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = '\0';
-		json_object_array_add(list, json_new_text(line));
+		if (json_append(list, json_new_text(line)) < 0)
+			return NULL;
 	}
-	return list;
+	return notes.failed ? NULL : TAKE_PTR(list);
 }
