@@ -6,23 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/complain.h"
-#include "cli/cordon-list.h"
-#include "cli/inspect-read.h"
-#include "cli/inspect.h"
+#include "cli/cordon-wait.h"
 #include "cli/kubectl.h"
-#include "cli/list-read.h"
 #include "cli/options.h"
 #include "kube/names.h"
-#include "kube/object-name.h"
 
-#define LOOK_US 300000
 #define PODS_TOLD_MAX 20
 
 struct options {
@@ -53,22 +46,6 @@ static int parse(int argc, char **argv, struct options *options)
 /* ---- the present node -----------------------------------------------------------------------------------
  */
 
-/* NULL: the node shows no GPUs. */
-static const struct inspect_node *node_of(const struct inspect *inspect)
-{
-	const struct inspect_node *node = inspect->n_nodes ? inspect->nodes[0] : NULL;
-
-	return node && node->n_gpus && *node->gpus[0].uuid ? node : NULL;
-}
-
-static const struct inspect_gpu *gpu_of(const struct inspect_node *node, const struct fault *fault)
-{
-	for (size_t i = 0; node && i < node->n_gpus; i++)
-		if (fault_is_about(fault, node->gpus[i].column, node->gpus[i].uuid))
-			return &node->gpus[i];
-	return NULL;
-}
-
 static int no_such_gpu(const struct options *options, const struct inspect_node *node, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf text;
@@ -83,45 +60,6 @@ static int no_such_gpu(const struct options *options, const struct inspect_node 
 		strbuf_addf(&text, "%s%d (%s)", i ? ", " : "", node->gpus[i].column, node->gpus[i].uuid);
 	return error_set(err, ENOENT, "node %s has no GPU %s: it has %.350s", options->change.node,
 		options->given.gpu, strbuf_cstr(&text));
-}
-
-static int look(const struct options *options, struct inspect *ret_inspect, struct error *err)
-{
-	struct warnings warnings = {0};
-
-	inspect_release(ret_inspect);
-	return inspect_fetch(ret_inspect, &options->given.kubectl, options->change.node, &warnings, err);
-}
-
-/* Whether the GPU has the state of the list now. For a GPU that is unhealthy for another reason, the list
- * makes no visible difference. */
-static bool is_taken_up(const struct options *options, const struct inspect_gpu *gpu)
-{
-	if (!gpu)
-		return false;
-	if (!options->change.uncordon)
-		return !gpu->healthy;
-	return gpu->healthy || !gpu->reason ||
-	       (strncmp(gpu->reason, "cordoned", strlen("cordoned")) != 0 &&
-		       !strstr(gpu->reason, CONFIG_MAP_UNHEALTHY_PREFIX));
-}
-
-static int await(const struct options *options, struct inspect *inspect, struct error *err)
-{
-	int64_t give_up_ns = monotonic_ns() + options->given.timeout_s * NS_PER_S;
-
-	for (;;) {
-		int r = look(options, inspect, err);
-
-		if (r < 0 || !options->given.timeout_s ||
-			is_taken_up(options, gpu_of(node_of(inspect), &options->change.fault)))
-			return r;
-		if (monotonic_ns() >= give_up_ns)
-			return error_set(err, ETIMEDOUT,
-				"it is written down, but the agent of node %s has not taken it up within %u s: is the DaemonSet gpushare-device-plugin-ds there, and its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
-				options->change.node, options->given.timeout_s, options->change.node);
-		usleep(LOOK_US);
-	}
 }
 
 /* ---- output ---------------------------------------------------------------------------------------------
@@ -152,8 +90,8 @@ static void tell_pods(const struct inspect_node *node, const struct inspect_gpu 
 
 static void tell(const struct options *options, const struct inspect *inspect, bool changed)
 {
-	const struct inspect_node *node = node_of(inspect);
-	const struct inspect_gpu *gpu = gpu_of(node, &options->change.fault);
+	const struct inspect_node *node = cordon_node(inspect);
+	const struct inspect_gpu *gpu = cordon_gpu(node, &options->change.fault);
 	const char *name = options->change.node;
 
 	if (!gpu) {
@@ -189,11 +127,11 @@ static int run(struct options *options, struct error *err)
 	int r;
 
 	inspect_init(&inspect);
-	r = look(options, &inspect, err);
+	r = cordon_look(&options->given.kubectl, options->change.node, &inspect, err);
 	if (r < 0)
 		return r;
-	options->change.gpus = node_of(&inspect);
-	gpu = gpu_of(options->change.gpus, &options->change.fault);
+	options->change.gpus = cordon_node(&inspect);
+	gpu = cordon_gpu(options->change.gpus, &options->change.fault);
 	/* A GPU that no longer exists can nevertheless be removed from the list. */
 	if (!gpu && !options->change.uncordon)
 		return no_such_gpu(options, options->change.gpus, err);
@@ -204,7 +142,8 @@ static int run(struct options *options, struct error *err)
 	r = cordon_list_change(&options->given.kubectl, &options->change, &changed, err);
 	options->change.gpus = NULL;
 	if (r == 0 && gpu)
-		r = await(options, &inspect, err);
+		r = cordon_await(&options->given.kubectl, &options->change, options->given.timeout_s, NULL,
+			&inspect, err);
 	if (r < 0)
 		return r;
 	tell(options, &inspect, changed);

@@ -273,10 +273,12 @@ static const struct option_row plan_rows[] = {
 	{"max", 0, "N", OPTION_TO(NUMBER, struct plan_options, max), .min = 1, .max = PLAN_MOVES_MAX,
 		.help = "moves: evict at most this many pods, 200 at most; default: 20"},
 	{"execute", 0, NULL, OPTION_TO(FLAG, struct plan_options, execute),
-		.help = "moves: carry the plan out: evict one pod after the other, wait until the pods of each move are on the GPUs of the plan, and stop if anything else happens"},
+		.help = "moves, drain: carry the plan out: evict one pod after the other, wait until the pods that follow are on the GPUs of the plan, and stop if anything else happens; drain cordons the nodes first"},
+	{"force", 0, NULL, OPTION_TO(FLAG, struct plan_options, force),
+		.help = "with drain --execute: also evict pods that no controller makes again"},
 	{"timeout", 0, "SECONDS", OPTION_TO(NUMBER, struct plan_options, timeout_s), .min = 1,
 		.max = TIMEOUT_MAX, .standard = "300",
-		.help = "with --execute: wait this long for the pods of each move"},
+		.help = "with --execute: wait this long for the pods that follow each eviction"},
 	NAMESPACE_OF_POD(struct plan_options),
 	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
 	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
@@ -294,12 +296,12 @@ static const struct option_row plan_arguments[] = {
 const struct option_table plan_option_table = {.program = "ration plan",
 	.usage = "WHAT [OPTION]... [NODE]...",
 	.summary =
-		"Tell what would happen: the decisions of the scheduler's own code on the state that the scheduler has now. Only `moves --execute` changes the cluster.",
+		"Tell what would happen: the decisions of the scheduler's own code on the state that the scheduler has now. Only --execute changes the cluster.",
 	OPTION_ROWS(plan_rows),
 	OPTION_ARGUMENTS(plan_arguments),
 	WITH_KUBECTL,
 	.notes =
-		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces. --execute: also get on pods, and create on pods/eviction."};
+		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces. --execute: also get on pods, and create on pods/eviction. moves --execute: also the rights of `ration cordon`; drain --execute: also get and patch on nodes."};
 
 /* ---- advise ---------------------------------------------------------------------------------------------
  */

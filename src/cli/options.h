@@ -65,8 +65,8 @@ struct plan_options {
 	char **nodes; /* ended by NULL */
 	const char *file, *like, *namespace_, *history, *objects;
 	uint32_t count, max; /* 0: not given */
-	bool execute;
-	uint32_t timeout_s; /* for each move */
+	bool execute, force;
+	uint32_t timeout_s; /* for each eviction */
 	enum output output;
 };
 

@@ -19,6 +19,7 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "plan/eviction.h"
+#include "plan/gangs.h"
 
 void plan_moves_release(struct plan_moves *moves)
 {
@@ -62,27 +63,65 @@ static struct plan_move *add_move(struct plan_moves *moves, struct json_object *
 	return move;
 }
 
-/* ---- one pod ---- */
+/* ---- the pods are tried ---- */
 
-/* Tries the pod; number: as in plan_pod_read(). */
-static int try_pod(struct plan_world *world, struct plan_move *move, struct json_object *object,
-	size_t number, struct error *err)
+/* The pods of one plan. */
+struct trial {
+	struct plan_world *world;
+	struct plan_moves *moves;
+	struct plan_pod *pods; /* one for each move */
+	struct plan_gangs gangs;
+};
+
+static int trial_begin(struct trial *trial, struct plan_world *world, struct plan_moves *moves)
 {
-	struct plan_pod pod = {0};
-	int r = plan_pod_read(object, number, &pod, err);
+	*trial = (struct trial){
+		.world = world, .moves = moves, .pods = calloc(moves->n + 1, sizeof(*trial->pods))};
+	return trial->pods ? 0 : -ENOMEM;
+}
 
-	if (r == 0 && request_is_empty(&pod.facts.request)) {
+/* The new pod of this move is created. number: as in plan_pod_read(). */
+static int create_pod(
+	struct trial *trial, size_t i, struct json_object *object, size_t number, struct error *err)
+{
+	struct plan_move *move = &trial->moves->list[i];
+	struct plan_pod *pod = &trial->pods[i];
+	int r = plan_pod_read(object, number, pod, err);
+
+	if (r == 0 && request_is_empty(&pod->facts.request))
 		move->fate = PLAN_NO_GPU;
-	} else if (r == 0) {
-		r = plan_place(world, &pod, &move->outcome, err);
-		move->fate = move->outcome.placed ? PLAN_RUNS : PLAN_WAITS;
+	else if (r == 0)
+		return plan_expect(trial->world, pod) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+	plan_pod_release(pod);
+	if (r != -EINVAL)
+		return r;
+	move->fate = PLAN_WAITS; /* what it asks for cannot be: that is its reason */
+	move->outcome.text = strdup(err->text);
+	return move->outcome.text ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static int try_pod(struct trial *trial, size_t i, struct error *err)
+{
+	struct plan_pod *pod = &trial->pods[i];
+
+	if (!pod->object)
+		return 0;
+	trial->moves->list[i].fate = PLAN_RUNS;
+	return plan_try(trial->world, &trial->gangs, pod, &trial->moves->list[i].outcome, err);
+}
+
+static int trial_end(struct trial *trial, int r, struct error *err)
+{
+	struct plan_moves *moves = trial->moves;
+
+	if (plan_gangs_end(trial->world, &trial->gangs) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; trial->pods && i < moves->n; i++) {
+		if (moves->list[i].fate == PLAN_RUNS && !moves->list[i].outcome.placed)
+			moves->list[i].fate = PLAN_WAITS;
+		plan_pod_release(&trial->pods[i]);
 	}
-	if (r == -EINVAL) { /* what it asks for cannot be: that is its reason */
-		move->fate = PLAN_WAITS;
-		move->outcome.text = strdup(err->text);
-		r = move->outcome.text ? 0 : -ENOMEM;
-	}
-	plan_pod_release(&pod);
+	free(trial->pods);
 	return r;
 }
 
@@ -148,39 +187,43 @@ static int compare_names(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
-static int evict_all(struct drain *drain, struct plan_moves *moves, bool *evicted)
+/* The pod is evicted, and its controller makes a new one. */
+static int evict_pod(struct drain *drain, struct trial *trial, size_t i, struct error *err)
 {
-	for (size_t i = 0; i < moves->n; i++) {
-		if (evict(drain, &moves->list[i], &evicted[i]) < 0)
-			return -ENOMEM;
-		if (evicted[i])
-			remove_pod(drain->world, &moves->list[i]);
-	}
-	return 0;
+	struct plan_move *move = &trial->moves->list[i];
+	_cleanup_json_ struct json_object *next = NULL;
+	bool evicted;
+
+	if (evict(drain, move, &evicted) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!evicted)
+		return 0;
+	remove_pod(drain->world, move);
+	if (move->fate == PLAN_LOST)
+		return 0;
+	next = plan_replacement(move->pod);
+	return next ? create_pod(trial, i, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
 }
 
-static int place_replacements(
-	struct plan_world *world, struct plan_moves *moves, const bool *evicted, struct error *err)
+static int evict_all(struct drain *drain, struct plan_moves *moves, bool one_by_one, struct error *err)
 {
-	int r = 0;
+	struct trial trial;
+	int r = trial_begin(&trial, drain->world, moves) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 
 	for (size_t i = 0; r == 0 && i < moves->n; i++) {
-		struct plan_move *move = &moves->list[i];
-		_cleanup_json_ struct json_object *next = NULL;
-
-		if (!evicted[i] || move->fate == PLAN_LOST)
-			continue;
-		next = plan_replacement(move->pod);
-		r = next ? try_pod(world, move, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
+		r = evict_pod(drain, &trial, i, err);
+		if (r == 0 && one_by_one)
+			r = try_pod(&trial, i, err);
 	}
-	return r;
+	for (size_t i = 0; r == 0 && i < moves->n && !one_by_one; i++)
+		r = try_pod(&trial, i, err);
+	return trial_end(&trial, r, err);
 }
 
 int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
-	struct plan_moves *moves, struct error *err)
+	bool one_by_one, struct plan_moves *moves, struct error *err)
 {
 	struct drain drain = {.world = world, .nodes = nodes};
-	_cleanup_free_ bool *evicted = NULL;
 	int r = cordon(world, nodes, err);
 
 	if (r < 0)
@@ -192,12 +235,10 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 			return error_set(err, ENOMEM, "out of memory");
 	if (moves->n)
 		qsort(moves->list, moves->n, sizeof(*moves->list), compare_names);
-	evicted = calloc(moves->n + 1, sizeof(*evicted));
 	table_init(&drain.spent);
-	r = evicted ? evict_all(&drain, moves, evicted) : -ENOMEM;
+	r = evict_all(&drain, moves, one_by_one, err);
 	table_release(&drain.spent);
-	return r < 0 ? error_set(err, ENOMEM, "out of memory")
-		     : place_replacements(world, moves, evicted, err);
+	return r;
 }
 
 /* ---- nodes that join ---- */
@@ -331,11 +372,14 @@ int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_mov
 int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,
 	struct plan_moves *moves, struct error *err)
 {
+	struct trial trial = {.world = world, .moves = moves};
 	int r = plan_list_waiting(pods, n, moves);
 
-	if (r < 0)
+	if (r < 0 || trial_begin(&trial, world, moves) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = try_pod(world, &moves->list[i], moves->list[i].pod, 0, err);
-	return r;
+		r = create_pod(&trial, i, moves->list[i].pod, 0, err);
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = try_pod(&trial, i, err);
+	return trial_end(&trial, r, err);
 }

@@ -36,10 +36,11 @@ void plan_moves_release(struct plan_moves *moves);
 
 /* plan_drain() - the nodes are cordoned, and their pods are evicted as `kubectl drain` does. Then
  * kube-scheduler tries the pods that their controllers make, by priority and then by namespace and name.
+ * one_by_one: each new pod is tried before the next pod is evicted, so that a gang has not ended meanwhile.
  * pods: all Pod objects on these nodes; others in the list are ignored. -ENOENT with a sentence: there is no
  * such node; -ENOMEM. */
 int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
-	struct plan_moves *moves, struct error *err);
+	bool one_by_one, struct plan_moves *moves, struct error *err);
 
 /* plan_add_node() - a node of this object joins, under this name, without faults. -EINVAL with a sentence;
  * -ENOMEM. */

@@ -96,7 +96,7 @@ static int ask(struct plan_world *world, struct plan_pod *pod, const struct offe
 }
 
 /* The API server shows the pod bound. Its ResourcePolicy counts it from now on. */
-static int show_bound(struct plan_world *world, struct plan_pod *pod, const char *node)
+int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *node)
 {
 	struct policy_space *space = core_policy_space(world->core, pod->facts.namespace_);
 	const struct ledger_pod *held = ledger_pod(&world->core->ledger, pod->facts.uid);
@@ -125,6 +125,15 @@ static int show_bound(struct plan_world *world, struct plan_pod *pod, const char
 	return core_see_pod(world->core, &pod->facts, 0, world->now_ns);
 }
 
+/* What filter has held for the pod. */
+static int copy_held(
+	const struct plan_world *world, const struct plan_pod *pod, struct placement *ret_placement)
+{
+	const struct ledger_pod *held = ledger_pod(&world->core->ledger, pod->facts.uid);
+
+	return held && held->has_placement ? placement_copy(&held->placement, ret_placement) : 0;
+}
+
 static int bind_to(struct plan_world *world, struct plan_pod *pod, const struct filter_answer *answer,
 	struct plan_outcome *outcome, struct error *err)
 {
@@ -133,10 +142,11 @@ static int bind_to(struct plan_world *world, struct plan_pod *pod, const struct 
 
 	if (answer->hold_error)
 		return error_set(err, EIO, "no GPU could be held on node %s", node);
+	outcome->held = answer->planned;
 	outcome->node = strdup(node);
-	r = outcome->node ? show_bound(world, pod, outcome->node) : -ENOMEM;
-	if (r == 0)
-		r = placement_copy(&pod->facts.placement, &outcome->placement);
+	r = outcome->node ? copy_held(world, pod, &outcome->placement) : -ENOMEM;
+	if (r == 0 && !outcome->held)
+		r = plan_show_bound(world, pod, outcome->node);
 	if (r == 0 && world->kube)
 		r = kube_nodes_place(world->kube, outcome->node, &pod->requests);
 	if (r < 0)

@@ -33,6 +33,7 @@ struct plan_outcome {
 	/* If it is placed. */
 	char *node;
 	struct placement placement;
+	bool held; /* the pod is not bound before others of its gang have places, too (gangs.h) */
 	/* If not: the reason of each node with GPUs, sorted by name, and what holds for all nodes. */
 	char *text; /* NULL, or the sentence of the pod's ResourcePolicy or gang */
 	struct plan_reason *reasons;
@@ -42,11 +43,15 @@ struct plan_outcome {
 void plan_outcome_release(struct plan_outcome *outcome);
 #define _cleanup_plan_outcome_ _cleanup_(plan_outcome_release)
 
-/* plan_place() - kube-scheduler tries the pod now. If it fits, it is bound in the world. Otherwise the world
- * is as before. No other pod is evicted for it. -ENOMEM; -EIO with a sentence: no GPU could be held. */
+/* plan_place() - kube-scheduler tries the pod now. If it fits, it is bound in the world, or held there for
+ * its gang. Otherwise the world is as before. No other pod is evicted for it. -ENOMEM; -EIO with a sentence:
+ * no GPU could be held. */
 struct error;
 int plan_place(
 	struct plan_world *world, struct plan_pod *pod, struct plan_outcome *ret_outcome, struct error *err);
+
+/* plan_show_bound() - the API server shows the pod bound to this node, where its GPU is held. -ENOMEM. */
+int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *node);
 
 /* plan_gpu_index() - the index that the node shows for this GPU; -1: it has none. */
 int plan_gpu_index(const struct plan_world *world, const char *node, const char *uuid);

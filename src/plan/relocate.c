@@ -15,6 +15,7 @@
 #include "core/registry/node-ledger.h"
 #include "kube/json.h"
 #include "plan/eviction.h"
+#include "plan/node-change.h"
 
 enum gain { GAIN_RUNS, GAIN_WHOLE, GAIN_FRAGMENTS, GAIN_MAX };
 
@@ -253,6 +254,12 @@ static int place_waiters(
 	return r < 0 ? r : 0;
 }
 
+/* A whole GPU takes no new pod as long as the old one has it. */
+static bool mover_holds(const struct mover *mover)
+{
+	return !mover->facts.request.whole;
+}
+
 /* Whether the new pod exists while the old one still ends. A StatefulSet's new pod has the name of the old
  * one. A ReplicaSet or a Job (by default) makes it as soon as the old one is told to end (1.36). */
 static bool comes_early(struct json_object *pod)
@@ -262,27 +269,42 @@ static bool comes_early(struct json_object *pod)
 	return !kind || strcmp(kind, "StatefulSet") != 0;
 }
 
-/* Evicts the pod. Returns 1 if it runs again, 0 if not. */
+/* The old pod has ended first. Returns 1 if the new one is bound then, 0 if not. */
+static int place_late(
+	struct search *search, struct mover *mover, struct json_object *next_pod, struct error *err)
+{
+	size_t next = 0;
+	int r;
+
+	if (end_mover(search, mover) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
+	return r < 0 ? r : place(search, next_pod, SIZE_MAX, err);
+}
+
+/* Evicts the pod, while its GPUs take no new pods. Returns 1 if it runs again, 0 if not. */
 static int carry_out(struct search *search, struct mover *mover, struct error *err)
 {
 	_cleanup_json_ struct json_object *next_pod = plan_replacement(mover->pod);
+	const struct placement *from = mover_holds(mover) ? &mover->facts.placement : NULL;
+	uint64_t held = plan_cordon_gpus(search->world, mover->facts.node, from);
+	bool early = false;
 	size_t next = 0;
-	int r, placed = 0;
+	int r = next_pod ? 0 : error_set(err, ENOMEM, "out of memory");
 
-	if (!next_pod)
+	if (r == 0 && comes_early(mover->pod)) {
+		r = place(search, next_pod, SIZE_MAX, err);
+		early = r == 1;
+	}
+	if (r == 0)
+		r = place_late(search, mover, next_pod, err);
+	plan_uncordon_gpus(search->world, mover->facts.node, held);
+	if (r != 1)
+		return r;
+	if (early && end_mover(search, mover) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (comes_early(mover->pod))
-		placed = place(search, next_pod, SIZE_MAX, err);
-	if (placed < 0)
-		return placed;
-	if (end_mover(search, mover) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	r = placed ? 0 : place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
-	if (r == 0 && !placed)
-		placed = place(search, next_pod, SIZE_MAX, err);
-	if (r == 0 && placed == 1)
-		r = place_waiters(search, mover->facts.node, INT32_MIN, &next, err);
-	return r < 0 ? r : placed;
+	r = place_waiters(search, mover->facts.node, INT32_MIN, &next, err);
+	return r < 0 ? r : 1;
 }
 
 static int keep(struct search *search, struct mover *mover, int64_t whole)
@@ -299,6 +321,7 @@ static int keep(struct search *search, struct mover *mover, int64_t whole)
 		.namespace_ = json_member_string(metadata, "namespace"),
 		.name = json_member_string(metadata, "name"),
 		.whole = whole,
+		.holds = mover_holds(mover),
 		.from = {.placed = true, .node = strdup(mover->facts.node)},
 		.runs = {.list = calloc(search->n_bound, sizeof(*move->runs.list))}};
 	if (!move->from.node || !move->runs.list ||

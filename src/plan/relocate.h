@@ -1,12 +1,13 @@
 /* relocate.h - which pods to move, so that pods that wait run, or whole GPUs become free. Pure.
  *
  * The rule is greedy. The best plan is a packing problem for which no fast method is known; a person can
- * follow and check moves that each have a gain of their own. A move evicts one pod. Its controller makes a
- * new pod at once, and kube-scheduler tries it while the old pod still has its GPU; only a StatefulSet makes
- * it when the old pod has ended. When the old pod has ended, kube-scheduler tries the pods that wait, and the
- * new one if it found no room, by priority and then by age. The scheduler alone decides where they go, so a
- * move is tried in the core, measured, and taken back if it gains nothing. For each move these gains are
- * searched for in this order:
+ * follow and check moves that each have a gain of their own. A move evicts one pod. Its GPUs are cordoned
+ * until its new pod is bound; otherwise the new pod often came beside the old one, and nothing was won. Its
+ * controller makes the new pod at once, and kube-scheduler tries it while the old pod still has its GPU; only
+ * a StatefulSet makes it when the old pod has ended, and a pod that found no room is tried again then. When
+ * the new pod is bound, the GPUs are uncordoned, and kube-scheduler tries the pods that wait, by priority and
+ * then by age. The scheduler alone decides where they go, so a move is tried in the core, measured, and taken
+ * back if it gains nothing. For each move these gains are searched for in this order:
  *
  * 1. more pods run that wait now. Only pods are tried whose end would make room for one that waits.
  * 2. more whole GPUs are free. Only pods are tried that are alone on their GPUs.
@@ -19,8 +20,9 @@
  * and RELOCATE_TRIES pods at most are tried for each of the three gains, so that the time is bounded in a
  * large cluster. The plan ends when no move gains anything.
  *
- * The plan assumes that kube-scheduler tries a pod that waits before the new one of the same priority. A pod
- * that is in kube-scheduler's back-off at that moment may come later, and find its place taken.
+ * Where the new pod waits for the end of the old one, the plan assumes that kube-scheduler tries a pod that
+ * waits before the new one of the same priority. A pod that is in kube-scheduler's back-off at that moment
+ * may come later, and find its place taken.
  *
  * A pod that is moved runs again in the same step, or the move is taken back: at no time do more pods wait
  * than before. So the priority of a pod does not protect it, as it does not in a drain; it only decides which
@@ -47,6 +49,7 @@ struct relocation {
 	struct plan_outcome from, to; /* where it is, and where the pod that follows it goes */
 	struct plan_moves runs;	      /* the pods that run then, which have waited */
 	int64_t whole;		      /* by how many the free whole GPUs become more */
+	bool holds;		      /* its GPUs are cordoned until the new pod is bound */
 };
 
 struct relocations {

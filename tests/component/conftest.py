@@ -16,6 +16,7 @@ from driver_tree import NEWEST, RATION_SIM, Tree, hold, temporary_tree
 from explanations import Person
 from fake_apiserver import FakeApiServer, wait_for
 from listings import Cluster
+from plan_cluster import Agents
 from planning import Planner
 from run_machine import temporary_machine
 from run_programs import compile_loader
@@ -56,6 +57,13 @@ def start(api):
 def person(tmp_path, api):
     """Somebody who runs `ration` with a kubectl that knows the pods of `api`."""
     return Person(tmp_path, api)
+
+
+@pytest.fixture
+def agents(api):
+    """The agents of all nodes, as far as they cordon GPUs."""
+    with Agents(api) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -SE
 """A stand-in for kubectl that asks a real (small) API server at $API_URL: `get --raw=PATH`, `create|replace --raw=PATH
---filename=-`, `config view`, and `patch pod NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the
+--filename=-`, `config view`, `cordon NODE`, and `patch pod NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the
 port that $FORWARD (JSON, by pod) names, and stays until it is ended; notes both in $FORWARD_LOG. Tests start it thousands
 of times, and urllib would take most of its time; so it speaks HTTP/1.0 itself."""
 import json
@@ -57,6 +57,9 @@ elif words[0] == "get":
 elif words[0] in ("create", "replace") and "--filename=-" in words:
     path = words[1].removeprefix("--raw=")
     print(ask("POST" if words[0] == "create" else "PUT", path, sys.stdin.buffer.read(), "application/json"), end="")
+elif words[0] == "cordon":
+    ask("PATCH", f"/api/v1/nodes/{words[1]}", b'{"spec": {"unschedulable": true}}')
+    print(f"node/{words[1]} cordoned")
 elif words[:2] == ["patch", "pod"]:
     arguments = sys.argv[1:]
     namespace = arguments[arguments.index("--namespace") + 1]

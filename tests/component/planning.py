@@ -178,3 +178,9 @@ def create(api, name, pod, owner=None):
     made = api.create_pod(name, spec=pod["spec"], labels=pod["metadata"]["labels"], owner=owner)
     wait_for(lambda: api.pod(name), 5)
     return made
+
+
+def fates(plan):
+    """{pod: what becomes of it}, where it runs with node and GPU."""
+    return {pod["name"]: (pod["node"], *[gpu["index"] for gpu in pod["gpus"]]) if pod["fate"] == "runs" else pod["fate"]
+            for pod in plan["pods"]}

@@ -4,77 +4,18 @@ import os
 import pathlib
 import signal
 import subprocess
-import threading
 
 import pytest
 
 from fake_apiserver import wait_for
+from plan_cluster import Cluster, evictions, in_lists
 from planning import RATION, create, manifest, node, schedule
 
 NEXT = "; `ration plan moves` makes a new plan of what is left\n"
 
 
-def evictions(api):
-    return api.requests_for("POST", "/eviction$")
-
-
-class Cluster:
-    """What the kubelet, the controllers and kube-scheduler do after an eviction, in a thread. A test replaces a part of it."""
-
-    def __init__(self, api, planner):
-        self.api, self.planner, self.seen, self.failed, self.ends = api, planner, set(), None, threading.Event()
-        self.before = self.place = lambda name: None
-        self.follows = self.places = True
-        self.early = True    # the controller makes the new pod while the old one still ends, as a ReplicaSet does
-        self.thread = threading.Thread(target=self.loop)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ends.set()
-        self.thread.join()
-        assert self.failed is None, self.failed
-
-    def loop(self):
-        try:
-            while not self.ends.wait(0.02):
-                for pod in self.api.list("pods"):
-                    if "deletionTimestamp" in pod["metadata"] and pod["metadata"]["uid"] not in self.seen:
-                        self.seen.add(pod["metadata"]["uid"])
-                        self.after(pod)
-        except Exception as e:    # pylint: disable=broad-except
-            self.failed = repr(e)
-
-    def after(self, old):
-        name = old["metadata"]["name"]
-        self.before(name)
-        waiting = [p["metadata"]["name"] for p in self.api.list("pods") if not p["spec"].get("nodeName")]
-        if not self.early:
-            self.end(name)
-        if not self.follows:
-            return
-        spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
-        create(self.api, f"{name}-new", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
-        if self.early:
-            self.planner.scheduler.has_read_pods()
-            self.schedule(f"{name}-new")
-            self.end(name)
-        for pod in waiting if self.early else [*waiting, f"{name}-new"]:
-            self.schedule(pod)
-
-    def schedule(self, name):
-        if self.places is True or name in self.places:
-            schedule(self.api, self.planner.scheduler, self.api.pod(name))
-
-    def end(self, name):
-        self.api.delete("pods", name)
-        self.planner.scheduler.has_read_pods()
-
-
 @pytest.fixture
-def two_moves(api, planner):
+def two_moves(api, planner, agents):    # pylint: disable=unused-argument
     """Two nodes with 5 and 6 of 8 units used, two empty ones with 6 units, and two pods of 7 units that wait."""
     node(api, "a1", 8192)
     node(api, "a2", 8192)
@@ -106,7 +47,7 @@ def test_nothing_is_evicted_without_execute(api, two_moves):
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_the_moves_are_carried_out(api, two_moves, early):
+def test_the_moves_are_carried_out(api, two_moves, agents, early):
     preview = two_moves.text("moves")
     with Cluster(api, two_moves) as cluster:
         cluster.early = early
@@ -122,6 +63,7 @@ def test_the_moves_are_carried_out(api, two_moves, early):
     assert [(r.body["apiVersion"], r.body["kind"], r.body["metadata"]["name"]) for r in evictions(api)] == [
         ("policy/v1", "Eviction", "p1"), ("policy/v1", "Eviction", "p2")]
     assert all(r.body["deleteOptions"]["preconditions"]["uid"] for r in evictions(api))
+    assert agents.cordoned == [("a1", 0), ("a2", 0)] and not in_lists(api)
 
 
 def test_json_is_one_object_at_the_end(api, two_moves):
@@ -188,7 +130,7 @@ def test_a_new_pod_that_was_bound_by_hand_ends_it(api, two_moves):
     assert "pod default/p1-new is on node b1 without a GPU of ration, and not on node b1, GPU 0 as planned" in sentence
 
 
-def test_a_new_pod_on_another_gpu_ends_it(api, planner):
+def test_a_new_pod_on_another_gpu_ends_it(api, planner, agents):    # pylint: disable=unused-argument
     node(api, "a", 8192)
     planner = planner()
     assert schedule(api, planner.scheduler, create(api, "p", manifest(gpu_mem=5), owner="web"))[0]
@@ -233,12 +175,13 @@ def test_a_pod_that_has_changed_since_the_plan_is_not_evicted(api, two_moves):
 def test_an_interrupt_says_what_was_done(api, two_moves, to_group):
     with Cluster(api, two_moves) as cluster, two_moves.start("moves", "--execute", "-o", "json") as process:
         cluster.places = ["p1-new", "big1", "big2"]
-        wait_for(lambda: api.requests_for("GET", "/pods/big2$") or process.poll() is not None, 60)
+        wait_for(lambda: any(p["metadata"]["name"] == "p2-new" for p in api.list("pods")) or process.poll() is not None, 60)
         (os.killpg if to_group else os.kill)(process.pid, signal.SIGINT)
         out, sentence = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "interrupted by signal 2. 1 of 2 moves are done, and pod p2 was evicted" in sentence.splitlines()[-1]
     assert [move["state"] for move in json.loads(out)["moves"]] == ["done", "evicted"]
+    assert not in_lists(api)
 
 
 def test_an_interrupt_in_the_middle_of_an_eviction_says_that_it_may_have_happened(api, two_moves):
@@ -251,14 +194,60 @@ def test_an_interrupt_in_the_middle_of_an_eviction_says_that_it_may_have_happene
     assert [move["state"] for move in json.loads(out)["moves"]] == ["unknown", "not begun"]
 
 
-@pytest.mark.parametrize("args", [["pods", "-f", "x", "--execute"], ["drain", "a", "--execute"], ["moves", "--timeout", "0", "--execute"],
+# ---- the GPUs are cordoned meanwhile ----
+
+def test_a_new_pod_that_fits_beside_the_old_one_goes_elsewhere(api, planner, agents):
+    """Without the cordon, it would take the place of 3 units beside the old one."""
+    node(api, "a", 8192)
+    planner = planner()
+    assert schedule(api, planner.scheduler, create(api, "p", manifest(gpu_mem=3), owner="web"))[0]
+    node(api, "b", 4096)
+    planner.scheduler.has_read_nodes()
+    create(api, "big", manifest(gpu_mem=7))
+    with Cluster(api, planner):
+        assert planner.text("moves", "--execute").endswith("All moves are done.\n")
+    assert (api.pod("p-new")["spec"]["nodeName"], api.pod("big")["spec"]["nodeName"]) == ("b", "a")
+    assert agents.cordoned == [("a", 0)] and not in_lists(api)
+
+
+def test_other_cordons_of_the_node_stay(api, two_moves):
+    entry = {"uuid": "GPU-old", "reason": "fan"}
+    api.create("configmaps", {"metadata": {"name": "unhealthy-gpu-a1", "namespace": "kube-system", "annotations": {
+        "ration.dev/cordoned": json.dumps({"gpus": "7", "entries": [entry]})}}, "data": {"gpus": "7"}})
+    with Cluster(api, two_moves):
+        two_moves.text("moves", "--execute")
+    assert in_lists(api) == ["7"]
+
+
+def test_a_surprise_leaves_no_gpu_cordoned(api, two_moves, agents):
+    api.inject("POST", "/p1/eviction$", status=429, reason="TooManyRequests", message="Cannot evict pod.")
+    ends(two_moves)
+    assert agents.cordoned == [("a1", 0)] and not in_lists(api)
+
+
+def test_a_gpu_that_cannot_be_cordoned_ends_it_before_the_eviction(api, two_moves):
+    api.inject("POST", "/configmaps$", status=403, reason="Forbidden", message='configmaps is forbidden: User "jane" cannot create')
+    _, sentence = ends(two_moves)
+    assert "you may not create ConfigMap unhealthy-gpu-a1 in kube-system" in sentence and "pod p1 was not evicted" in sentence
+    assert not evictions(api)
+
+
+def test_a_gpu_that_cannot_be_uncordoned_is_named(api, two_moves):
+    with Cluster(api, two_moves) as cluster:
+        cluster.before = lambda name: api.inject("PUT", "/configmaps/unhealthy-gpu-a1$", status=500, times=9, reason="InternalError", message="no")
+        _, sentence = ends(two_moves)
+    assert "GPU 0 of node a1 stays cordoned: `ration uncordon a1 0` gives it back" in sentence
+    assert in_lists(api) == ["0"]
+
+
+@pytest.mark.parametrize("args", [["pods", "-f", "x", "--execute"], ["add", "--like", "a", "--execute"], ["drain", "a", "--force"], ["moves", "--execute", "--force"], ["moves", "--timeout", "0", "--execute"],
                                   ["moves", "--execute", "--history", "x", "--objects", "y"], ["moves", "--execute=yes"]])
 def test_wrong_arguments_are_refused(args):
     done = subprocess.run([RATION, "plan", *args], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2 and "Try 'ration plan --help'" in done.stderr
 
 
-def test_the_example_of_the_guide_is_what_is_printed(api, planner):
+def test_the_example_of_the_guide_is_what_is_printed(api, planner, agents):    # pylint: disable=unused-argument
     node(api, "a1", 8192)
     planner = planner()
     assert schedule(api, planner.scheduler, create(api, "p1", manifest(gpu_mem=5), owner="web"))[0]

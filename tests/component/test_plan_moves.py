@@ -9,15 +9,9 @@ import pytest
 
 from fake_apiserver import wait_for
 from histories import SEED
-from planning import RATION, create, manifest, node, schedule
+from planning import RATION, create, fates, manifest, node, schedule
 
 FULL = "RATION_FULL" in os.environ
-
-
-def fates(plan):
-    """{pod: what becomes of it}, where it runs with node and GPU."""
-    return {pod["name"]: (pod["node"], *[gpu["index"] for gpu in pod["gpus"]]) if pod["fate"] == "runs" else pod["fate"]
-            for pod in plan["pods"]}
 
 
 def texts(plan):

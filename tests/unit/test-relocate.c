@@ -345,8 +345,10 @@ static struct json_object *comparable_line(struct core *core, const char *line)
 				name_of(core, json_object_get_string(json_object_array_get_idx(pods, i)))));
 	if (pods)
 		sort_texts(pods);
-	if (ledger)
+	if (ledger) {
 		json_object_object_del(ledger, "generation");
+		json_object_object_del(ledger, "capacity");
+	}
 	if (requeue)
 		json_object_object_del(requeue, "nextOrder");
 	if (policies)
@@ -429,31 +431,48 @@ static void try_waiting(struct replay *replay, int lowest, size_t *next, struct 
 	}
 }
 
+static void set_health(struct replay *replay, int node, int gpu, bool healthy)
+{
+	uint32_t units[N_GPUS] = {(uint32_t)replay->c->units[node], (uint32_t)replay->c->units[node]};
+	_cleanup_node_facts_ struct node_facts facts;
+	char name[16];
+
+	snprintf(name, sizeof(name), "n%d", node);
+	fixture_node(&facts, name, replay->c->policy[node], N_GPUS, units);
+	facts.gpus[gpu].healthy = healthy;
+	assert_int_equal(core_see_node(&replay->core, &facts), 0);
+}
+
+/* The GPU is cordoned until the new pod is bound. */
 static void evict(struct replay *replay, struct test_pod *pod, struct result *result)
 {
 	_cleanup_quantities_ struct quantities requests = {0};
-	struct test_pod early;
+	const struct test_pod old = *pod;
+	struct test_pod new;
 	char node[16];
 	size_t next = 0;
 
 	*result = (struct result){0};
 	snprintf(node, sizeof(node), "n%d", pod->node);
 	assert_int_equal(quantities_of_pod(pod->object, &requests), 0);
+	set_health(replay, old.node, old.gpu, false);
 	/* The new pod of a ReplicaSet is tried while the old one ends. */
 	result->again = !pod->stateful && try_pod(replay, pod->object);
-	early = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
+	new = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
 	assert_int_equal(kube_nodes_remove(&replay->kube, node, &requests), 0);
 	assert_int_equal(core_pod_is_gone(&replay->core, pod->name, true, 1), 0);
 	pod->node = N_NODES; /* it is on no GPU meanwhile, and is not one of those that waited */
 	if (!result->again) {
 		try_waiting(replay, pod->priority, &next, result);
 		result->again = try_pod(replay, pod->object);
-		early = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
+		new = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
 	}
+	set_health(replay, old.node, old.gpu, true);
 	if (!result->again)
 		return;
-	pod->node = early.node;
-	pod->gpu = early.gpu;
+	pod->node = new.node;
+	pod->gpu = new.gpu;
+	next = 0;
 	try_waiting(replay, INT32_MIN, &next, result);
 }
 

@@ -17,33 +17,33 @@
 #include "base/table.h"
 #include "cli/fields.h"
 #include "cli/inspect.h"
-#include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "cli/options.h"
+#include "cli/plan/evict.h"
+#include "cli/plan/hold-gpus.h"
 #include "cli/plan/plan.h"
 #include "cli/pod.h"
-#include "kube/eviction-object.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "plan/eviction.h"
-#include "plan/relocate.h"
 
 #define LOOK_US 500000
 #define PLACE_SIZE 320
-#define WORDS_MAX 240
-#define ANSWER_MAX (1u << 20)
 
 struct executor {
 	const struct plan_input *input;
 	const struct plan_options *options;
-	const struct relocations *moves;
+	const struct planned_eviction *steps;
+	const struct execution_words *words;
 	struct execution *execution;
-	size_t at; /* the move that is carried out */
+	size_t at; /* the step that is carried out */
 	FILE *tell;
-	int64_t begun_ns; /* of the move */
-	/* Of the move: the pods that its controller had before, and which of move->runs are bound. */
+	int64_t begun_ns; /* of the step */
+	/* Of the step: the pods that its controller had before, which of step->runs are bound, and the GPUs
+	 * that are cordoned. */
 	struct table known;
 	bool *ran;
+	struct held_gpus held;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -56,9 +56,30 @@ static void note_signal(int signo)
 void execution_release(struct execution *execution)
 {
 	for (size_t i = 0; i < execution->n; i++)
-		free(execution->moves[i].new_pod);
-	free(execution->moves);
+		free(execution->steps[i].new_pod);
+	free(execution->steps);
 	*execution = (struct execution){0};
+}
+
+int execution_set_json(const struct execution *execution, const char *stopped, struct json_object *root,
+	struct json_object *list, const size_t *at)
+{
+	static const char *const states[] = {[STEP_NOT_BEGUN] = "not begun",
+		[STEP_UNKNOWN] = "unknown",
+		[STEP_EVICTED] = "evicted",
+		[STEP_DONE] = "done"};
+	int r = json_set_number(root, "done", execution->done);
+
+	if (r == 0 && stopped)
+		r = json_set_text(root, "stopped", stopped);
+	for (size_t i = 0; r == 0 && i < execution->n; i++) {
+		const struct execution_step *step = &execution->steps[i];
+
+		r = json_set_text(json_item(list, at[i]), "state", states[step->state]);
+		if (r == 0 && step->new_pod)
+			r = json_set_text(json_item(list, at[i]), "newPod", step->new_pod);
+	}
+	return r;
 }
 
 /* ---- what is told ---- */
@@ -82,7 +103,7 @@ __attribute__((format(printf, 2, 3))) static void tell(
 {
 	va_list args;
 
-	fprintf(executor->tell, "%zu of %zu: ", executor->at + 1, executor->moves->n);
+	fprintf(executor->tell, "%zu of %zu: ", executor->at + 1, executor->execution->n);
 	va_start(args, format);
 	vfprintf(executor->tell, format, args);
 	va_end(args);
@@ -90,14 +111,24 @@ __attribute__((format(printf, 2, 3))) static void tell(
 	fflush(executor->tell);
 }
 
-static const struct relocation *move_of(const struct executor *executor)
+static const struct planned_eviction *step_of(const struct executor *executor)
 {
-	return &executor->moves->list[executor->at];
+	return &executor->steps[executor->at];
 }
 
-static struct execution_move *state_of(const struct executor *executor)
+static struct execution_step *state_of(const struct executor *executor)
 {
-	return &executor->execution->moves[executor->at];
+	return &executor->execution->steps[executor->at];
+}
+
+static const char *namespace_of(const struct executor *executor)
+{
+	return text_of(json_member(step_of(executor)->pod, "metadata"), "namespace");
+}
+
+static const char *name_of(const struct executor *executor)
+{
+	return text_of(json_member(step_of(executor)->pod, "metadata"), "name");
 }
 
 /* ---- where a pod is ---- */
@@ -121,7 +152,7 @@ static bool same_place(const struct plan_outcome *a, const struct plan_outcome *
 	return same == n;
 }
 
-/* Returns 1 if the pod is bound where the plan expects it, 0 if it is not bound. */
+/* Returns 1 if the pod is bound where the plan expects it, 0 if it is not bound. expected NULL: nowhere. */
 static int look_at(const struct executor *executor, struct json_object *pod,
 	const struct plan_outcome *expected, struct error *err)
 {
@@ -135,92 +166,81 @@ static int look_at(const struct executor *executor, struct json_object *pod,
 	if (r < 0 || !*facts.node)
 		return r;
 	place = place_of(&facts);
-	if (facts.has_placement && same_place(&place, expected))
+	if (expected && facts.has_placement && same_place(&place, expected))
 		return 1;
 	show_place(executor->input, &place, there);
+	if (!expected)
+		return error_set(err, ESTALE, "pod %s/%s is on %.150s, and does not wait as planned",
+			facts.namespace_, facts.name, there);
 	show_place(executor->input, expected, planned);
 	return error_set(err, ESTALE, "pod %s/%s is on %.150s, and not on %.150s as planned",
 		facts.namespace_, facts.name, there, planned);
 }
 
-/* ---- the eviction ---- */
+/* ---- before the eviction ---- */
 
 /* The pod must be as the plan knows it. */
 static int check_pod(const struct executor *executor, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
+	const struct planned_eviction *step = step_of(executor);
+	const char *namespace_ = namespace_of(executor), *name = name_of(executor);
 	_cleanup_json_ struct json_object *pod = NULL;
 	struct json_object *metadata;
-	int r = pod_fetch(&executor->options->kubectl, move->namespace_, move->name, &pod, err);
+	int r = pod_fetch(&executor->options->kubectl, namespace_, name, &pod, err);
 
 	if (r < 0)
 		return r;
 	metadata = json_member(pod, "metadata");
-	if (strcmp(text_of(metadata, "uid"), text_of(json_member(move->pod, "metadata"), "uid")) != 0)
+	if (strcmp(text_of(metadata, "uid"), text_of(json_member(step->pod, "metadata"), "uid")) != 0)
 		return error_set(err, ESTALE, "pod %s/%s is another pod than when the plan was made",
-			move->namespace_, move->name);
+			namespace_, name);
 	if (json_member(metadata, "deletionTimestamp"))
-		return error_set(err, ESTALE, "pod %s/%s is being deleted by someone else", move->namespace_,
-			move->name);
-	r = look_at(executor, pod, &move->from, err);
-	return r == 1	? 0
-	       : r == 0 ? error_set(err, ESTALE, "pod %s/%s is not bound", move->namespace_, move->name)
-			: r;
+		return error_set(err, ESTALE, "pod %s/%s is being deleted by someone else", namespace_, name);
+	if (!step->from) /* the same pod never changes its node */
+		return 0;
+	r = look_at(executor, pod, step->from, err);
+	return r == 1 ? 0 : r == 0 ? error_set(err, ESTALE, "pod %s/%s is not bound", namespace_, name) : r;
 }
 
-/* words: of the API server; the first line counts. */
-static int refused(const struct executor *executor, const char *words, struct error *err)
+static int hold(struct executor *executor, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
-	size_t len = strcspn(words, "\n");
+	const struct planned_eviction *step = step_of(executor);
+	char reason[GPU_REASON_SIZE];
 
-	if (strstr(words, "cannot create resource \"pods/eviction\""))
-		return error_set(err, EACCES,
-			"you may not evict pod %s in namespace %s: ask for the verb create on pods/eviction there",
-			move->name, move->namespace_);
-	if (len && words[len - 1] == '.')
-		len--;
-	return error_set(err, EBUSY, "the API server does not evict pod %s/%s: %.*s", move->namespace_,
-		move->name, len < WORDS_MAX ? (int)len : WORDS_MAX, words);
+	snprintf(reason, sizeof(reason), "ration plan moves pod %.50s/%.60s", namespace_of(executor),
+		name_of(executor));
+	return hold_gpus(&executor->options->kubectl, step->from, reason, &executor->held, err);
+}
+
+static void tell_eviction(const struct executor *executor)
+{
+	const struct planned_eviction *step = step_of(executor);
+	char from[PLACE_SIZE], to[PLACE_SIZE], then[PLACE_SIZE + 40];
+
+	snprintf(from, sizeof(from), "node %s", step->node);
+	if (step->from)
+		show_place(executor->input, step->from, from);
+	if (step->fate == PLAN_RUNS) {
+		show_place(executor->input, step->to, to);
+		snprintf(then, sizeof(then), "its new pod should be on %s", to);
+	} else {
+		snprintf(then, sizeof(then), "%s",
+			step->fate == PLAN_WAITS  ? "its new pod should wait"
+			: step->fate == PLAN_LOST ? "no controller makes it again"
+						  : "kube-scheduler alone places its new pod");
+	}
+	tell(executor, "evicting %s/%s from %s; %s", namespace_of(executor), name_of(executor), from, then);
 }
 
 static int evict(const struct executor *executor, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
-	_cleanup_json_ struct json_object *answer = NULL,
-					  *object = eviction_object(move->namespace_, move->name,
-						  text_of(json_member(move->pod, "metadata"), "uid"));
-	_cleanup_strbuf_ struct strbuf out, complaints;
-	struct error reason = {""};
-	char path[640];
-	int r;
+	static const enum step_state states[] = {
+		[EVICTED_NO] = STEP_NOT_BEGUN, [EVICTED_MAYBE] = STEP_UNKNOWN, [EVICTED_YES] = STEP_EVICTED};
+	enum evicted evicted;
+	int r = plan_evict(&executor->options->kubectl, step_of(executor)->pod, &evicted, err);
 
-	strbuf_init(&out, ANSWER_MAX);
-	strbuf_init(&complaints, ANSWER_MAX);
-	if (!object)
-		return error_set(err, ENOMEM, "out of memory");
-	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s/eviction", move->namespace_,
-		move->name);
-	state_of(executor)->state = MOVE_UNKNOWN;
-	r = kubectl_send(&executor->options->kubectl,
-		(const char *const[]){"create", path, "--filename=-", NULL}, json_text(object), &out,
-		&complaints, err);
-	if (r < 0)
-		return r;
-	if (r == 0 && json_parse(strbuf_cstr(&out), out.len, &answer, &reason) == 0 &&
-		eviction_is_refused(answer, &reason)) {
-		state_of(executor)->state = MOVE_NOT_BEGUN;
-		return refused(executor, reason.text, err);
-	}
-	if (r > 0) {
-		/* Only an answer of the API server says that nothing has happened. */
-		if (strstr(strbuf_cstr(&complaints), "Error from server ("))
-			state_of(executor)->state = MOVE_NOT_BEGUN;
-		return refused(
-			executor, complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason", err);
-	}
-	state_of(executor)->state = MOVE_EVICTED;
-	return 0;
+	state_of(executor)->state = states[evicted];
+	return r;
 }
 
 /* ---- what follows ---- */
@@ -230,15 +250,27 @@ struct siblings {
 	struct executor *executor;
 	const char *controller; /* its uid */
 	bool first;		/* before the eviction: all of them become known */
-	int found;		/* 1: the new pod is where the plan expects it */
+	int found;		/* 1: the new pod is as the plan expects it */
 	struct error wrong;	/* the new pod is elsewhere; "": it is not */
 };
+
+static bool is_unschedulable(struct json_object *pod)
+{
+	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
+
+	for (size_t i = 0; i < json_count(conditions); i++)
+		if (strcmp(text_of(json_item(conditions, i), "reason"), "Unschedulable") == 0 &&
+			strcmp(text_of(json_item(conditions, i), "type"), "PodScheduled") == 0)
+			return true;
+	return false;
+}
 
 static int on_sibling(void *userdata, struct json_object *pod, struct error *err)
 {
 	struct siblings *siblings = userdata;
 	struct executor *executor = siblings->executor;
 	struct json_object *metadata = json_member(pod, "metadata"), *controller = plan_controller(pod);
+	const struct planned_eviction *step = step_of(executor);
 	const char *uid = text_of(metadata, "uid");
 	int r;
 
@@ -252,17 +284,16 @@ static int on_sibling(void *userdata, struct json_object *pod, struct error *err
 		return 0;
 	free(state_of(executor)->new_pod);
 	state_of(executor)->new_pod = strdup(text_of(metadata, "name"));
-	r = look_at(executor, pod, &move_of(executor)->to, &siblings->wrong);
-	siblings->found = r == 1;
+	r = look_at(executor, pod, step->fate == PLAN_RUNS ? step->to : NULL, &siblings->wrong);
+	siblings->found = r == 1 || (r == 0 && step->fate == PLAN_WAITS && is_unschedulable(pod));
 	return 0;
 }
 
-/* Returns 1 if the new pod is where the plan expects it, 0 if none is bound yet. */
+/* Returns 1 if the new pod is as the plan expects it, 0 if that is not so yet. */
 static int look_at_siblings(struct executor *executor, bool first, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
 	struct siblings siblings = {.executor = executor,
-		.controller = text_of(plan_controller(move->pod), "uid"),
+		.controller = text_of(plan_controller(step_of(executor)->pod), "uid"),
 		.first = first,
 		.wrong = {""}};
 	struct warnings left_out = {0};
@@ -274,21 +305,21 @@ static int look_at_siblings(struct executor *executor, bool first, struct error 
 	char path[300];
 	int r;
 
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", move->namespace_);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", namespace_of(executor));
 	r = list_read(&executor->options->kubectl, path, NULL, &reader, err);
 	if (r < 0 || siblings.found)
 		return r < 0 ? r : 1;
 	return *siblings.wrong.text ? error_set(err, ESTALE, "%s", siblings.wrong.text) : 0;
 }
 
-/* Returns 1 if all pods that the move lets run are where the plan expects them. */
+/* Returns 1 if all pods that the step lets run are where the plan expects them. */
 static int look_at_runs(struct executor *executor, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
+	const struct planned_eviction *step = step_of(executor);
 	bool all = true;
 
-	for (size_t i = 0; i < move->runs.n; i++) {
-		const struct plan_move *run = &move->runs.list[i];
+	for (size_t i = 0; i < step->n_runs; i++) {
+		const struct plan_move *run = &step->runs[i];
 		_cleanup_json_ struct json_object *pod = NULL;
 		int r;
 
@@ -311,108 +342,130 @@ static int look_at_runs(struct executor *executor, struct error *err)
 /* The pod that is waited for is named. */
 static int late(const struct executor *executor, bool found, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
-	const struct plan_outcome *expected = &move->to;
-	const char *name = state_of(executor)->new_pod, *namespace_ = move->namespace_;
+	const struct planned_eviction *step = step_of(executor);
+	struct json_object *controller = plan_controller(step->pod);
+	const struct plan_outcome *expected = step->to;
+	const char *name = state_of(executor)->new_pod, *namespace_ = namespace_of(executor);
+	uint32_t timeout_s = executor->options->timeout_s;
 	char planned[PLACE_SIZE];
 
-	for (size_t i = 0; found && i < move->runs.n; i++)
+	for (size_t i = 0; found && i < step->n_runs; i++)
 		if (!executor->ran[i]) {
-			name = move->runs.list[i].name;
-			namespace_ = move->runs.list[i].namespace_;
-			expected = &move->runs.list[i].outcome;
+			name = step->runs[i].name;
+			namespace_ = step->runs[i].namespace_;
+			expected = &step->runs[i].outcome;
 			break;
 		}
 	if (!name)
 		return error_set(err, ETIMEDOUT,
 			"no new pod has followed pod %s/%s within %" PRIu32
 			" s: `kubectl describe %s %s -n %s` may tell why",
-			move->namespace_, move->name, executor->options->timeout_s,
-			text_of(plan_controller(move->pod), "kind"),
-			text_of(plan_controller(move->pod), "name"), move->namespace_);
+			namespace_, name_of(executor), timeout_s, text_of(controller, "kind"),
+			text_of(controller, "name"), namespace_);
+	if (!found && step->fate == PLAN_WAITS)
+		return error_set(err, ETIMEDOUT,
+			"kube-scheduler has not tried pod %s/%s within %" PRIu32 " s", namespace_, name,
+			timeout_s);
 	show_place(executor->input, expected, planned);
 	return error_set(err, ETIMEDOUT,
 		"pod %s/%s was not bound within %" PRIu32
 		" s, and should be on %.120s: `ration why %s -n %s` tells what it waits for",
-		namespace_, name, executor->options->timeout_s, planned, name, namespace_);
+		namespace_, name, timeout_s, planned, name, namespace_);
 }
 
-static int await(struct executor *executor, struct error *err)
+/* Waits for the new pod (runs false), or for the pods that the step lets run. */
+static int await(struct executor *executor, bool runs, struct error *err)
 {
 	int64_t give_up_ns = executor->begun_ns + executor->options->timeout_s * NS_PER_S;
-	bool found = false;
 
 	while (!interrupted) {
-		int r = found ? 1 : look_at_siblings(executor, false, err);
+		int r = runs ? look_at_runs(executor, err) : look_at_siblings(executor, false, err);
 
-		if (r < 0)
-			return r;
-		if (r == 1 && !found)
-			tell(executor, "%s/%s follows on node %s", move_of(executor)->namespace_,
-				state_of(executor)->new_pod, move_of(executor)->to.node);
-		found |= r == 1;
-		r = look_at_runs(executor, err);
-		if (r < 0 || (r == 1 && found))
+		if (r != 0)
 			return r < 0 ? r : 0;
 		if (monotonic_ns() >= give_up_ns)
-			return late(executor, found, err);
+			return late(executor, runs, err);
 		usleep(LOOK_US);
 	}
 	return -EINTR;
 }
 
-/* ---- one move, and all ---- */
+static int await_new_pod(struct executor *executor, struct error *err)
+{
+	const struct planned_eviction *step = step_of(executor);
+	int r;
+
+	if (step->fate != PLAN_RUNS && step->fate != PLAN_WAITS)
+		return 0;
+	r = await(executor, false, err);
+	if (r < 0)
+		return r;
+	if (step->fate == PLAN_RUNS)
+		tell(executor, "%s/%s follows on node %s", namespace_of(executor),
+			state_of(executor)->new_pod, step->to->node);
+	else
+		tell(executor, "%s/%s follows and waits", namespace_of(executor),
+			state_of(executor)->new_pod);
+	return 0;
+}
+
+/* ---- one step, and all ---- */
 
 static int carry_out(struct executor *executor, struct error *err)
 {
-	const struct relocation *move = move_of(executor);
-	char from[PLACE_SIZE], to[PLACE_SIZE];
 	int r = check_pod(executor, err);
 
-	if (r == 0)
+	if (r == 0 && plan_controller(step_of(executor)->pod))
 		r = look_at_siblings(executor, true, err);
 	if (r < 0 || interrupted)
 		return r < 0 ? r : -EINTR;
-	show_place(executor->input, &move->from, from);
-	show_place(executor->input, &move->to, to);
-	tell(executor, "evicting %s/%s from %s; its new pod should be on %s", move->namespace_, move->name,
-		from, to);
+	tell_eviction(executor);
+	if (step_of(executor)->holds)
+		r = hold(executor, err);
+	if (r < 0 || interrupted)
+		return r < 0 ? r : -EINTR;
 	executor->begun_ns = monotonic_ns();
 	r = evict(executor, err);
 	if (r == 0)
-		r = await(executor, err);
+		r = await_new_pod(executor, err);
 	if (r == 0)
-		state_of(executor)->state = MOVE_DONE;
+		r = release_gpus(&executor->options->kubectl, &executor->held, err);
+	if (r == 0)
+		r = await(executor, true, err);
+	if (r == 0)
+		state_of(executor)->state = STEP_DONE;
 	return r;
 }
 
-static int begin_move(struct executor *executor, struct error *err)
+/* Puts what has been done, and what to do, around the sentence. cordoned: "", or which GPU stays cordoned. */
+static int stop(const struct executor *executor, int r, const char *cordoned, struct error *err)
 {
-	int r;
-
-	table_init(&executor->known);
-	executor->ran = calloc(move_of(executor)->runs.n + 1, sizeof(*executor->ran));
-	r = executor->ran ? carry_out(executor, err) : error_set(err, ENOMEM, "out of memory");
-	table_release(&executor->known);
-	free(executor->ran);
-	return r;
-}
-
-/* Puts what has been done, and what to do, around the sentence. */
-static int stop(const struct executor *executor, int r, struct error *err)
-{
-	static const char *const states[] = {[MOVE_NOT_BEGUN] = "was not evicted",
-		[MOVE_UNKNOWN] = "may have been evicted",
-		[MOVE_EVICTED] = "was evicted"};
-	const struct relocation *move = move_of(executor);
+	static const char *const states[] = {[STEP_NOT_BEGUN] = "was not evicted",
+		[STEP_UNKNOWN] = "may have been evicted",
+		[STEP_EVICTED] = "was evicted"};
 	struct error what = *err;
 
 	if (interrupted)
 		error_set(&what, EINTR, "interrupted by signal %d", (int)interrupted);
-	return error_set(err, -r,
-		"%.320s. %zu of %zu moves are done, and pod %.63s %s; `ration plan moves` makes a new plan of what is left",
-		what.text, executor->execution->done, executor->moves->n, move->name,
-		states[state_of(executor)->state]);
+	return error_set(err, -r, "%.280s. %.150s%s%zu of %zu %s are done, and pod %.63s %s; %s", what.text,
+		cordoned, *cordoned ? ". " : "", executor->execution->done, executor->execution->n,
+		executor->words->steps, name_of(executor), states[state_of(executor)->state],
+		executor->words->advice);
+}
+
+static int do_step(struct executor *executor, struct error *err)
+{
+	struct error cordoned = {""};
+	int r;
+
+	table_init(&executor->known);
+	executor->ran = calloc(step_of(executor)->n_runs + 1, sizeof(*executor->ran));
+	r = executor->ran ? carry_out(executor, err) : error_set(err, ENOMEM, "out of memory");
+	release_gpus(&executor->options->kubectl, &executor->held, &cordoned);
+	held_gpus_release(&executor->held);
+	table_release(&executor->known);
+	free(executor->ran);
+	return r < 0 ? stop(executor, r, cordoned.text, err) : 0;
 }
 
 static int execute_all(struct executor *executor, struct error *err)
@@ -421,28 +474,30 @@ static int execute_all(struct executor *executor, struct error *err)
 	int r = 0;
 
 	for (; r == 0 && executor->at < execution->n; executor->at += r == 0) {
-		r = begin_move(executor, err);
+		r = do_step(executor, err);
 		execution->done += r == 0;
 	}
-	return r < 0 ? stop(executor, r, err) : 0;
+	return r;
 }
 
 int plan_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct relocations *moves, struct execution *execution, struct error *err)
+	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
+	struct execution *execution, struct error *err)
 {
 	/* A second signal ends the program. */
 	struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND}, before[2];
 	struct executor executor = {.input = input,
 		.options = options,
-		.moves = moves,
+		.steps = steps,
+		.words = words,
 		.execution = execution,
 		.tell = options->output == OUTPUT_JSON ? stderr : stdout};
 	int r;
 
-	execution->moves = calloc(moves->n + 1, sizeof(*execution->moves));
-	if (!execution->moves)
+	execution->steps = calloc(n + 1, sizeof(*execution->steps));
+	if (!execution->steps)
 		return error_set(err, ENOMEM, "out of memory");
-	execution->n = moves->n;
+	execution->n = n;
 	interrupted = 0;
 	sigaction(SIGINT, &action, &before[0]);
 	sigaction(SIGTERM, &action, &before[1]);

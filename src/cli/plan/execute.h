@@ -1,32 +1,59 @@
-/* execute.h - carries out the moves of a plan, one after the other. */
+/* execute.h - carries out the evictions of a plan, one after the other. `ration plan moves --execute` and
+ * `ration plan drain --execute` use it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "plan/moves.h"
 
 struct error;
 struct plan_input;
 struct plan_options;
-struct relocations;
 
-enum move_state {
-	MOVE_NOT_BEGUN, /* its pod is not evicted */
-	MOVE_UNKNOWN,	/* it is not known whether the API server has evicted its pod */
-	MOVE_EVICTED,	/* its pod is evicted, and not all that the plan expects has happened */
-	MOVE_DONE,
+/* One eviction, and what the plan expects of it. All is borrowed. */
+struct planned_eviction {
+	struct json_object *pod;
+	const char *node;		 /* where the pod is */
+	const struct plan_outcome *from; /* its GPUs; NULL: only the node counts */
+	enum plan_fate fate;		 /* of the pod that follows it: PLAN_RUNS, _WAITS, _LOST or _NO_GPU */
+	const struct plan_outcome *to;	 /* for PLAN_RUNS */
+	const struct plan_move *runs;	 /* pods that wait, and that run when this pod is gone */
+	size_t n_runs;
+	bool holds; /* its GPUs are cordoned until the pod that follows it has its place */
+};
+
+enum step_state {
+	STEP_NOT_BEGUN, /* its pod is not evicted */
+	STEP_UNKNOWN,	/* it is not known whether the API server has evicted its pod */
+	STEP_EVICTED,	/* its pod is evicted, and not all that the plan expects has happened */
+	STEP_DONE,
 };
 
 struct execution {
-	struct execution_move {
-		enum move_state state;
+	struct execution_step {
+		enum step_state state;
 		char *new_pod; /* the pod that follows the evicted one; NULL: none was seen */
-	} * moves;
+	} * steps;
 	size_t n, done;
 };
 void execution_release(struct execution *execution);
 
-/* plan_execute() - evicts the pod of each move, and waits until its new pod and the pods that the move lets
- * run are bound where the plan expects them. Tells each step on standard output, with JSON on standard error.
- * Stops at the first surprise and at SIGINT or SIGTERM: a negative errno, with a sentence that says what
- * happened and what to do next. */
+/* execution_set_json() - adds to the plan what has become of it: `done`, `stopped` (NULL: it was not), and
+ * `state` and `newPod` to the items of the list. at: the item of each step. -ENOMEM. */
+int execution_set_json(const struct execution *execution, const char *stopped, struct json_object *root,
+	struct json_object *list, const size_t *at);
+
+/* How a caller speaks of the steps. */
+struct execution_words {
+	const char *steps;  /* "moves" */
+	const char *advice; /* what to do after a surprise */
+};
+
+/* plan_execute() - evicts the pod of each step, and waits until its new pod and the pods that the step lets
+ * run are as the plan expects. Tells each step on standard output, with JSON on standard error. Stops at the
+ * first surprise and at SIGINT or SIGTERM: a negative errno, with a sentence that says what happened and what
+ * to do next. GPUs that it has cordoned are uncordoned in any case. */
 int plan_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct relocations *moves, struct execution *execution, struct error *err);
+	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
+	struct execution *execution, struct error *err);

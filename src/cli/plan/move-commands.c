@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -12,6 +13,7 @@
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/options.h"
+#include "cli/plan/drain-execute.h"
 #include "cli/plan/plan.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"
@@ -121,7 +123,15 @@ static int add_move_json(
 		       : json_set(object, "gpus", show_gpus_json(&input->world, &move->outcome));
 }
 
-static int add_json(const struct plan_input *input, const struct plan_moves *moves, struct strbuf *out)
+/* What has become of a plan that was carried out. */
+struct carried_out {
+	struct execution execution;
+	size_t *at; /* the move of each step */
+	const char *stopped;
+};
+
+static int add_json(const struct plan_input *input, const struct plan_moves *moves,
+	const struct carried_out *done, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	struct json_object *list = json_set_array(root, "pods");
@@ -129,19 +139,49 @@ static int add_json(const struct plan_input *input, const struct plan_moves *mov
 
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		r = add_move_json(input, &moves->list[i], list);
+	if (r == 0 && done)
+		r = execution_set_json(&done->execution, done->stopped, root, list, done->at);
 	return r < 0 ? r : show_json(root, out);
 }
 
 static int add_moves(const struct plan_input *input, const struct plan_moves *moves, bool waiting,
 	struct strbuf *out, struct error *err)
 {
-	int r = input->options->output == OUTPUT_JSON ? add_json(input, moves, out)
+	int r = input->options->output == OUTPUT_JSON ? add_json(input, moves, NULL, out)
 						      : add_text(input, moves, waiting, out);
 
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }
 
 /* ---- the two words ---- */
+
+/* The text is the preview, and JSON comes at the end. */
+static int execute_drain(const struct plan_input *input, const struct plan_options *options,
+	const struct plan_moves *moves, struct strbuf *out, struct error *err)
+{
+	bool json = options->output == OUTPUT_JSON;
+	struct carried_out done = {0};
+	struct error ignored = {""};
+	int r = json ? 0 : add_moves(input, moves, false, out, err), end = 0;
+
+	if (r == 0 && !json)
+		r = plan_print(out, err);
+	if (r < 0)
+		return r;
+	r = drain_execute(input, options, moves, &done.execution, &done.at, err);
+	done.stopped = r < 0 ? err->text : NULL;
+	if (json)
+		end = add_json(input, moves, &done, out);
+	else if (r == 0)
+		end = strbuf_addf(out, "The nodes are drained.\n");
+	execution_release(&done.execution);
+	free(done.at);
+	if (r < 0) { /* its sentence counts more than that of the output */
+		plan_print(out, &ignored);
+		return r;
+	}
+	return end < 0 ? error_set(err, -end, "%s", strerror(-end)) : 0;
+}
 
 int plan_drain_nodes(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
@@ -150,9 +190,12 @@ int plan_drain_nodes(
 	int r;
 
 	plan_progress(input, "placing the pods of the nodes");
-	r = plan_drain(
-		&input->world, input->pods, input->n_pods, (const char *const *)options->nodes, &moves, err);
-	return r < 0 ? r : add_moves(input, &moves, false, out, err);
+	r = plan_drain(&input->world, input->pods, input->n_pods, (const char *const *)options->nodes,
+		options->execute, &moves, err);
+	if (r < 0)
+		return r;
+	return options->execute ? execute_drain(input, options, &moves, out, err)
+				: add_moves(input, &moves, false, out, err);
 }
 
 static int add_nodes(struct plan_input *input, struct json_object *node, const struct plan_options *options,

@@ -20,6 +20,8 @@ static int check_drain(const struct plan_options *options)
 		return options_refuse(table, "NODE is missing: the nodes to drain");
 	if (options->file || options->count)
 		return options_refuse(table, "-f and --count are not for `ration plan drain`");
+	if (options->force && !options->execute)
+		return options_refuse(table, "--force is for `ration plan drain --execute`");
 	return -1;
 }
 
@@ -27,9 +29,6 @@ static int check_moves(const struct plan_options *options)
 {
 	if (options->file || options->count)
 		return options_refuse(&plan_option_table, "-f and --count are not for `ration plan moves`");
-	if (options->execute && options->history)
-		return options_refuse(&plan_option_table,
-			"--execute needs the cluster as it is now, and --history is from another time");
 	return -1;
 }
 
@@ -54,8 +53,13 @@ static int check(const struct plan_options *options)
 		return options_refuse(table, "--like is for `ration plan add`");
 	if (options->what != PLAN_MOVES && options->max)
 		return options_refuse(table, "--max is for `ration plan moves`");
-	if (options->what != PLAN_MOVES && options->execute)
-		return options_refuse(table, "--execute is for `ration plan moves`");
+	if (options->what != PLAN_MOVES && options->what != PLAN_DRAIN && options->execute)
+		return options_refuse(table, "--execute is for `ration plan moves` and `ration plan drain`");
+	if (options->what != PLAN_DRAIN && options->force)
+		return options_refuse(table, "--force is for `ration plan drain --execute`");
+	if (options->execute && options->history)
+		return options_refuse(table,
+			"--execute needs the cluster as it is now, and --history is from another time");
 	if (options->what == PLAN_MOVES)
 		return check_moves(options);
 	if (options->what == PLAN_DRAIN)

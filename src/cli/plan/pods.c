@@ -13,8 +13,11 @@
 #include "cli/options.h"
 #include "cli/plan/plan.h"
 #include "cli/tabwriter.h"
+#include "core/core.h"
+#include "core/events.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "plan/gangs.h"
 
 #define PODS_MAX 10000
 
@@ -23,6 +26,10 @@ struct fit {
 	size_t n, max;
 	bool has_last;
 	struct plan_outcome last; /* of the first pod that was not placed */
+	/* A gang that has not started: how many pods it needs at once, 0 if the pods are of none; and how
+	 * many of them have or find room, -1: it has what it needs, or lacks pods. */
+	uint32_t needed;
+	int room;
 };
 
 static void fit_release(struct fit *fit)
@@ -60,10 +67,103 @@ static int try_pod(struct plan_input *input, struct json_object *object, struct 
 	return r;
 }
 
-static int try_all(struct plan_input *input, struct json_object *object, struct fit *fit, struct error *err)
-{
-	int r = 1;
+/* ---- gangs ---- */
 
+static void pods_release(struct plan_pod *pods, size_t n)
+{
+	for (size_t i = 0; pods && i < n; i++)
+		plan_pod_release(&pods[i]);
+	free(pods);
+}
+
+/* The pods exist, and nothing is placed. */
+static int create_pods(struct plan_world *world, struct json_object *object, struct plan_pod *pods, size_t n,
+	struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		_cleanup_json_ struct json_object *copy = NULL;
+
+		if (json_object_deep_copy(object, &copy, NULL) < 0)
+			return error_set(err, ENOMEM, "out of memory");
+		r = plan_pod_read(copy, i + 1, &pods[i], err);
+		if (r == 0 && plan_expect(world, &pods[i]) < 0)
+			r = error_set(err, ENOMEM, "out of memory");
+	}
+	return r;
+}
+
+/* How many pods must exist before the first one is tried; 1: the pods are of no gang, or it has started. */
+static int count_together(struct plan_input *input, struct json_object *object, uint32_t asked,
+	struct fit *fit, size_t *ret_n, struct error *err)
+{
+	_cleanup_(plan_pod_release_ptr) struct plan_pod pod = {0};
+	struct core *core = input->world.core;
+	struct gang_view view;
+	int r = create_pods(&input->world, object, &pod, 1, err);
+
+	*ret_n = 1;
+	if (r < 0 || !gangs_find(&core->gangs, &core->ledger, pod.facts.uid, input->world.now_ns, &view))
+		return r;
+	if (!view.started && view.n_placed < view.min) {
+		fit->needed = view.min;
+		*ret_n = view.min >= view.n_members ? view.min - view.n_members + 1 : 1;
+		if (asked)
+			*ret_n = asked;
+	}
+	core_pod_is_gone(core, pod.facts.uid, true, input->world.now_ns);
+	return 0;
+}
+
+static void take_outcomes(struct fit *fit, struct plan_outcome *outcomes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (outcomes[i].placed) {
+			fit->placed[fit->n++] = outcomes[i];
+		} else if (!fit->has_last) {
+			fit->last = outcomes[i];
+			fit->has_last = true;
+		} else {
+			plan_outcome_release(&outcomes[i]);
+		}
+	}
+}
+
+static int try_together(
+	struct plan_input *input, struct json_object *object, size_t n, struct fit *fit, struct error *err)
+{
+	struct core *core = input->world.core;
+	struct plan_pod *pods = calloc(n, sizeof(*pods));
+	struct plan_outcome *outcomes = calloc(n, sizeof(*outcomes));
+	struct plan_gangs gangs = {0};
+	struct gang_view view;
+	int r = pods && outcomes ? create_pods(&input->world, object, pods, n, err)
+				 : error_set(err, ENOMEM, "out of memory");
+	char uid[] = "plan-1";
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = plan_try(&input->world, &gangs, &pods[i], &outcomes[i], err);
+	fit->room = r == 0 && gangs_find(&core->gangs, &core->ledger, uid, input->world.now_ns, &view)
+			    ? view.n_room
+			    : -1;
+	if (plan_gangs_end(&input->world, &gangs) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
+	if (outcomes)
+		take_outcomes(fit, outcomes, n);
+	free(outcomes);
+	pods_release(pods, n);
+	return r < 0 ? r : !fit->has_last;
+}
+
+static int try_all(struct plan_input *input, struct json_object *object, uint32_t asked, struct fit *fit,
+	struct error *err)
+{
+	size_t together;
+	int r = count_together(input, object, asked, fit, &together, err);
+
+	if (r == 0)
+		r = fit->needed && together <= fit->max ? try_together(input, object, together, fit, err) : 1;
 	while (r > 0 && fit->n < fit->max) {
 		r = try_pod(input, object, fit, err);
 		plan_progress(input, "%zu pods are placed so far", fit->n);
@@ -83,6 +183,14 @@ static void add_sum(const struct fit *fit, uint32_t asked, struct strbuf *out)
 		strbuf_addf(out, "%zu more pods fit; further ones were not tried.\n", fit->n);
 	else
 		strbuf_addf(out, "%zu more pod%s.\n", fit->n, fit->n == 1 ? " fits" : "s fit");
+}
+
+static void add_gang(const struct fit *fit, struct strbuf *out)
+{
+	strbuf_addf(out, "Its gang starts with %" PRIu32 " pods or not at all", fit->needed);
+	if (fit->room >= 0)
+		strbuf_addf(out, "; %d would find room", fit->room);
+	strbuf_adds(out, ".\n");
 }
 
 static int add_text(const struct plan_input *input, const struct fit *fit, uint32_t asked,
@@ -107,6 +215,8 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 		strbuf_addf(out, "Pod %zu does not fit:\n", fit->n + 1);
 		r = show_reasons(&fit->last, out);
 	}
+	if (r == 0 && fit->needed && fit->has_last)
+		add_gang(fit, out);
 	show_notes(input, object, out);
 	return r;
 }
@@ -140,6 +250,10 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 		r = json_set(root, "pods", placed_json(input, fit));
 	if (r == 0 && fit->has_last)
 		r = show_reasons_json(&fit->last, root);
+	if (r == 0 && fit->needed)
+		r = json_set_number(root, "gangNeeds", fit->needed);
+	if (r == 0 && fit->needed && fit->room >= 0)
+		r = json_set_number(root, "gangHasRoomFor", (uint64_t)fit->room);
 	if (r == 0)
 		r = json_set(root, "notes", show_notes_json(input, object));
 	if (r < 0)
@@ -169,7 +283,8 @@ int plan_pods_check(struct json_object *manifest, const struct plan_options *opt
 int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err)
 {
-	_cleanup_(fit_release) struct fit fit = {.max = options->count ? options->count : PODS_MAX};
+	_cleanup_(fit_release) struct fit fit = {
+		.room = -1, .max = options->count ? options->count : PODS_MAX};
 	_cleanup_json_ struct json_object *object = NULL;
 	int r = plan_pod_object(
 		manifest, input->namespace_, input->has_objects ? &input->kube : NULL, &object, err);
@@ -179,7 +294,7 @@ int plan_pods(struct plan_input *input, struct json_object *manifest, const stru
 	fit.placed = calloc(fit.max, sizeof(*fit.placed));
 	if (!fit.placed)
 		return error_set(err, ENOMEM, "out of memory");
-	r = try_all(input, object, &fit, err);
+	r = try_all(input, object, options->count, &fit, err);
 	if (r < 0)
 		return r;
 	r = options->output == OUTPUT_JSON ? add_json(input, &fit, options->count, object, out)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -39,7 +40,7 @@ static void add_limits(const struct relocations *moves, struct strbuf *out)
 			RELOCATE_TRIES);
 	if (moves->n)
 		strbuf_adds(out,
-			"After each move, wait until its new pod and the pods that it lets run are bound.\n");
+			"Cordon the GPUs that a pod leaves (`ration cordon`) before its eviction, and uncordon them when its new pod is bound; then wait for the pods that the move lets run. --execute does so.\n");
 }
 
 /* ---- text ---- */
@@ -142,28 +143,6 @@ static int add_move_json(
 	return runs ? r : -ENOMEM;
 }
 
-/* What has become of the plan. stopped: NULL, or the sentence. */
-static int set_execution(struct json_object *root, struct json_object *list,
-	const struct execution *execution, const char *stopped)
-{
-	static const char *const states[] = {[MOVE_NOT_BEGUN] = "not begun",
-		[MOVE_UNKNOWN] = "unknown",
-		[MOVE_EVICTED] = "evicted",
-		[MOVE_DONE] = "done"};
-	int r = json_set(root, "done", json_object_new_int64((int64_t)execution->done));
-
-	if (r == 0 && stopped)
-		r = json_set_text(root, "stopped", stopped);
-	for (size_t i = 0; r == 0 && i < execution->n; i++) {
-		const struct execution_move *move = &execution->moves[i];
-
-		r = json_set_text(json_item(list, i), "state", states[move->state]);
-		if (r == 0 && move->new_pod)
-			r = json_set_text(json_item(list, i), "newPod", move->new_pod);
-	}
-	return r;
-}
-
 static int add_limit_notes(const struct relocations *moves, struct json_object *notes)
 {
 	_cleanup_strbuf_ struct strbuf limits;
@@ -176,6 +155,17 @@ static int add_limit_notes(const struct relocations *moves, struct json_object *
 			return -ENOMEM;
 	}
 	return limits.failed;
+}
+
+/* The steps are the items of the list. */
+static int set_execution(const struct execution *execution, const char *stopped, struct json_object *root,
+	struct json_object *list)
+{
+	_cleanup_free_ size_t *at = calloc(execution->n + 1, sizeof(*at));
+
+	for (size_t i = 0; at && i < execution->n; i++)
+		at[i] = i;
+	return at ? execution_set_json(execution, stopped, root, list, at) : -ENOMEM;
 }
 
 /* execution: NULL if the plan was not carried out. */
@@ -197,12 +187,12 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 		r = add_limit_notes(moves, notes);
 	if (!list)
 		r = -ENOMEM;
-	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = add_move_json(&input->world, &moves->list[i], list);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
 		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = add_move_json(&input->world, &moves->list[i], list);
 	if (r == 0 && execution)
-		r = set_execution(root, list, execution, stopped);
+		r = set_execution(execution, stopped, root, list);
 	return r < 0 ? r : show_json(root, out);
 }
 
@@ -211,6 +201,30 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 static void tell(void *userdata, size_t found)
 {
 	plan_progress(userdata, "searching for move %zu", found + 1);
+}
+
+static int carry_out(const struct plan_input *input, const struct plan_options *options,
+	const struct relocations *moves, struct execution *execution, struct error *err)
+{
+	static const struct execution_words words = {
+		"moves", "`ration plan moves` makes a new plan of what is left"};
+	_cleanup_free_ struct planned_eviction *steps = calloc(moves->n + 1, sizeof(*steps));
+
+	if (!steps)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < moves->n; i++) {
+		const struct relocation *move = &moves->list[i];
+
+		steps[i] = (struct planned_eviction){.pod = move->pod,
+			.node = move->from.node,
+			.from = &move->from,
+			.fate = PLAN_RUNS,
+			.to = &move->to,
+			.runs = move->runs.list,
+			.n_runs = move->runs.n,
+			.holds = move->holds};
+	}
+	return plan_execute(input, options, steps, moves->n, &words, execution, err);
 }
 
 /* The text is the preview, and JSON comes at the end. */
@@ -224,7 +238,7 @@ static int execute(struct plan_input *input, const struct plan_options *options,
 
 	if (r < 0)
 		return r;
-	r = plan_execute(input, options, moves, &execution, err);
+	r = carry_out(input, options, moves, &execution, err);
 	if (json)
 		end = add_json(input, moves, &execution, r < 0 ? err->text : NULL, out);
 	else if (r == 0 && moves->n)

@@ -1,0 +1,81 @@
+#include "cli/plan/hold-gpus.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/cordon-wait.h"
+#include "plan/place.h"
+
+#define APPLIED_TIMEOUT_S 30
+
+static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char *reason,
+	struct held_gpus *held, struct inspect *inspect, struct error *err)
+{
+	struct cordon_change change = {.node = held->node, .fault = {.index = -1}};
+	const struct inspect_gpu *gpu;
+	bool changed;
+	int r = fault_parse_gpu(uuid, &change.fault);
+
+	gpu = r < 0 ? NULL : cordon_gpu(cordon_node(inspect), &change.fault);
+	if (!gpu)
+		return error_set(err, ENODEV, "node %s does not show GPU %.80s any more", held->node, uuid);
+	if (!gpu->healthy) /* it takes no new pods, and someone else decides for how long */
+		return 0;
+	change.fault.index = gpu->column;
+	fault_reason_copy(change.fault.reason, reason);
+	held->gpus[held->n++] = change.fault;
+	r = cordon_list_change(kubectl, &change, &changed, err);
+	return r < 0 ? r : cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, NULL, inspect, err);
+}
+
+int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, const char *reason,
+	struct held_gpus *held, struct error *err)
+{
+	const struct gpu_share *shares[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&place->placement, shares);
+	_cleanup_inspect_ struct inspect inspect;
+	int r;
+
+	inspect_init(&inspect);
+	*held = (struct held_gpus){.node = place->node, .gpus = calloc(n + 1, sizeof(*held->gpus))};
+	if (!held->gpus)
+		return error_set(err, ENOMEM, "out of memory");
+	r = cordon_look(kubectl, held->node, &inspect, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = hold_gpu(kubectl, shares[i]->uuid, reason, held, &inspect, err);
+	return r;
+}
+
+int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct error *err)
+{
+	size_t left = 0;
+	int result = 0;
+
+	for (size_t i = 0; i < held->n; i++) {
+		struct cordon_change change = {.node = held->node, .uncordon = true, .fault = held->gpus[i]};
+		struct error problem = {""};
+		bool changed;
+		int r = cordon_list_change(kubectl, &change, &changed, &problem);
+
+		if (r < 0) {
+			result = error_set(err, -r,
+				"GPU %d of node %.100s stays cordoned: `ration uncordon %.100s %d` gives it back (%.120s)",
+				change.fault.index, held->node, held->node, change.fault.index, problem.text);
+			held->gpus[left++] = held->gpus[i];
+		}
+	}
+	held->n = left;
+	if (left)
+		return result;
+	free(held->gpus);
+	held->gpus = NULL;
+	return 0;
+}
+
+void held_gpus_release(struct held_gpus *held)
+{
+	free(held->gpus);
+	*held = (struct held_gpus){0};
+}

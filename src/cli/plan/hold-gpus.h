@@ -1,0 +1,28 @@
+/* hold-gpus.h - keeps new pods off the GPUs of a pod while it is moved: they are cordoned, and uncordoned
+ * when its new pod has another place. */
+#pragma once
+
+#include <stddef.h>
+
+#include "kube/fault-list.h"
+
+struct error;
+struct kubectl;
+struct plan_outcome;
+
+struct held_gpus {
+	const char *node; /* borrowed */
+	struct fault *gpus;
+	size_t n;
+};
+
+/* hold_gpus() - cordons the GPUs of this place that take new pods now, and waits until the node's agent has
+ * applied that. Also on failure, the caller ends it with release_gpus(). reason: as in `ration cordon`. */
+int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, const char *reason,
+	struct held_gpus *held, struct error *err);
+
+/* release_gpus() - uncordons what hold_gpus() has cordoned, also what it may have cordoned. A negative errno
+ * with the GPU that stays cordoned, and the command that uncordons it: another call tries again.
+ * held_gpus_release() - frees the memory. */
+int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct error *err);
+void held_gpus_release(struct held_gpus *held);

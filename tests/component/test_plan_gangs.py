@@ -1,0 +1,92 @@
+"""`ration plan` and gangs: enough pods of a gang have places, or none of them is bound."""
+import concurrent.futures
+import json
+
+from planning import create, fates, manifest, node, schedule
+
+GANG = "pod-group.scheduling.sigs.k8s.io"
+
+
+def member(gpu_mem, least, gang="train", **more):
+    return manifest(gpu_mem=gpu_mem, labels={f"{GANG}/name": gang, f"{GANG}/min-available": str(least)}, **more)
+
+
+def bind_gang(api, planner, names, pod, owner="job"):
+    """kube-scheduler tries all of them: filter for each one, then bind, which waits for the others."""
+    made = [create(api, name, pod, owner=owner) for name in names]
+    planner.scheduler.has_read_pods()
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        assert all(found for found, _ in pool.map(lambda one: schedule(api, planner.scheduler, one), made))
+    planner.scheduler.has_read_pods()
+
+
+def test_a_gang_fits_as_a_whole(api, planner):
+    node(api, "a", 8192, 8192)
+    plan = planner().pods(member(4, 4))
+    assert (plan["fit"], plan["gangNeeds"]) == (4, 4)
+    assert sorted((pod["node"], pod["gpus"][0]["index"]) for pod in plan["pods"]) == [("a", 0)] * 2 + [("a", 1)] * 2
+
+
+def test_a_gang_of_which_one_pod_has_no_room_waits_as_a_whole(api, planner):
+    node(api, "a", 8192, 8192)
+    planner = planner()
+    plan = planner.pods(member(4, 5))
+    assert (plan["fit"], plan["pods"], plan["text"]) == (0, [], "no room for its whole gang")
+    assert (plan["gangNeeds"], plan["gangHasRoomFor"]) == (5, 4)
+    assert planner.text("pods", "-f", "-", stdin=json.dumps(member(4, 5))).endswith(
+        "Its gang starts with 5 pods or not at all; 4 would find room.\n")
+
+
+def test_more_pods_than_the_gang_needs_are_tried_one_by_one(api, planner):
+    node(api, "a", 8192, 8192)
+    planner = planner()
+    plan = planner.pods(member(4, 2))
+    assert (plan["fit"], plan["text"] if "text" in plan else "") == (4, "")
+    assert planner.pods(member(4, 2), "--count", "5")["fit"] == 4
+
+
+def test_fewer_pods_than_the_gang_needs_wait_for_the_others(api, planner):
+    node(api, "a", 8192, 8192)
+    plan = planner().pods(member(4, 3), "--count", "2")
+    assert (plan["fit"], plan["text"]) == (0, "waits for the other pods of its gang")
+
+
+def test_cpu_that_is_short_for_one_pod_leaves_all_waiting(api, planner):
+    node(api, "a", 8192, 8192, cpu="3")
+    plan = planner().pods(member(2, 4, cpu="1"))
+    assert (plan["fit"], plan["pods"]) == (0, [])
+
+
+def test_a_drained_gang_comes_back_as_a_whole_or_waits(api, planner):
+    node(api, "a", 8192, 8192)
+    planner = planner()
+    bind_gang(api, planner, ["w0", "w1"], member(5, 2))
+    node(api, "b", 8192)
+    planner.scheduler.has_read_nodes()
+    plan = json.loads(planner.text("drain", "a", "-o", "json"))
+    assert fates(plan) == {"w0": "waits", "w1": "waits"}
+    assert {pod["text"] for pod in plan["pods"]} == {"no room for its whole gang"}
+    node(api, "c", 8192)
+    planner.scheduler.has_read_nodes()
+    assert sorted(fates(json.loads(planner.text("drain", "a", "-o", "json"))).values()) == [("b", 0), ("c", 0)]
+
+
+def test_a_waiting_gang_starts_on_the_added_nodes_or_not_at_all(api, planner):
+    node(api, "a", 8192, unschedulable=True)
+    planner = planner()
+    for name in ("w0", "w1"):
+        create(api, name, member(5, 2))
+    planner.scheduler.has_read_pods()
+    assert set(fates(json.loads(planner.text("add", "--like", "a", "-o", "json"))).values()) == {"waits"}
+    plan = json.loads(planner.text("add", "--like", "a", "--count", "2", "-o", "json"))
+    assert sorted(fates(plan).values()) == [("a-plan-1", 0), ("a-plan-2", 0)]
+
+
+def test_no_pod_of_a_running_gang_is_moved(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    bind_gang(api, planner, ["w0", "w1"], member(2, 2))
+    node(api, "b", 6144)
+    planner.scheduler.has_read_nodes()
+    create(api, "big", manifest(gpu_mem=7))
+    assert json.loads(planner.text("moves", "-o", "json"))["moves"] == []
