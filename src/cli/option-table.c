@@ -260,11 +260,16 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 /* ---- plan -----------------------------------------------------------------------------------------------
  */
 
-static const struct option_choice plan_whats[] = {
-	{"pods", PLAN_PODS}, {"drain", PLAN_DRAIN}, {"add", PLAN_ADD}, {"moves", PLAN_MOVES}, {0}};
+static const struct option_choice plan_whats[] = {{"pods", PLAN_PODS}, {"drain", PLAN_DRAIN},
+	{"add", PLAN_ADD}, {"moves", PLAN_MOVES}, {"unit", PLAN_UNIT}, {"policy", PLAN_POLICY}, {0}};
+static const struct option_choice plan_units[] = {
+	{"1GiB", 1024}, {"512MiB", 512}, {"256MiB", 256}, {"128MiB", 128}, {0}};
 static const struct option_row plan_rows[] = {
 	{"file", 'f', "FILE", OPTION_TO(TEXT, struct plan_options, file), .source = COMPLETE_FILES,
-		.help = "pods: the manifest of the pods, a Pod or an object with a pod template. add: the manifest of the nodes. In YAML or JSON; -: standard input"},
+		.help = "pods: the manifest of the pods, a Pod or an object with a pod template. add: the manifest of the nodes. policy: the ResourcePolicy. In YAML or JSON; -: standard input"},
+	{"unit", 0, "1GiB|512MiB|256MiB|128MiB", OPTION_TO(CHOICE, struct plan_options, unit_mib),
+		.choices = plan_units,
+		.help = "unit: the new unit of GPU memory, as in the chart's value gpuMemoryUnit"},
 	{"like", 0, "NODE", OPTION_TO(NAME, struct plan_options, like), .suffix = "node/",
 		.source = COMPLETE_NODES,
 		.help = "add: nodes like this one, instead of a manifest; faults, taints of its state and a cordon are not copied"},
@@ -288,7 +293,7 @@ static const struct option_row plan_rows[] = {
 };
 static const struct option_row plan_arguments[] = {
 	{NULL, 0, "WHAT", OPTION_TO(CHOICE, struct plan_options, what), .choices = plan_whats,
-		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more; drain: what becomes of the pods of nodes that are drained; add: which of the waiting pods run when nodes are added; moves: which pods to evict, so that waiting pods run or whole GPUs become free"},
+		.help = "pods: how many more pods of a manifest fit, where each of them goes, and why not more; drain: what becomes of the pods of nodes that are drained; add: which of the waiting pods run when nodes are added; moves: which pods to evict, so that waiting pods run or whole GPUs become free; unit, policy: what becomes of the pods when the unit of GPU memory or a ResourcePolicy changes"},
 	{NULL, 0, "NODE", OPTION_TO(REST, struct plan_options, nodes), .optional = true,
 		.source = COMPLETE_NODES, .help = "drain: the nodes"},
 };

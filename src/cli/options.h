@@ -57,7 +57,7 @@ struct history_options {
 	struct kubectl kubectl;
 };
 
-enum plan_what { PLAN_PODS, PLAN_DRAIN, PLAN_ADD, PLAN_MOVES };
+enum plan_what { PLAN_PODS, PLAN_DRAIN, PLAN_ADD, PLAN_MOVES, PLAN_UNIT, PLAN_POLICY };
 
 struct plan_options {
 	struct kubectl kubectl;
@@ -65,6 +65,7 @@ struct plan_options {
 	char **nodes; /* ended by NULL */
 	const char *file, *like, *namespace_, *history, *objects;
 	uint32_t count, max; /* 0: not given */
+	int unit_mib;	     /* 0: not given */
 	bool execute, force;
 	uint32_t timeout_s; /* for each eviction */
 	enum output output;

@@ -1,4 +1,4 @@
-#include "plan/moves.h"
+#include "plan/moves-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "plan/eviction.h"
-#include "plan/gangs.h"
 
 void plan_moves_release(struct plan_moves *moves)
 {
@@ -36,14 +35,14 @@ static const char *text_or_empty(struct json_object *object, const char *key)
 	return text ? text : "";
 }
 
-static bool has_ended(struct json_object *pod)
+bool plan_has_ended(struct json_object *pod)
 {
 	const char *phase = text_or_empty(json_member(pod, "status"), "phase");
 
 	return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
 
-static struct plan_move *add_move(struct plan_moves *moves, struct json_object *pod)
+struct plan_move *plan_add_move(struct plan_moves *moves, struct json_object *pod)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *spec = json_member(pod, "spec");
 	struct plan_move *grown = reallocarray(moves->list, moves->n + 1, sizeof(*grown)), *move;
@@ -65,24 +64,16 @@ static struct plan_move *add_move(struct plan_moves *moves, struct json_object *
 
 /* ---- the pods are tried ---- */
 
-/* The pods of one plan. */
-struct trial {
-	struct plan_world *world;
-	struct plan_moves *moves;
-	struct plan_pod *pods; /* one for each move */
-	struct plan_gangs gangs;
-};
-
-static int trial_begin(struct trial *trial, struct plan_world *world, struct plan_moves *moves)
+int plan_trial_begin(struct plan_trial *trial, struct plan_world *world, struct plan_moves *moves)
 {
-	*trial = (struct trial){
+	*trial = (struct plan_trial){
 		.world = world, .moves = moves, .pods = calloc(moves->n + 1, sizeof(*trial->pods))};
 	return trial->pods ? 0 : -ENOMEM;
 }
 
 /* The new pod of this move is created. number: as in plan_pod_read(). */
-static int create_pod(
-	struct trial *trial, size_t i, struct json_object *object, size_t number, struct error *err)
+int plan_trial_create(
+	struct plan_trial *trial, size_t i, struct json_object *object, size_t number, struct error *err)
 {
 	struct plan_move *move = &trial->moves->list[i];
 	struct plan_pod *pod = &trial->pods[i];
@@ -100,7 +91,7 @@ static int create_pod(
 	return move->outcome.text ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int try_pod(struct trial *trial, size_t i, struct error *err)
+int plan_trial_try(struct plan_trial *trial, size_t i, struct error *err)
 {
 	struct plan_pod *pod = &trial->pods[i];
 
@@ -110,7 +101,7 @@ static int try_pod(struct trial *trial, size_t i, struct error *err)
 	return plan_try(trial->world, &trial->gangs, pod, &trial->moves->list[i].outcome, err);
 }
 
-static int trial_end(struct trial *trial, int r, struct error *err)
+int plan_trial_end(struct plan_trial *trial, int r, struct error *err)
 {
 	struct plan_moves *moves = trial->moves;
 
@@ -154,15 +145,25 @@ static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
 	return *ret_evicted ? plan_spend_budget(drain->world, &drain->spent, move->pod) : 0;
 }
 
-/* The evicted pod's containers have ended. */
-static void remove_pod(struct plan_world *world, const struct plan_move *move)
+int plan_end_pod(struct plan_world *world, struct json_object *pod)
 {
-	struct policy_space *space = core_policy_space(world->core, move->namespace_);
-	const char *uid = text_or_empty(json_member(move->pod, "metadata"), "uid");
+	struct json_object *metadata = json_member(pod, "metadata");
+	const char *uid = text_or_empty(metadata, "uid");
+	struct policy_space *space = core_policy_space(world->core, text_or_empty(metadata, "namespace"));
+	const struct ledger_pod *known = ledger_pod(&world->core->ledger, uid);
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	int r = known ? pod_facts_copy(&known->facts, &facts) : 0;
 
+	if (known && r == 0) {
+		/* Otherwise the scheduler keeps the GPU for containers that may still run. */
+		facts.finished = true;
+		facts.running = false;
+		r = core_see_pod(world->core, &facts, 0, world->now_ns);
+	}
 	core_pod_is_gone(world->core, uid, true, world->now_ns);
 	if (space)
 		core_policy_pod_is_gone(world->core, space, uid);
+	return r < 0 ? r : 0;
 }
 
 static int cordon(struct plan_world *world, const char *const *nodes, struct error *err)
@@ -177,7 +178,7 @@ static int cordon(struct plan_world *world, const char *const *nodes, struct err
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
+int plan_compare_names(const void *a, const void *b)
 {
 	const struct plan_move *x = a, *y = b;
 	int r = strcmp(x->namespace_, y->namespace_);
@@ -188,7 +189,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* The pod is evicted, and its controller makes a new one. */
-static int evict_pod(struct drain *drain, struct trial *trial, size_t i, struct error *err)
+static int evict_pod(struct drain *drain, struct plan_trial *trial, size_t i, struct error *err)
 {
 	struct plan_move *move = &trial->moves->list[i];
 	_cleanup_json_ struct json_object *next = NULL;
@@ -198,26 +199,28 @@ static int evict_pod(struct drain *drain, struct trial *trial, size_t i, struct 
 		return error_set(err, ENOMEM, "out of memory");
 	if (!evicted)
 		return 0;
-	remove_pod(drain->world, move);
+	if (plan_end_pod(drain->world, move->pod) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	if (move->fate == PLAN_LOST)
 		return 0;
 	next = plan_replacement(move->pod);
-	return next ? create_pod(trial, i, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
+	return next ? plan_trial_create(trial, i, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
 }
 
 static int evict_all(struct drain *drain, struct plan_moves *moves, bool one_by_one, struct error *err)
 {
-	struct trial trial;
-	int r = trial_begin(&trial, drain->world, moves) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+	struct plan_trial trial;
+	int r = plan_trial_begin(&trial, drain->world, moves) < 0 ? error_set(err, ENOMEM, "out of memory")
+								  : 0;
 
 	for (size_t i = 0; r == 0 && i < moves->n; i++) {
 		r = evict_pod(drain, &trial, i, err);
 		if (r == 0 && one_by_one)
-			r = try_pod(&trial, i, err);
+			r = plan_trial_try(&trial, i, err);
 	}
 	for (size_t i = 0; r == 0 && i < moves->n && !one_by_one; i++)
-		r = try_pod(&trial, i, err);
-	return trial_end(&trial, r, err);
+		r = plan_trial_try(&trial, i, err);
+	return plan_trial_end(&trial, r, err);
 }
 
 int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
@@ -229,12 +232,12 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++)
-		if (!has_ended(pods[i]) &&
+		if (!plan_has_ended(pods[i]) &&
 			is_named(nodes, text_or_empty(json_member(pods[i], "spec"), "nodeName")) &&
-			!add_move(moves, pods[i]))
+			!plan_add_move(moves, pods[i]))
 			return error_set(err, ENOMEM, "out of memory");
 	if (moves->n)
-		qsort(moves->list, moves->n, sizeof(*moves->list), compare_names);
+		qsort(moves->list, moves->n, sizeof(*moves->list), plan_compare_names);
 	table_init(&drain.spent);
 	r = evict_all(&drain, moves, one_by_one, err);
 	table_release(&drain.spent);
@@ -341,7 +344,7 @@ static int compare_ages(const void *a, const void *b)
 	const struct plan_move *x = a, *y = b;
 	int r = strcmp(x->created, y->created);
 
-	return x->priority == y->priority && r ? r : compare_names(a, b);
+	return x->priority == y->priority && r ? r : plan_compare_names(a, b);
 }
 
 /* ration serves only pods of these two schedulers. */
@@ -355,14 +358,15 @@ static bool is_served(struct json_object *pod)
 
 static bool waits(struct json_object *pod)
 {
-	return !has_ended(pod) && is_served(pod) && !*text_or_empty(json_member(pod, "spec"), "nodeName") &&
+	return !plan_has_ended(pod) && is_served(pod) &&
+	       !*text_or_empty(json_member(pod, "spec"), "nodeName") &&
 	       !json_member(json_member(pod, "metadata"), "deletionTimestamp");
 }
 
 int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_moves *moves)
 {
 	for (size_t i = 0; i < n; i++)
-		if (waits(pods[i]) && !add_move(moves, pods[i]))
+		if (waits(pods[i]) && !plan_add_move(moves, pods[i]))
 			return -ENOMEM;
 	if (moves->n)
 		qsort(moves->list, moves->n, sizeof(*moves->list), compare_ages);
@@ -372,14 +376,14 @@ int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_mov
 int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,
 	struct plan_moves *moves, struct error *err)
 {
-	struct trial trial = {.world = world, .moves = moves};
+	struct plan_trial trial = {.world = world, .moves = moves};
 	int r = plan_list_waiting(pods, n, moves);
 
-	if (r < 0 || trial_begin(&trial, world, moves) < 0)
+	if (r < 0 || plan_trial_begin(&trial, world, moves) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = create_pod(&trial, i, moves->list[i].pod, 0, err);
+		r = plan_trial_create(&trial, i, moves->list[i].pod, 0, err);
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = try_pod(&trial, i, err);
-	return trial_end(&trial, r, err);
+		r = plan_trial_try(&trial, i, err);
+	return plan_trial_end(&trial, r, err);
 }

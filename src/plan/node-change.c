@@ -1,7 +1,12 @@
 #include "plan/node-change.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #include "core/core.h"
+#include "core/events.h"
 #include "core/registry/node-ledger.h"
+#include "kube/names.h"
 
 static void set_health(struct plan_world *world, struct node_ledger *node, uint64_t gpus, bool healthy)
 {
@@ -35,4 +40,77 @@ void plan_uncordon_gpus(struct plan_world *world, const char *name, uint64_t gpu
 {
 	if (gpus)
 		set_health(world, table_get(&world->core->ledger.nodes, name), gpus, true);
+}
+
+/* ---- the unit ---- */
+
+enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit_mib)
+{
+	enum gpu_mode mode = node->facts.mode;
+
+	if (!node->facts.n_gpus || node->facts.unit_mib == unit_mib ||
+		(mode != GPU_MODE_SHARE && mode != GPU_MODE_CGPU && mode != GPU_MODE_CORE_MEM))
+		return PLAN_UNIT_SAME;
+	return list_empty(&node->pods) ? PLAN_UNIT_NOW : PLAN_UNIT_LATER;
+}
+
+/* The node as its agent shows it; all is borrowed. Nodes that share their GPUs have no links. */
+static void facts_of(const struct node_ledger *node, struct node_facts *facts)
+{
+	*facts = (struct node_facts){.name = node->facts.name,
+		.uid = node->facts.uid,
+		.address = node->facts.address,
+		.mode = node->facts.mode,
+		.policy = node->facts.policy,
+		.unit_mib = node->facts.unit_mib,
+		.n_gpus = node->facts.n_gpus,
+		.instances_max = node->facts.instances_max,
+		.host = node->facts.host,
+		.mixing = node->facts.mixing,
+		.serving = node->facts.serving,
+		.changing = node->facts.changing,
+		.held = node->facts.held,
+		.held_unreadable = node->facts.held_unreadable};
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		facts->gpus[i] = node->gpus[i].facts;
+		snprintf(facts->details[i].reason, sizeof(facts->details[i].reason), "%s",
+			node->gpus[i].reason ? node->gpus[i].reason : "");
+	}
+}
+
+/* kube-scheduler knows the number of device ids. */
+static int advertise(struct plan_world *world, const struct node_facts *facts)
+{
+	struct kube_node *kube = world->kube ? kube_nodes_find(world->kube, facts->name) : NULL;
+	int64_t units = 0;
+
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (facts->gpus[i].healthy)
+			units += gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
+	return kube ? quantities_set(&kube->allocatable, RESOURCE_GPU_MEM, units * 1000) : 0;
+}
+
+int plan_set_unit(struct plan_world *world, struct node_ledger *node, uint32_t unit_mib)
+{
+	uint32_t before = gpu_instances_max(node->facts.mode, node->facts.unit_mib, 0);
+	struct node_facts facts;
+
+	facts_of(node, &facts);
+	facts.unit_mib = unit_mib;
+	facts.changing = false;
+	/* A maximum that the chart sets does not depend on the unit. */
+	if (facts.instances_max == before)
+		facts.instances_max = gpu_instances_max(facts.mode, unit_mib, 0);
+	if (core_see_node(world->core, &facts) < 0)
+		return -ENOMEM;
+	return advertise(world, &facts);
+}
+
+int plan_close_node(struct plan_world *world, struct node_ledger *node)
+{
+	struct node_facts facts;
+
+	facts_of(node, &facts);
+	facts.changing = true;
+	return core_see_node(world->core, &facts) < 0 ? -ENOMEM : 0;
 }

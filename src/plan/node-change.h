@@ -6,9 +6,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/registry/registry.h"
 #include "plan/place.h"
 
 /* plan_cordon_gpus() - the GPUs of this placement (NULL: none) take no new pods, as after `ration cordon`.
  * Returns which of them took some before, by their positions, for plan_uncordon_gpus(). */
 uint64_t plan_cordon_gpus(struct plan_world *world, const char *node, const struct placement *placement);
 void plan_uncordon_gpus(struct plan_world *world, const char *node, uint64_t gpus);
+
+/* What a change of the unit means for one node. */
+enum plan_unit_fate {
+	PLAN_UNIT_SAME,	 /* it has this unit, or gives GPUs as a whole, or has none */
+	PLAN_UNIT_NOW,	 /* it has no GPU pods, so the unit changes at once */
+	PLAN_UNIT_LATER, /* it keeps its unit until its last GPU pod has ended, and takes no new ones */
+};
+
+/* plan_unit_fate() - by the pods that the node has now. plan_set_unit() - the node has this unit and its
+ * number of device ids. plan_close_node() - it takes no new GPU pods. -ENOMEM. */
+enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit_mib);
+int plan_set_unit(struct plan_world *world, struct node_ledger *node, uint32_t unit_mib);
+int plan_close_node(struct plan_world *world, struct node_ledger *node);

@@ -305,6 +305,19 @@ int plan_gpu_index(const struct plan_world *world, const char *name, const char 
 	return gpu ? gpu->facts.index : -1;
 }
 
+bool plan_same_place(const struct plan_outcome *a, const struct plan_outcome *b)
+{
+	const struct gpu_share *x[NODE_GPUS_MAX], *y[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&a->placement, x), same = 0;
+
+	if (strcmp(a->node, b->node) != 0 || placement_gpus(&b->placement, y) != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n; k++)
+			same += strcmp(x[i]->uuid, y[k]->uuid) == 0;
+	return same == n;
+}
+
 bool plan_could_evict(const struct plan_world *world, const struct pod_facts *pod)
 {
 	const struct ledger_pod *other;

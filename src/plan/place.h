@@ -56,6 +56,9 @@ int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *
 /* plan_gpu_index() - the index that the node shows for this GPU; -1: it has none. */
 int plan_gpu_index(const struct plan_world *world, const char *node, const char *uuid);
 
+/* plan_same_place() - the same node and the same GPUs. */
+bool plan_same_place(const struct plan_outcome *a, const struct plan_outcome *b);
+
 /* plan_could_evict() - pods of lower priority occupy GPUs, and this pod may have them evicted. */
 bool plan_could_evict(const struct plan_world *world, const struct pod_facts *pod);
 

@@ -139,19 +139,6 @@ static struct plan_outcome place_of(const struct pod_facts *facts)
 		.placed = true, .node = facts->node, .placement = facts->placement}; /* borrowed */
 }
 
-static bool same_place(const struct plan_outcome *a, const struct plan_outcome *b)
-{
-	const struct gpu_share *x[NODE_GPUS_MAX], *y[NODE_GPUS_MAX];
-	size_t n = placement_gpus(&a->placement, x), same = 0;
-
-	if (strcmp(a->node, b->node) != 0 || placement_gpus(&b->placement, y) != n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < n; k++)
-			same += strcmp(x[i]->uuid, y[k]->uuid) == 0;
-	return same == n;
-}
-
 /* Returns 1 if the pod is bound where the plan expects it, 0 if it is not bound. expected NULL: nowhere. */
 static int look_at(const struct executor *executor, struct json_object *pod,
 	const struct plan_outcome *expected, struct error *err)
@@ -166,7 +153,7 @@ static int look_at(const struct executor *executor, struct json_object *pod,
 	if (r < 0 || !*facts.node)
 		return r;
 	place = place_of(&facts);
-	if (expected && facts.has_placement && same_place(&place, expected))
+	if (expected && facts.has_placement && plan_same_place(&place, expected))
 		return 1;
 	show_place(executor->input, &place, there);
 	if (!expected)

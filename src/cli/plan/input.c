@@ -91,7 +91,8 @@ static int keep_pod(struct plan_input *input, struct json_object *pod, struct er
 	const char *node = json_member_string(json_member(pod, "spec"), "nodeName");
 	struct json_object **grown;
 
-	if (input->options->what != PLAN_MOVES &&
+	if (input->options->what != PLAN_MOVES && input->options->what != PLAN_UNIT &&
+		input->options->what != PLAN_POLICY &&
 		(node && *node ? !is_named(input, node) : input->options->what == PLAN_PODS))
 		return 0;
 	if (input->n_pods == PODS_MAX)

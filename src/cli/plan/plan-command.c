@@ -25,10 +25,18 @@ static int check_drain(const struct plan_options *options)
 	return -1;
 }
 
-static int check_moves(const struct plan_options *options)
+static int check_change(const struct plan_options *options)
 {
-	if (options->file || options->count)
-		return options_refuse(&plan_option_table, "-f and --count are not for `ration plan moves`");
+	const struct option_table *table = &plan_option_table;
+
+	if (options->count)
+		return options_refuse(table, "--count is for `ration plan pods` and `ration plan add`");
+	if (options->what == PLAN_UNIT && !options->unit_mib)
+		return options_refuse(table, "--unit is missing: the new unit of GPU memory");
+	if (options->what == PLAN_UNIT && options->file)
+		return options_refuse(table, "-f is not for `ration plan unit`");
+	if (options->what == PLAN_POLICY && !options->file)
+		return options_refuse(table, "-f FILE is missing: the ResourcePolicy");
 	return -1;
 }
 
@@ -60,8 +68,12 @@ static int check(const struct plan_options *options)
 	if (options->execute && options->history)
 		return options_refuse(table,
 			"--execute needs the cluster as it is now, and --history is from another time");
-	if (options->what == PLAN_MOVES)
-		return check_moves(options);
+	if (options->what != PLAN_UNIT && options->unit_mib)
+		return options_refuse(table, "--unit is for `ration plan unit`");
+	if (options->what == PLAN_MOVES && (options->file || options->count))
+		return options_refuse(table, "-f and --count are not for `ration plan moves`");
+	if (options->what == PLAN_UNIT || options->what == PLAN_POLICY)
+		return check_change(options);
 	if (options->what == PLAN_DRAIN)
 		return check_drain(options);
 	if (options->what == PLAN_ADD && !options->file == !options->like)
@@ -82,6 +94,25 @@ int plan_print(struct strbuf *out, struct error *err)
 	return 0;
 }
 
+static int decide(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
+	struct strbuf *out, struct error *err)
+{
+	switch (options->what) {
+	case PLAN_PODS:
+		return plan_pods(input, manifest, options, out, err);
+	case PLAN_DRAIN:
+		return plan_drain_nodes(input, options, out, err);
+	case PLAN_ADD:
+		return plan_add_nodes(input, manifest, options, out, err);
+	case PLAN_MOVES:
+		return plan_find_moves(input, options, out, err);
+	case PLAN_UNIT:
+		return plan_unit(input, options, out, err);
+	default:
+		return plan_policy(input, manifest, options, out, err);
+	}
+}
+
 static int make(const struct plan_options *options, struct error *err)
 {
 	_cleanup_plan_input_ struct plan_input input;
@@ -95,19 +126,13 @@ static int make(const struct plan_options *options, struct error *err)
 	r = options->file ? plan_manifest_read(options->file, &manifest, err) : 0;
 	if (r == 0 && options->what == PLAN_PODS)
 		r = plan_pods_check(manifest, options, err);
+	if (r == 0 && options->what == PLAN_POLICY)
+		r = plan_policy_check(manifest, options, err);
 	if (r == 0)
 		r = plan_input_read(&input, options, err);
-	if (r == 0 && options->what == PLAN_PODS)
-		r = plan_pods(&input, manifest, options, &out, err);
-	else if (r == 0 && options->what == PLAN_DRAIN)
-		r = plan_drain_nodes(&input, options, &out, err);
-	else if (r == 0 && options->what == PLAN_MOVES)
-		r = plan_find_moves(&input, options, &out, err);
-	else if (r == 0)
-		r = plan_add_nodes(&input, manifest, options, &out, err);
-	if (r < 0)
-		return r;
-	return plan_print(&out, err);
+	if (r == 0)
+		r = decide(&input, manifest, options, &out, err);
+	return r < 0 ? r : plan_print(&out, err);
 }
 
 int plan_command(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "cli/plan/input.h"
+#include "plan/moves.h"
 
 struct strbuf;
 
@@ -24,6 +25,14 @@ int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const
 	struct strbuf *out, struct error *err);
 int plan_find_moves(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
+
+/* plan_unit(), plan_policy() - what becomes of pods when the unit or a ResourcePolicy changes.
+ * plan_policy_check() - whether the manifest is a valid ResourcePolicy. */
+int plan_unit(
+	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
+int plan_policy_check(struct json_object *manifest, const struct plan_options *options, struct error *err);
+int plan_policy(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
+	struct strbuf *out, struct error *err);
 
 /* plan_print() - writes out to standard output, and empties it. */
 int plan_print(struct strbuf *out, struct error *err);
@@ -47,3 +56,12 @@ int show_json(struct json_object *object, struct strbuf *out);
  * consider. */
 void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out);
 struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod);
+
+/* ---- show-moves.c: what becomes of pods ---- */
+
+/* show_fate() - of one pod, as part of a line. show_moves() - a table of all, and how many have which fate.
+ * waiting: they wait now, on no node. show_move_json() - into the object (NULL: -ENOMEM). */
+void show_fate(const struct plan_world *world, const struct plan_move *move, struct strbuf *out);
+int show_moves(
+	const struct plan_world *world, const struct plan_moves *moves, bool waiting, struct strbuf *out);
+int show_move_json(const struct plan_world *world, const struct plan_move *move, struct json_object *object);
