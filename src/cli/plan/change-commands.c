@@ -73,7 +73,7 @@ static int add_pods(const struct plan_input *input, const struct plan_change *ch
 {
 	int r = 0;
 
-	strbuf_adds(out, "\nThe pods that wait now:\n");
+	strbuf_addf(out, "%sThe pods that wait now:\n", out->len ? "\n" : "");
 	if (change->waiting.n)
 		r = show_moves(&input->world, &change->waiting, true, out);
 	else
