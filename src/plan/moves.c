@@ -135,8 +135,15 @@ static bool is_named(const char *const *nodes, const char *name)
 /* Decides whether the pod is evicted; else move->fate and text say why not. */
 static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
 {
-	int fate = plan_may_evict(drain->world, &drain->spent, move->pod, move->text);
+	int fate;
 
+	*ret_evicted = false;
+	if (json_member(json_member(move->pod, "metadata"), "deletionTimestamp")) {
+		move->fate = PLAN_STAYS;
+		snprintf(move->text, sizeof(move->text), "it is ending already");
+		return 0;
+	}
+	fate = plan_may_evict(drain->world, &drain->spent, move->pod, move->text);
 	*ret_evicted = fate == PLAN_RUNS || fate == PLAN_LOST;
 	if (fate < 0)
 		return fate;

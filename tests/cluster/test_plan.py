@@ -85,9 +85,11 @@ class Situations:
         """--execute stops if anything but the plan happens. The node comes back afterwards."""
         node = self.rng.choice(GPU_NODES)
         settled(self.cluster)
-        done = self.cluster.run("ration", "plan", "drain", node, "--execute", "--force", "--timeout", "60", "-o", "json")
+        done = self.cluster.run("ration", "plan", "drain", node, "--execute", "--force", "--timeout", "60", "-o", "json", check=False)
         plan = json.loads(done.stdout)
-        assert plan["done"] == len([p for p in plan["pods"] if "state" in p]), self.where()
+        assert plan["done"] == len([p for p in plan["pods"] if "state" in p]), (self.where(), done.stderr)
+        # The two replicas of the scheduler may be on this node, and their budget keeps one there.
+        assert (done.returncode == 0) == all(p["fate"] != "not evicted" for p in plan["pods"]), (self.where(), done.stderr)
         for planned in plan["pods"]:
             if planned["fate"] in ("runs", "waits"):
                 self.note(f"a drained pod {planned['fate']}")

@@ -166,6 +166,14 @@ def test_a_new_policy_holds_for_pods_that_wait_and_that_are_created_again(pools)
     assert sorted(node for node, _ in again(plan).values()) in (["cloud", "own-1"], ["cloud", "own-2"])
 
 
+def test_a_policy_without_a_namespace_is_of_the_namespace_of_the_context(pools):
+    wanted = policy(level("own", max=1))
+    del wanted["metadata"]["namespace"]
+    for namespace, concerned in (("default", {"w1", "w2"}), ("elsewhere", set())):
+        said = pools.text("policy", "-f", "-", "-o", "json", stdin=json.dumps(wanted), KUBECTL_NAMESPACE=namespace)
+        assert again(json.loads(said)).keys() == concerned, namespace
+
+
 def test_a_policy_that_leaves_no_level_has_its_reason(pools):
     plan = plan_of(pools, policy(level("nowhere")))
     assert fates({"pods": plan["waiting"]}) == {"w3": "waits"} and set(again(plan).values()) == {"waits"}
@@ -194,6 +202,12 @@ def test_a_manifest_that_is_no_policy_has_a_sentence_before_the_cluster_is_asked
     done = subprocess.run([RATION, "plan", "policy", "-f", "-"], capture_output=True, text=True, check=False, input=json.dumps(wanted), timeout=60,
                           env={"KUBECTL": "/nonexistent"})
     assert (done.returncode, done.stdout) == (1, "") and words in done.stderr and done.stderr.startswith("ration: -: ")
+
+
+def test_a_policy_of_another_namespace_than_the_option_is_refused():
+    done = subprocess.run([RATION, "plan", "policy", "-f", "-", "-n", "other"], capture_output=True, text=True, check=False, timeout=60,
+                          input=json.dumps(policy(level("x"))), env={"KUBECTL": "/nonexistent"})
+    assert done.returncode == 1 and "it is of namespace default, and -n names other" in done.stderr
 
 
 @pytest.mark.parametrize("args", [["unit"], ["unit", "--unit", "100MiB"], ["unit", "--unit", "1GiB", "-f", "x"], ["unit", "--unit", "1GiB", "a"],

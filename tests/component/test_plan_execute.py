@@ -232,6 +232,16 @@ def test_a_gpu_that_cannot_be_cordoned_ends_it_before_the_eviction(api, two_move
     assert not evictions(api)
 
 
+def test_an_interrupt_ends_the_wait_for_an_agent(api, two_moves, agents):
+    agents.works = False
+    with two_moves.start("moves", "--execute") as process:
+        wait_for(lambda: in_lists(api) or process.poll() is not None, 60)
+        process.send_signal(signal.SIGINT)
+        sentence = process.communicate(timeout=20)[1]
+    assert "interrupted by signal 2. 0 of 2 moves are done, and pod p1 was not evicted" in sentence
+    assert not in_lists(api) and not evictions(api)
+
+
 def test_a_gpu_that_cannot_be_uncordoned_is_named(api, two_moves):
     with Cluster(api, two_moves) as cluster:
         cluster.before = lambda name: api.inject("PUT", "/configmaps/unhealthy-gpu-a1$", status=500, times=9, reason="InternalError", message="no")

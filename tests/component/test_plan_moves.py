@@ -54,6 +54,14 @@ def test_pods_of_a_drained_node_move_wait_are_lost_or_stay(api, planner):
         "6 pods: 1 runs, 1 waits, 1 lost, 2 stays, 1 no GPU.\n")
 
 
+def test_a_pod_that_ends_already_is_not_evicted_again(api, planner):
+    node(api, "a", 8192)
+    planner = planner()
+    placed(api, planner, "ending", manifest(gpu_mem=2), metadata={"deletionTimestamp": "2026-05-04T03:02:01Z"})
+    plan = json.loads(planner.text("drain", "a", "-o", "json"))
+    assert (fates(plan), texts(plan)) == ({"ending": "stays"}, {"ending": "it is ending already"})
+
+
 def test_budgets_that_forbid_an_eviction_are_named(api, planner):
     node(api, "a", 8192, 8192, 8192)
     api.create_budget("one", {"app": "one"}, 1)

@@ -239,9 +239,17 @@ static int read_policy(struct json_object *manifest, const char *namespace_,
 
 int plan_policy_check(struct json_object *manifest, const struct plan_options *options, struct error *err)
 {
+	_cleanup_json_ struct json_object *copy = NULL; /* the namespace is not known yet */
 	struct resource_policy *policy = NULL;
-	int r = read_policy(manifest, "default", &policy, err);
+	const char *named = options->namespace_, *own;
+	int r;
 
+	if (json_object_deep_copy(manifest, &copy, NULL) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = read_policy(copy, named ? named : "default", &policy, err);
+	own = json_member_string(json_member(copy, "metadata"), "namespace");
+	if (r == 0 && named && strcmp(own, named) != 0)
+		r = error_set(err, EINVAL, "it is of namespace %.60s, and -n names %.60s", own, named);
 	resource_policy_free(policy);
 	if (r < 0)
 		error_prefix(err, "%.200s", options->file);

@@ -196,7 +196,7 @@ static int hold(struct executor *executor, struct error *err)
 
 	snprintf(reason, sizeof(reason), "ration plan moves pod %.50s/%.60s", namespace_of(executor),
 		name_of(executor));
-	return hold_gpus(&executor->options->kubectl, step->from, reason, &executor->held, err);
+	return hold_gpus(&executor->options->kubectl, step->from, reason, &interrupted, &executor->held, err);
 }
 
 static void tell_eviction(const struct executor *executor)

@@ -11,7 +11,7 @@
 #define APPLIED_TIMEOUT_S 30
 
 static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char *reason,
-	struct held_gpus *held, struct inspect *inspect, struct error *err)
+	const volatile sig_atomic_t *stop, struct held_gpus *held, struct inspect *inspect, struct error *err)
 {
 	struct cordon_change change = {.node = held->node, .fault = {.index = -1}};
 	const struct inspect_gpu *gpu;
@@ -27,11 +27,11 @@ static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char 
 	fault_reason_copy(change.fault.reason, reason);
 	held->gpus[held->n++] = change.fault;
 	r = cordon_list_change(kubectl, &change, &changed, err);
-	return r < 0 ? r : cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, NULL, inspect, err);
+	return r < 0 ? r : cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, stop, inspect, err);
 }
 
 int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, const char *reason,
-	struct held_gpus *held, struct error *err)
+	const volatile sig_atomic_t *stop, struct held_gpus *held, struct error *err)
 {
 	const struct gpu_share *shares[NODE_GPUS_MAX];
 	size_t n = placement_gpus(&place->placement, shares);
@@ -43,8 +43,8 @@ int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, c
 	if (!held->gpus)
 		return error_set(err, ENOMEM, "out of memory");
 	r = cordon_look(kubectl, held->node, &inspect, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = hold_gpu(kubectl, shares[i]->uuid, reason, held, &inspect, err);
+	for (size_t i = 0; r == 0 && i < n && !*stop; i++)
+		r = hold_gpu(kubectl, shares[i]->uuid, reason, stop, held, &inspect, err);
 	return r;
 }
 

@@ -2,6 +2,7 @@
  * when its new pod has another place. */
 #pragma once
 
+#include <signal.h>
 #include <stddef.h>
 
 #include "kube/fault-list.h"
@@ -17,9 +18,10 @@ struct held_gpus {
 };
 
 /* hold_gpus() - cordons the GPUs of this place that take new pods now, and waits until the node's agent has
- * applied that. Also on failure, the caller ends it with release_gpus(). reason: as in `ration cordon`. */
+ * applied that. Also on failure, the caller ends it with release_gpus(). reason: as in `ration cordon`. stop:
+ * if it is not 0, there is no more waiting. */
 int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, const char *reason,
-	struct held_gpus *held, struct error *err);
+	const volatile sig_atomic_t *stop, struct held_gpus *held, struct error *err);
 
 /* release_gpus() - uncordons what hold_gpus() has cordoned, also what it may have cordoned. A negative errno
  * with the GPU that stays cordoned, and the command that uncordons it: another call tries again.
