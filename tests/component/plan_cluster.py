@@ -86,7 +86,7 @@ class Cluster(Thread):
         owner = (old["metadata"].get("ownerReferences") or [{}])[0].get("uid")
         if self.follows and owner:
             spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
-            create(self.api, f"{name}-new", {"metadata": {"labels": {}}, "spec": spec}, owner=owner)
+            create(self.api, f"{name}-new", {"metadata": {"labels": old["metadata"].get("labels", {})}, "spec": spec}, owner=owner)
             self.planner.scheduler.has_read_pods()
             self.schedule(f"{name}-new")
         if self.early:

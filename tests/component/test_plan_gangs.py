@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 
+from plan_cluster import Cluster
 from planning import create, fates, manifest, node, schedule
 
 GANG = "pod-group.scheduling.sigs.k8s.io"
@@ -69,6 +70,19 @@ def test_a_drained_gang_comes_back_as_a_whole_or_waits(api, planner):
     node(api, "c", 8192)
     planner.scheduler.has_read_nodes()
     assert sorted(fates(json.loads(planner.text("drain", "a", "-o", "json"))).values()) == [("b", 0), ("c", 0)]
+
+
+def test_a_gang_that_is_drained_pod_by_pod_has_not_ended(api, planner):
+    """The other pod still runs when the first one is created again, so each is placed by itself."""
+    node(api, "a", 8192, 8192)
+    planner = planner()
+    bind_gang(api, planner, ["w0", "w1"], member(5, 2))
+    node(api, "b", 8192)
+    planner.scheduler.has_read_nodes()
+    with Cluster(api, planner):
+        said = planner.text("drain", "a", "--execute")
+    assert said.endswith("The nodes are drained.\n") and "2 pods: 1 runs, 1 waits.\n" in said
+    assert {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in api.list("pods")} == {"w0-new": "b", "w1-new": None}
 
 
 def test_a_waiting_gang_starts_on_the_added_nodes_or_not_at_all(api, planner):
