@@ -348,6 +348,8 @@ static const struct option_row ui_rows[] = {
 	{"port", 0, "PORT", OPTION_TO(NUMBER, struct ui_options, port), .min = 1, .max = 65535,
 		.help = "the port of 127.0.0.1; default: any that is free"},
 	{"no-browser", 0, NULL, OPTION_TO(FLAG, struct ui_options, no_browser), .help = "only print the URL"},
+	{"runs", 0, NULL, OPTION_TO(FLAG, struct ui_options, runs),
+		.help = "show the programs that `ration run` has started on this machine, without a cluster"},
 };
 
 const struct option_table ui_option_table = {.program = "ration ui",

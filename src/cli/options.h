@@ -84,7 +84,7 @@ struct ui_options {
 	struct kubectl kubectl;
 	const char *file; /* NULL: a server */
 	uint32_t port;	  /* 0: any */
-	bool no_browser;
+	bool no_browser, runs;
 };
 
 struct replay_options {

@@ -19,7 +19,6 @@
 #include "kube/names.h"
 #include "model/facts.h"
 
-#define AGENTS_MAX 32 /* a kubectl each */
 #define LIST_MAX (256u << 20)
 #define PAGE_MAX (16u << 20)
 #define AGENTS_PATH                                                                                          \
@@ -35,7 +34,7 @@ struct agent {
 
 struct top_cluster {
 	const struct kubectl *kubectl;
-	struct agent agents[AGENTS_MAX];
+	struct agent agents[TOP_AGENTS_MAX];
 	size_t n;
 	struct top_claims claims;
 };
@@ -109,30 +108,32 @@ static bool is_wanted(const char *node, char *const *nodes, size_t n_nodes)
 	return n_nodes == 0;
 }
 
+/* pod NULL: the node has no agent now. */
+static int agent_set_pod(struct agent *agent, struct json_object *pod, struct error *err)
+{
+	free(agent->pod);
+	agent->pod = NULL;
+	if (!pod)
+		return 0;
+	if (!pod_name_is_valid(name_of(pod)))
+		return error_set(err, EINVAL, "the API server's answer has a pod without a valid name");
+	find_port(pod, agent->port);
+	agent->pod = strdup(name_of(pod));
+	return agent->pod ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
 static int agent_add(
 	struct top_cluster *cluster, const char *node, struct json_object *pod, struct error *err)
 {
 	struct agent *agent = &cluster->agents[cluster->n];
 
-	if (!pod)
-		return error_set(err, ENOENT,
-			"no agent of ration runs on node %s: look at `kubectl -n " NAMESPACE_SYSTEM
-			" get pods -l name=gpushare-device-plugin-ds -o wide`",
-			node);
-	if (cluster->n == AGENTS_MAX)
+	if (cluster->n == TOP_AGENTS_MAX)
 		return error_set(err, E2BIG,
 			"more than %d nodes with isolation: name those that you want to see, as arguments",
-			AGENTS_MAX);
-	if (!pod_name_is_valid(name_of(pod)))
-		return error_set(err, EINVAL, "the API server's answer has a pod without a valid name");
-	find_port(pod, agent->port);
-	if (!agent->port[0])
-		return error_set(err, EINVAL,
-			"the agents show no metrics (chart ack-ai-installer, value metrics.listen: none)");
+			TOP_AGENTS_MAX);
 	agent->node = strdup(node);
-	agent->pod = strdup(name_of(pod));
 	cluster->n++;
-	return agent->node && agent->pod ? 0 : error_set(err, ENOMEM, "out of memory");
+	return agent->node ? agent_set_pod(agent, pod, err) : error_set(err, ENOMEM, "out of memory");
 }
 
 static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n_nodes, struct error *err)
@@ -174,8 +175,17 @@ static int agent_read(const struct kubectl *kubectl, struct agent *agent, const 
 		.gone = "another one is there soon",
 		.older = "is of an earlier version, without this page",
 	};
-	int r = agent->is_open ? 0 : forward_open(kubectl, &target, &agent->forward, err);
+	int r;
 
+	if (!agent->pod)
+		return error_set(err, ENOENT,
+			"no agent of ration runs on node %s: look at `kubectl -n " NAMESPACE_SYSTEM
+			" get pods -l name=gpushare-device-plugin-ds -o wide`",
+			agent->node);
+	if (!agent->port[0])
+		return error_set(err, EINVAL,
+			"the agents show no metrics (chart ack-ai-installer, value metrics.listen: none)");
+	r = agent->is_open ? 0 : forward_open(kubectl, &target, &agent->forward, err);
 	if (r < 0)
 		return r;
 	agent->is_open = true;
@@ -223,20 +233,33 @@ static int add_page(
 	return top_sample_add(userdata, node, strbuf_cstr(page));
 }
 
-int top_cluster_read(
-	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err)
+int top_cluster_read(struct top_cluster *cluster, const char *node, struct top_sample *sample,
+	struct strbuf *problems, struct error *err)
 {
-	const struct top_reader reader = {.path = "/metrics", .read = add_page, .userdata = sample};
+	const struct top_reader reader = {
+		.path = "/metrics", .node = node, .read = add_page, .userdata = sample};
 	int r = top_cluster_each(cluster, &reader, problems, err);
 	bool claims = false;
 
 	for (size_t i = 0; i < cluster->n; i++)
-		claims |= cluster->agents[i].gives_to_claims;
+		claims |= cluster->agents[i].gives_to_claims &&
+			  (!node || strcmp(node, cluster->agents[i].node) == 0);
 	if (claims)
 		top_claims_refresh(&cluster->claims, cluster->kubectl, problems);
 	for (size_t i = 0; i < cluster->n; i++)
 		if (cluster->agents[i].gives_to_claims)
 			top_claims_apply(&cluster->claims, sample, cluster->agents[i].node);
+	return r;
+}
+
+int top_cluster_find_again(struct top_cluster *cluster, struct error *err)
+{
+	_cleanup_json_ struct json_object *pods = NULL;
+	int r = list_get(cluster->kubectl, AGENTS_PATH, &pods, err);
+
+	for (size_t i = 0; i < cluster->n && r == 0; i++)
+		if (!cluster->agents[i].is_open)
+			r = agent_set_pod(&cluster->agents[i], agent_on(pods, cluster->agents[i].node), err);
 	return r;
 }
 
@@ -262,7 +285,7 @@ void top_cluster_close(struct top_cluster *cluster)
 {
 	if (!cluster)
 		return;
-	for (size_t i = 0; i < AGENTS_MAX; i++) {
+	for (size_t i = 0; i < TOP_AGENTS_MAX; i++) {
 		struct agent *agent = &cluster->agents[i];
 
 		if (agent->is_open)

@@ -11,8 +11,10 @@ struct strbuf;
 struct top_cluster;
 struct top_sample;
 
+#define TOP_AGENTS_MAX 32 /* a kubectl each */
+
 /* top_cluster_open() - nodes: names, or none for all. -ENOENT: there is no such node, or no isolated node at
- * all; -E2BIG: more than can be read at once. */
+ * all; -E2BIG: more than TOP_AGENTS_MAX. A node without an agent is a problem of top_cluster_each(). */
 int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes,
 	struct top_cluster **ret_cluster, struct error *err);
 void top_cluster_close(struct top_cluster *cluster); /* accepts NULL */
@@ -31,7 +33,10 @@ struct top_reader {
 int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reader, struct strbuf *problems,
 	struct error *err);
 
-/* top_cluster_read() - adds the pages of metrics of all agents to the sample; results as top_cluster_each().
- */
-int top_cluster_read(
-	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err);
+/* top_cluster_read() - adds the pages of metrics of all agents, or of that of one node, to the sample;
+ * results as top_cluster_each(). */
+int top_cluster_read(struct top_cluster *cluster, const char *node, struct top_sample *sample,
+	struct strbuf *problems, struct error *err);
+
+/* top_cluster_find_again() - looks which pods the agents are in now that did not answer the last time. */
+int top_cluster_find_again(struct top_cluster *cluster, struct error *err);

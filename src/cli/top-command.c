@@ -58,7 +58,7 @@ static int sample_take(struct top *top, struct top_sample *sample, struct error 
 	top_sample_release(sample);
 	err->text[0] = '\0';
 	if (top->cluster) {
-		r = top_cluster_read(top->cluster, sample, &top->problems, err);
+		r = top_cluster_read(top->cluster, NULL, sample, &top->problems, err);
 	} else {
 		r = run_program_output("sample", &page, err);
 		if (r == 0)

@@ -23,6 +23,7 @@ from run_programs import compile_loader
 from scheduler_fixture import READY_TIMEOUT, Scheduler
 from shares import Run
 from shim_memory import granted_cards
+from ui_server import machine_with_programs
 
 
 # --- the scheduler ---
@@ -78,6 +79,12 @@ def planner(api, start, tmp_path):
 def cluster(tmp_path):
     """A kubectl that serves the nodes and pods that a test sets, for `kubectl inspect cgpu`."""
     return Cluster(tmp_path)
+
+
+@pytest.fixture
+def few_runs(tmp_path):
+    """A `ration` that shows programs of a machine that a test writes, for `ration ui --runs`."""
+    return machine_with_programs(tmp_path)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def replay(path):
 
 
 def sums(done, over=(0,)):
-    """(events, decisions) of a replay in which everything came out as recorded. over: how many cards may be over their total
+    """(events, decisions) of a replay in which everything came out as recorded. over: how many GPUs may be over their total
     at its end."""
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.match(r"(\d+) events and (\d+) decisions: all as recorded, and so is the state at the end\.\n", done.stdout)
@@ -42,7 +42,7 @@ def save(scheduler, path, name=None):
 
 
 def save_and_count(scheduler, path, name=None):
-    """save(), and how many cards are over their total then: what ends by time meanwhile makes two numbers."""
+    """save(), and how many GPUs are over their total then: what ends by time meanwhile makes two numbers."""
     before = scheduler.inspect()["overcommittedGPUs"]
     return save(scheduler, path, name), {before, scheduler.inspect()["overcommittedGPUs"]}
 

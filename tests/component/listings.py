@@ -10,9 +10,9 @@ FAKE = pathlib.Path(__file__).parent.resolve() / "fake_kubectl.py"
 
 
 def node(name, address, *mibs, unit=1024, mode="share", indices=None, allocatable=None, **annotations):
-    cards = [{"index": indices[i] if indices else i, "uuid": f"GPU-{name}-{i}", "model": "Tesla V100", "mib": mib,
-              "healthy": True} for i, mib in enumerate(mibs)]
-    notes = {"ration.dev/gpus": json.dumps(cards), "ration.dev/unit": str(unit), "ration.dev/mode": mode} if mibs else {}
+    gpus = [{"index": indices[i] if indices else i, "uuid": f"GPU-{name}-{i}", "model": "Tesla V100", "mib": mib,
+             "healthy": True} for i, mib in enumerate(mibs)]
+    notes = {"ration.dev/gpus": json.dumps(gpus), "ration.dev/unit": str(unit), "ration.dev/mode": mode} if mibs else {}
     addresses = [{"type": "Hostname", "address": name}]
     if address:
         addresses += [{"type": "InternalIP", "address": address}, {"type": "InternalIP", "address": "9.9.9.9"}]

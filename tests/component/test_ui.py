@@ -20,7 +20,7 @@ from explanations import gpu_pod
 from fake_apiserver import wait_for
 from listings import FAKE, node, pod, resource_claim, resource_slice
 from scheduler_fixture import gpu_node
-from ui_server import HOSTILE, RATION, Ui, hostile_objects, write_file
+from ui_server import HOSTILE, RATION, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 
 SECRET = "only-for-the-person"
 
@@ -304,6 +304,128 @@ def test_questions_that_no_browser_waits_for_are_ended_and_their_number_is_limit
         wait_for(lambda: len(kubectls(person.path)) == 3, 20)
         ui.process.kill()
         wait_for(lambda: not kubectls(person.path), 20)
+
+
+# ---- what is used ----
+
+def used(ui, nodes, until, seconds=20):
+    """The answer about these nodes for which until(answer) holds."""
+    answers = []
+
+    def asked():
+        status, _, body = ui.get(f"use?nodes={nodes}")
+        assert status == 200, body
+        answers.append(json.loads(body))
+        return until(answers[-1])
+    wait_for(asked, seconds, what="what is used")
+    return answers[-1]
+
+
+def gpus_of(answer, node_name):
+    return answer["nodes"].get(node_name, {"use": {}})["use"].get("cards", [])
+
+
+def holders_of(answer, node_name):
+    return {holder["pod"]: holder for gpu in gpus_of(answer, node_name) for holder in gpu["holders"]}
+
+
+def test_use_is_measured_and_an_agent_that_is_not_there_is_a_sentence(cluster):
+    with Agents({("team", "busy"): (2048, 1500, 0.3, 0.25, 0.5), ("team", "plain"): (4096, 100, 0, 0, 0)}) as agents:
+        nodes = [node("a", "10.0.0.1", 16384, mode="core_mem"), node("b", "10.0.0.2", 16384, mode="cgpu")]
+        cluster.set(nodes, [agent_pod("a")], forward=agents.port)
+        with Ui(cluster.path) as ui:
+            answer = used(ui, "a,b", lambda said: len(said["nodes"]) == 2 and "coreUsed" in holders_of(said, "a").get("busy", {}))
+            assert "error" not in answer and answer["nodes"]["a"]["age"] < 10
+            busy, plain = (holders_of(answer, "a")[name] for name in ("busy", "plain"))
+            assert (busy["limitBytes"], busy["usedBytes"], busy["coreShare"]) == (2048 << 20, 1500 << 20, 0.3)
+            assert abs(busy["coreUsed"] - 0.25) < 0.05 and abs(busy["coreWaited"] - 0.5) < 0.1
+            assert (plain["limitBytes"], plain["usedBytes"]) == (4096 << 20, 100 << 20) and "coreUsed" not in plain
+            assert answer["nodes"]["b"]["use"]["error"].startswith("no agent of ration runs on node b: ")
+
+
+@pytest.mark.waits
+def test_an_agent_that_starts_later_is_found_and_the_measuring_ends_when_no_page_asks(cluster):
+    with Agents({("team", "busy"): (2048, 1500, 0, 0, 0)}) as agents:
+        nodes = [node("a", "10.0.0.1", 16384, mode="cgpu")]
+        cluster.set(nodes, forward=agents.port)
+        with Ui(cluster.path) as ui:
+            used(ui, "a", lambda said: "error" in said["nodes"].get("a", {}).get("use", {}))
+            cluster.set(nodes, [agent_pod("a")], forward=agents.port)
+            used(ui, "a", lambda said: holders_of(said, "a").get("busy"), seconds=25)
+            assert kubectls(cluster.path)
+            wait_for(lambda: not kubectls(cluster.path), 25, what="kubectl has ended")
+            questions = agents.questions
+            time.sleep(3)
+            assert agents.questions == questions
+            used(ui, "a", lambda said: holders_of(said, "a").get("busy"))    # and it begins again
+
+
+def test_what_keeps_the_server_from_measuring_is_a_sentence(cluster):
+    cluster.set([node("a", "10.0.0.1", 16384, mode="share")])
+    with Ui(cluster.path) as ui:
+        answer = used(ui, "a", lambda said: "error" in said)
+        assert answer["error"].startswith("not all of these are nodes with isolation") and answer["nodes"] == {}
+        cluster.set([node("a", "10.0.0.1", 16384, mode="cgpu")], [agent_pod("a")], forbidden=["pods/portforward"], forward=1)
+        answer = used(ui, "a", lambda said: said["nodes"])
+        assert answer["nodes"]["a"]["use"]["error"].startswith("you may not open a port to the agent")
+        assert ui.get("data")[0] == 200
+
+
+@pytest.mark.parametrize("query", ["?nodes=", "?nodes=a,", "?nodes=,a", "?nodes=a,,b", "?nodes=A", "?nodes=-a", "?nodes=a%2cb", "?node=a", "?nodes=../a",
+                                   "?nodes=" + "a" * 254, "?nodes=" + ",".join(f"n{i}" for i in range(33)), "?nodes=a&nodes=b"])
+def test_the_use_of_what_are_not_nodes_is_refused(cluster, ui, query):
+    assert ui.get("use" + query)[0] == 400
+    assert not pathlib.Path(f"{cluster.path}.log").exists()
+
+
+def test_an_agent_that_says_anything_is_harmless(cluster):
+    """Its page is another program's: names with every character, and far too much."""
+    holders = {(text, text): (10, 5, 0.5, 0.1, 0) for text in [*HOSTILE, "a\tb\nc", "\x00\x01\xff"]}
+    with Agents(holders, uuid='GPU-"\n\t<script>') as agents:
+        cluster.set([node("a", "10.0.0.1", 16384, mode="cgpu")], [agent_pod("a")], forward=agents.port)
+        with Ui(cluster.path) as ui:
+            answer = used(ui, "a", lambda said: said["nodes"])
+            assert set(answer["nodes"]) == {"a"}
+            agents.page = lambda: "x" * (17 << 20)
+            answer = used(ui, "a", lambda said: "error" in said["nodes"]["a"]["use"])
+            assert ui.get("data")[0] == 200
+
+
+# ---- the programs of one machine ----
+
+def test_the_programs_of_one_machine_are_a_node_with_its_use(few_runs):
+    ration, page = few_runs
+    page.write_text("\n".join([*run_lines(41, "python train.py", 0, 2154, 1000, 0.3), *run_lines(43, "</script>", 2, 100, 50)]) + "\n")
+    with Ui("/nowhere", "--runs", program=ration) as ui:
+        data = json.loads(ui.get("data")[2])
+        assert data["runs"] is True and data["waiting"] == []
+        machine, = data["cluster"]["nodes"]
+        assert (machine["name"], machine["unitMiB"]) == (socket.gethostname(), 1)
+        assert [(gpu["index"], gpu["total"], gpu["allocated"]) for gpu in machine["gpus"]] == [(0, 16160, 2154), (2, 16160, 100)]
+        assert [(p["name"], p["pid"], p["allocated"], p.get("core")) for p in machine["pods"]] == [
+            ("python train.py", 41, {"0": 2154}, 30), ("</script>", 43, {"2": 100}, None)]
+        answer = used(ui, "", lambda said: said["nodes"])
+        assert [(gpu["index"], holder["pid"], holder["usedBytes"]) for gpu in gpus_of(answer, socket.gethostname()) for holder in gpu["holders"]] == [(0, 41, 1000 << 20), (2, 43, 50 << 20)]
+        assert ui.get("why?pod=a/b")[0] == 404
+        page.write_text("")
+        used(ui, "", lambda said: not gpus_of(said, socket.gethostname()))
+        time.sleep(2)
+        assert json.loads(ui.get("data")[2])["cluster"]["nodes"] == []
+
+
+def test_programs_that_cannot_be_told_are_a_sentence(few_runs, tmp_path):
+    ration, page = few_runs
+    with Ui("/nowhere", "--runs", program=ration) as ui:    # the page is not there: ration-run fails
+        status, _, body = ui.get("data")
+        assert status == 502 and json.loads(body)["error"] == "ration-run cannot tell which programs run"
+        answer = used(ui, "", lambda said: said["nodes"])
+        assert answer["nodes"][socket.gethostname()]["use"] == {"error": "ration-run cannot tell which programs run"}
+    page.write_text("\n".join(run_lines(41, "python", 0, 2154, 1000)))
+    written = tmp_path / "page.html"
+    done = subprocess.run([ration, "ui", "--runs", "--static", written], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and '"pid": 41' in written.read_text()
+    done = subprocess.run([ration, "ui", "--runs", "--context", "x"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "--runs is about this machine" in done.stderr
 
 
 # ---- one file ----

@@ -11,7 +11,7 @@ import pytest
 from explanations import gpu_pod
 from listings import node, pod
 from scheduler_fixture import gpu_node
-from ui_server import HOSTILE, Ui, hostile_objects, write_file
+from ui_server import HOSTILE, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 from webdriver import MISSING, Browser
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -139,6 +139,107 @@ def test_the_page_follows_the_cluster_and_tells_when_it_cannot(cluster, page, br
     browser.messages()    # of the connection that was refused
 
 
+# ---- what is used ----
+@pytest.fixture
+def used_page(cluster, browser):
+    """The sample; the agent of gpu-1 tells what its two pods use, gpu-2 has no agent."""
+    nodes, pods = sample()
+    holders = {("shop", "web-0"): (4 * 1024, 1536, 0.3, 0.15, 0.4), ("shop", "web-1"): (8 * 1024, 8 * 1024, 0.5, 0.5, 0)}
+    with Agents(holders, uuid="GPU-gpu-1-0", used_mib=10 * 1024) as agents:
+        cluster.set(nodes, [*pods, agent_pod("gpu-1")], forward=agents.port)
+        with Ui(cluster.path) as ui:
+            browser.open(ui.url)
+            browser.wait("document.querySelector('#nodes .core-used')")
+            yield ui, agents
+
+
+def test_a_part_shows_what_its_pod_uses(used_page, browser):
+    text = labels(browser)[0][1]
+    found = re.fullmatch(r"GPU 0 of node gpu-1: 12 GiB of 16 GiB allocated, 4 GiB free, 10 GiB used\. 2 pods: shop/web-0 4 GiB and 30 % of the computing power, "
+                         r"uses 1\.5 GiB and (\d+) % of the computing power, shop/web-1 8 GiB and 50 % of the computing power, uses 8 GiB and (\d+) % of the "
+                         r"computing power\.", text)
+    assert found and abs(int(found[1]) - 15) <= 3 and abs(int(found[2]) - 50) <= 6, text
+    drawn = browser.run("""return [...document.querySelector('#nodes svg').children].map((rect) => ['class', 'x', 'width'].map((key) => rect.getAttribute(key)))""")
+    rects = {}
+    for kind, x, width in drawn:
+        rects.setdefault(kind, []).append((float(x), float(width)))
+    assert rects["used"] == [(0, 4 * 1.5 / 4), (4, 8)]
+    assert rects["core"] == [(0, pytest.approx(16 * 0.3)), (pytest.approx(16 * 0.3), 16 * 0.5)]
+    assert [x for x, _ in rects["core-used"]] == [x for x, _ in rects["core"]]
+    assert rects["core-used"][0][1] == pytest.approx(16 * 0.15, rel=0.2) and rects["core-used"][1][1] <= 16 * 0.5
+    button = browser.run("return document.querySelector('#nodes .gpu button').getAttribute('aria-label')")
+    assert button.startswith("Pod shop/web-0 4 GiB and 30 % of the computing power, uses 1.5 GiB and ")
+
+
+def test_an_agent_that_cannot_be_reached_is_told_and_the_rest_is_shown(used_page, browser):
+    assert browser.run("return document.getElementById('use-problem').textContent").startswith(
+        "What is used is unknown for 1 node: gpu-2: no agent of ration runs on node gpu-2: ")
+    names = browser.run("return [...document.querySelectorAll('#nodes .name')].map((name) => [name.children[1].textContent, name.children[1].title])")
+    assert names[1][0] == "mode cgpu, its use is unknown" and "no agent of ration runs on node gpu-2" in names[1][1]
+    assert "unknown" not in names[0][0] + names[2][0] and len(labels(browser)) == 8 and "science/notebook 1.5 GiB" in labels(browser)[2][1]
+
+
+def test_a_pod_shows_its_use_over_the_last_minutes_by_keyboard(used_page, browser):
+    _, agents = used_page
+    browser.press("Tab", "Tab", "Tab", "Tab", "ArrowRight")
+    assert focus(browser).startswith("Pod shop/web-0 ")
+    browser.wait("view.past.size === 2 && [...view.past.values()].every((list) => list.length >= 3)")
+    agents.holders[("shop", "web-0")] = (4 * 1024, 512, 0.3, 0.15, 0.4)
+    browser.press("Enter")
+    text = browser.wait("document.getElementById('panel-past').textContent.includes('512 MiB now') && document.getElementById('panel-past').textContent")
+    found = re.fullmatch(r"The last 1 minute: memory 512 MiB now, at most 1\.5 GiB, of 4 GiB granted\. Computing power (\d+) % now, (\d+) % on average, at most "
+                         r"(\d+) %, of 30 % granted\. Its threads waited (\d+) % of the time\.", text)
+    assert found and abs(int(found[1]) - 15) <= 3 and abs(int(found[4]) - 40) <= 8, text
+    assert browser.run("return document.getElementById('panel-chart').getAttribute('aria-label')").endswith(text)
+    points = [tuple(map(float, point.split(","))) for point in browser.run("return document.getElementById('past-memory').getAttribute('points')").split()]
+    # 1.5 of 4 GiB, then 0.5 of 4, from the lower line (49) to the upper one (1); now is at the right.
+    assert points[0][1] == pytest.approx(49 - 48 * 0.375, abs=0.06) and points[-1] == (300, pytest.approx(49 - 48 * 0.125, abs=0.06))
+    browser.press("Escape")
+    assert focus(browser).startswith("Pod shop/web-0 ")
+    browser.click("#nodes .name button")
+    assert browser.run("return document.getElementById('panel-use').hidden")
+
+
+def test_new_use_leaves_the_buttons_where_they_are(used_page, browser):
+    _, agents = used_page
+    browser.run("window.kept = [...document.querySelectorAll('#nodes button')]; return window.kept.length")
+    agents.holders[("shop", "web-0")] = (4 * 1024, 1024, 0.3, 0.15, 0.4)
+    browser.wait("document.querySelector('#nodes svg').getAttribute('aria-label').includes('uses 1 GiB and')")
+    assert browser.run("return window.kept.every((button) => button.isConnected)")
+
+
+def test_only_nodes_in_the_window_are_measured_in_a_large_cluster(cluster, browser):
+    cluster.set([node(f"n{i:03}", "10.0.0.1", 16384, mode="cgpu") for i in range(100)])
+    with Ui(cluster.path) as ui:
+        browser.open(ui.url)
+        browser.wait("document.getElementById('use-problem').textContent.includes('unknown for')")
+        first = browser.run("return view.asked")
+        assert first == [f"n{i:03}" for i in range(len(first))] and 5 <= len(first) <= 32
+        browser.run("window.scrollTo(0, document.body.scrollHeight)")
+        browser.wait("view.asked.includes('n099') && !view.asked.includes('n003')")
+        assert len(browser.run("return view.asked")) <= 32
+
+
+def test_the_programs_of_one_machine_are_shown(few_runs, browser):
+    ration, page = few_runs
+    page.write_text("\n".join([*run_lines(41, "python Train.py", 0, 2154, 1077, 0.3), *run_lines(43, "<script>alert(1)</script>", 0, 100, 50)]) + "\n")
+    with Ui("/nowhere", "--runs", program=ration) as ui:
+        browser.open(ui.url)
+        browser.wait("document.querySelector('#nodes .used')")
+        assert browser.run("return [document.title, document.querySelector('h1').textContent, document.getElementById('summary').textContent]") == [
+            "ration: GPUs of this machine", "GPUs of this machine", "1 GPU, 2 programs. 2.2 of 15.8 GiB allocated."]
+        assert "2254 MiB of 16160 MiB allocated, 13906 MiB free, 1.1 GiB used. 2 programs: python Train.py (process 41) 2154 MiB and 30 % of the computing power, uses 1.1 GiB," \
+            in labels(browser)[0][1]
+        assert browser.run("return getComputedStyle(document.getElementById('panel')).display") == "none"
+        browser.press("Tab", *"train")
+        assert browser.run("return document.getElementById('found').textContent") == "1 node found"
+        browser.press("Tab", "Tab", "ArrowRight", "Enter")
+        assert browser.run("return document.getElementById('panel-title').textContent") == "python Train.py (process 41)"
+        assert "memory 1.1 GiB now, at most 1.1 GiB, of 2.1 GiB granted" in browser.run("return document.getElementById('panel-past').textContent")
+        assert browser.run("return document.getElementById('panel-again').hidden")
+        page.write_text("")
+        browser.wait("document.getElementById('nothing').textContent === 'No program runs under a grant of `ration run`.'")
+
 # ---- the keyboard ----
 
 def test_the_whole_path_by_keyboard(api, start, person, browser):
@@ -248,6 +349,11 @@ def test_light_and_dark_have_contrast(page, browser, scheme):
         const rect = svg.firstElementChild.cloneNode(); rect.setAttribute('class', name); svg.append(rect);
         const fill = getComputedStyle(rect).fill; rect.remove(); return fill; })""")
     assert len(set(fills)) == 8 and all(contrast(fill, text) >= 4.5 for fill in fills), fills
+    marks = browser.run("""const all = getComputedStyle(document.documentElement), probe = document.body.appendChild(document.createElement('i'));
+        const value = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
+        const found = Object.fromEntries(['used', 'core', 'core-used', 'past-core', 'back', 'panel'].map((name) => [name, value(name)])); probe.remove(); return found;""")
+    assert all(contrast(marks["used"], fill) >= 3 for fill in fills), (marks["used"], fills)
+    assert contrast(marks["core"], marks["core-used"]) >= 3 and contrast(marks["core"], back) >= 3 and contrast(marks["past-core"], back) >= 3
     quiet = browser.run("return ['.small', '.small.bad'].map((name) => getComputedStyle(document.querySelector(`#nodes ${name}`)).color)")
     assert all(contrast(colour, back) >= 4.5 for colour in quiet)
 

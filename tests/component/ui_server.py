@@ -1,10 +1,14 @@
 """`ration ui` as a person starts it, and requests to it that a browser would not send."""
 import http.client
+import http.server
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
+import threading
+import time
 
 from listings import BUILD, FAKE, node, pod
 
@@ -13,14 +17,13 @@ HOSTILE = ["<script>alert(1)</script>", "</script><script>alert(1)</script>", "<
            "a&amp;b&lt;", "${alert(1)}", "\\u003c\\", "javascript:alert(1)"]
 
 
-
 class Ui:
     """A running `ration ui`. `world`: the file that the stand-in for kubectl serves."""
 
-    def __init__(self, world, *options, kubectl=FAKE):
+    def __init__(self, world, *options, kubectl=FAKE, program=RATION):
         self.world = world
         environment = os.environ | {"FAKE_KUBECTL": str(world), "KUBECTL": str(kubectl)}
-        self.process = subprocess.Popen([RATION, "ui", "--no-browser", *options], env=environment, text=True, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([program, "ui", "--no-browser", *options], env=environment, text=True, stdout=subprocess.PIPE)
         self.url = self.process.stdout.readline().strip()
         self.port, self.token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/", self.url).groups()
 
@@ -75,3 +78,70 @@ def hostile_objects():
     nodes.append(node("good", "10.0.0.2", 16160))
     pods = [pod(f"p-{text}", "good", 1, "GPU-good-0", f"ns-{text}") for text in HOSTILE]
     return nodes, [*pods, *[pod(f"w-{text}", None, 1, namespace=text) for text in HOSTILE]]
+
+
+class Agents:
+    """The page of metrics of every agent of a cluster: one GPU, `holders` as {(namespace, pod): (limit MiB, used MiB, share, used, waited)}; without a
+    share (0) the computing power is not controlled. What is used and waited is a part of the time."""
+
+    def __init__(self, holders, uuid="GPU-a-0", mib=16384, used_mib=9000):
+        self.holders, self.uuid, self.mib, self.used_mib, self.began, self.questions = holders, uuid, mib, used_mib, time.monotonic(), 0
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.questions += 1
+                body = outer.page().encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def page(self):
+        def escaped(text):
+            return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        gpu, seconds = f'gpu="0",UUID="{self.uuid}",modelName="Tesla V100"', time.monotonic() - self.began
+        lines = [f"ration_gpu_memory_bytes{{{gpu}}} {self.mib << 20}", f"ration_gpu_used_bytes{{{gpu}}} {self.used_mib << 20}"]
+        for (namespace, pod_name), (limit, used, share, core, waited) in self.holders.items():
+            labels = f'{gpu},namespace="{escaped(namespace)}",pod="{escaped(pod_name)}",container="main"'
+            lines += [f"ration_container_limit_bytes{{{labels}}} {limit << 20}", f"ration_container_used_bytes{{{labels}}} {used << 20}"]
+            if share:
+                lines += [f"ration_container_core_share_ratio{{{labels}}} {share}", f"ration_container_core_rate_ratio{{{labels}}} {share}",
+                          f"ration_container_core_started_seconds_total{{{labels}}} {core * seconds:.4f}",
+                          f"ration_container_core_waited_seconds_total{{{labels}}} {waited * seconds:.4f}"]
+        return "\n".join(lines) + "\n"
+
+
+def agent_pod(on):
+    return {"metadata": {"name": f"agent-{on}", "namespace": "kube-system", "uid": f"uid-agent-{on}", "labels": {"name": "gpushare-device-plugin-ds"}},
+            "spec": {"nodeName": on, "containers": [{"name": "ration-agent", "args": ["--metrics=127.0.0.1:39996"]}]}, "status": {"phase": "Running"}}
+
+
+def machine_with_programs(folder):
+    """(a `ration` beside a ration-run that prints the file `page`, that file)."""
+    (folder / "bin").mkdir()
+    ration, page = folder / "bin/ration", folder / "page"
+    shutil.copy2(RATION, ration)
+    (folder / "bin/ration-run").write_text(f"#!/bin/sh\nexec cat {page}\n")
+    (folder / "bin/ration-run").chmod(0o755)
+    return ration, page
+
+
+def run_lines(pid, program, gpu, limit_mib, used_mib, share=None):
+    labels = f'gpu="{gpu}",UUID="GPU-{gpu}",namespace="",pod="{pid}",container="{program}"'
+    return [f'ration_gpu_memory_bytes{{gpu="{gpu}",UUID="GPU-{gpu}",modelName="Tesla V100"}} {16160 << 20}',
+            f"ration_container_limit_bytes{{{labels}}} {limit_mib << 20}", f"ration_container_used_bytes{{{labels}}} {used_mib << 20}",
+            *([f"ration_container_core_share_ratio{{{labels}}} {share}"] if share else [])]

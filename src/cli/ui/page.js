@@ -6,13 +6,16 @@ const WAITING_SHOWN = 200;
 const NAME_WIDTH = 270, GPU_WIDTH = 190, GPU_HEIGHT = 52, NARROW = 700;    // as in page.css
 const PAGE_ROWS = 10;
 const COLOURS = 8;
+const MEASURED_MAX = 32, MEASURED_CHARS = 6000;    // nodes in one question, as the server has it
+const USE_KEPT_MS = 300000, USES_KEPT = 20000;      // how long, and of how many pods, the use is kept
 
 const $ = (id) => document.getElementById(id);
 const template = $("drawing").content.firstElementChild;
 
 const view = {
 	nodes: [], shown: [], tops: [0], columns: 1, rows: new Map(),
-	colours: new Map(), waiting: [], at: {row: 0, item: 0}, etag: null, opener: null, asking: null, readAt: 0, live: true,
+	colours: new Map(), waiting: [], at: {row: 0, item: 0}, etag: null, opener: null, asking: null, readAt: 0, live: true, runs: false,
+	use: new Map(), past: new Map(), asked: [],
 };
 
 function make(tag, attributes = {}, text = null) {
@@ -27,31 +30,42 @@ function make(tag, attributes = {}, text = null) {
 /* ---- words ---- */
 
 const plural = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;
-const amount = (node, units) => node.mode === "topology" ? plural(units, "GPU") : `${units * node.unitMiB / 1024} GiB`;
-const fullName = (pod) => `${pod.namespace}/${pod.name}`;
+const amount = (node, units) => node.mode === "topology" ? plural(units, "GPU")
+	: units * node.unitMiB % 128 ? `${units * node.unitMiB} MiB` : `${units * node.unitMiB / 1024} GiB`;
+const fullName = (pod) => pod.pid ? `${pod.name} (process ${pod.pid})` : `${pod.namespace}/${pod.name}`;
+const bytesText = (bytes) => bytes < 2 ** 30 ? `${Math.round(bytes / 2 ** 20)} MiB` : `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB`;
+const percent = (part) => `${Math.round(part * 100)} %`;
 const coreOf = (pod, gpu) => pod.core ?? (pod.claims ?? []).filter((claim) => claim.gpu === gpu.index)
 	.reduce((sum, claim) => sum + claim.cores, 0);
 
+function useText(use) {
+	const parts = [...(use.used === null ? [] : [bytesText(use.used)]), ...(use.core === null ? [] : [`${percent(use.core)} of the computing power`])];
+	return parts.length ? `, uses ${parts.join(" and ")}` : "";
+}
+
 function podText(node, gpu, pod) {
-	const core = coreOf(pod, gpu);
+	const core = coreOf(pod, gpu), use = useOf(node, gpu, pod);
 	return `${pod.unusedClaim ? "ResourceClaim " : ""}${fullName(pod)} ${amount(node, pod.allocated[gpu.index])}`
 		+ (core ? ` and ${core} % of the computing power` : "") + (pod.orphan ? " (deleted by force, still runs)" : "")
-		+ (pod.sharesClaim ? " (shared with other pods of its claim)" : "");
+		+ (pod.sharesClaim ? " (shared with other pods of its claim)" : "") + (use ? useText(use) : "");
 }
 
 function gpuText(node, gpu) {
-	const pods = node.pods.filter((pod) => pod.allocated[gpu.index]);
+	const pods = node.pods.filter((pod) => pod.allocated[gpu.index]), used = cardOf(node, gpu)?.usedBytes;
 	return `GPU ${gpu.index} of node ${node.name}: ${amount(node, gpu.allocated)} of ${amount(node, gpu.total)} allocated`
 		+ `, ${amount(node, Math.max(0, gpu.total - gpu.allocated))} free`
+		+ (used === undefined ? "" : `, ${bytesText(used)} used`)
 		+ (gpu.healthy ? "" : `, takes no new pods (${gpu.reason ?? "unhealthy"})`)
-		+ (pods.length ? `. ${plural(pods.length, "pod")}: ${pods.map((pod) => podText(node, gpu, pod)).join(", ")}.` : ". No pods.");
+		+ (pods.length ? `. ${plural(pods.length, view.runs ? "program" : "pod")}: ${pods.map((pod) => podText(node, gpu, pod)).join(", ")}.`
+			: view.runs ? ". No programs." : ". No pods.");
 }
 
 function stateOfNode(node) {
 	const sick = node.gpus.filter((gpu) => !gpu.healthy).length;
-	return [`mode ${node.mode}`, ...(node.unschedulable ? ["cordoned"] : []), ...(node.changing ? ["changing"] : []),
+	return [...(view.runs ? [plural(node.pods.length, "program")] : [`mode ${node.mode}`]), ...(node.unschedulable ? ["cordoned"] : []), ...(node.changing ? ["changing"] : []),
 		...(sick ? [`${plural(sick, "GPU")} without new pods`] : []),
-		...(node.pending ? [`${amount(node, node.pending)} on no known GPU`] : [])];
+		...(node.pending ? [`${amount(node, node.pending)} on no known GPU`] : []),
+		...(view.use.get(node.name)?.error ? ["its use is unknown"] : [])];
 }
 
 function summaryText(nodes, waiting) {
@@ -68,11 +82,132 @@ function summaryText(nodes, waiting) {
 			sum.total += node.total * node.unitMiB / 1024;
 		}
 	}
+	if (view.runs)
+		return `${plural(sum.gpus, "GPU")}, ${plural(nodes.flatMap((node) => node.pods).length, "program")}. ${Math.round(sum.has * 10) / 10} of `
+			+ `${Math.round(sum.total * 10) / 10} GiB allocated.`;
 	return `${plural(nodes.length, "node")}, ${plural(sum.gpus, "GPU")}. `
 		+ (sum.total ? `${sum.has} of ${sum.total} GiB allocated, ${Math.max(0, sum.total - sum.has)} GiB free. ` : "")
 		+ (sum.wholeTotal ? `${sum.whole} of ${plural(sum.wholeTotal, "whole GPU")} allocated. ` : "")
 		+ (sum.sick ? `${plural(sum.sick, "GPU")} without new pods. ` : "")
 		+ (waiting.length ? `${plural(waiting.length, "pod waits", "pods wait")}.` : "No pod waits.");
+}
+
+/* ---- what is used now ---- */
+
+const isMeasured = (node) => ["cgpu", "core_mem", "dra", "runs"].includes(node.mode);
+const cardOf = (node, gpu) => view.use.get(node.name)?.cards?.find((card) => gpu.uuid ? card.uuid === gpu.uuid : card.index === gpu.index);
+
+function holds(holder, pod) {
+	if (pod.pid)
+		return holder.pid === pod.pid;
+	if (holder.namespace !== pod.namespace)
+		return false;
+	return pod.unusedClaim ? holder.claim === pod.name : holder.claim ? holder.pods.includes(pod.name) : holder.pod === pod.name;
+}
+
+/* What the containers of the pod have and use of this GPU; null: unknown. Unknown parts are null. */
+function useOf(node, gpu, pod) {
+	const holders = (cardOf(node, gpu)?.holders ?? []).filter((holder) => holds(holder, pod));
+	const sum = (key) => holders.some((holder) => holder[key] !== undefined) ? holders.reduce((all, holder) => all + (holder[key] ?? 0), 0) : null;
+	return holders.length ? {limit: sum("limitBytes"), used: sum("usedBytes"), share: sum("coreShare"), core: sum("coreUsed"), waited: sum("coreWaited")} : null;
+}
+
+/* Over all its GPUs. */
+function useOfPod(node, pod) {
+	const parts = node.gpus.filter((gpu) => pod.allocated[gpu.index]).map((gpu) => useOf(node, gpu, pod)).filter(Boolean);
+	const sum = (key) => parts.some((part) => part[key] !== null) ? parts.reduce((all, part) => all + (part[key] ?? 0), 0) : null;
+	return parts.length ? {limit: sum("limit"), used: sum("used"), share: sum("share"), core: sum("core"), waited: sum("waited")} : null;
+}
+
+/* The nodes to ask about: all, or those in the window if there are more than the server reads at once. */
+function nodesToMeasure() {
+	const all = view.nodes.filter(isMeasured);
+	const drawn = all.length <= MEASURED_MAX ? all : [...view.rows.values()].map(({node}) => node).filter(isMeasured);
+	const names = [...new Set([...(view.opens?.node && isMeasured(view.opens.node) ? [view.opens.node.name] : []), ...drawn.map((node) => node.name)])];
+	if (names.every((name) => view.asked.includes(name)) && all.length > MEASURED_MAX)
+		return view.asked;
+	while (names.length > MEASURED_MAX || names.join(",").length > MEASURED_CHARS)
+		names.pop();
+	return names.sort();
+}
+
+function keepUse(now) {
+	for (const [key, list] of view.past) {
+		while (list.length && list[0].at < now - USE_KEPT_MS)
+			list.shift();
+		if (!list.length)
+			view.past.delete(key);
+	}
+	for (const node of view.nodes.filter(({name}) => view.use.get(name)?.fresh))
+		for (const pod of node.pods) {
+			const key = `${node.name} ${fullName(pod)}`, use = useOfPod(node, pod);
+			if (use && (view.past.has(key) || view.past.size < USES_KEPT))
+				view.past.set(key, [...view.past.get(key) ?? [], {at: now, ...use}]);
+		}
+}
+
+function takeUse(body) {
+	const now = Date.now(), before = view.use;
+	view.use = new Map(Object.entries(body.nodes).map(([name, {age, use}]) => {
+		const measured = Math.round((now - 1000 * age) / 500);
+		return [name, {...use, measured, fresh: measured !== before.get(name)?.measured}];
+	}));
+	keepUse(now);
+	const failed = [...view.use].filter(([, use]) => use.error);
+	const text = body.error ? `What is used is unknown: ${body.error}.` : failed.length ? `What is used is unknown for ${plural(failed.length, "node")}: `
+		+ failed.slice(0, 3).map(([name, use]) => `${name}: ${use.error}`).join("; ") + (failed.length > 3 ? "; ..." : ".") : "";
+	$("use-problem").hidden = !text;
+	if ($("use-problem").textContent !== text)
+		$("use-problem").textContent = text;
+	for (const {element, node} of view.rows.values())
+		drawUse(element, node);
+	drawPast();
+}
+
+/* Draws the bars of a row again, and says what they show. Its buttons stay, so that a click on one is not lost. */
+function drawUse(element, node) {
+	const cells = element.querySelectorAll(".gpu");
+	node.gpus.forEach((gpu, i) => {
+		drawBar(cells[i].querySelector("svg"), node, gpu);
+		for (const button of cells[i].querySelectorAll("button"))
+			describePod(button, node, gpu, button.opens.pod);
+	});
+	describeNode(element.querySelector(".name"), node);
+}
+
+/* The use of the pod in the panel, as a picture and as a sentence. */
+function drawPast() {
+	const {node, pod} = view.opens ?? {}, list = node && pod ? view.past.get(`${node.name} ${fullName(pod)}`) : null;
+	$("panel-use").hidden = !list;
+	if (!list)
+		return;
+	const last = list[list.length - 1], values = (key) => list.map((use) => use[key]).filter((value) => value !== null);
+	const most = (key) => Math.max(...values(key)), mean = (key) => values(key).reduce((a, b) => a + b, 0) / values(key).length;
+	const minutes = Math.ceil((last.at - list[0].at) / 60000) || 1;
+	const text = `The last ${plural(minutes, "minute")}: ` + (last.used === null ? "" : `memory ${bytesText(last.used)} now, at most ${bytesText(most("used"))}, of ${
+		bytesText(last.limit)} granted. `) + (last.core === null ? "" : `Computing power ${percent(last.core)} now, ${percent(mean("core"))} on average, at most ${
+		percent(most("core"))}, of ${percent(last.share)} granted. `) + (last.waited === null ? "" : `Its threads waited ${percent(last.waited)} of the time.`);
+	const line = (id, part) => $(id).setAttribute("points", list.map((use) => [300 - (last.at - use.at) / USE_KEPT_MS * 300, part(use)])
+		.filter(([, value]) => Number.isFinite(value)).map(([x, value]) => `${x.toFixed(1)},${(49 - 48 * Math.min(1, value)).toFixed(1)}`).join(" "));
+	line("past-memory", (use) => use.used === null ? NaN : use.used / use.limit);
+	line("past-core", (use) => use.core === null ? NaN : use.core / use.share);
+	$("panel-past").textContent = text;
+	$("panel-chart").setAttribute("aria-label", `What the pod used of what it is granted. ${text}`);
+}
+
+async function followUse() {
+	for (;; await pause()) {
+		view.asked = nodesToMeasure();
+		if (!view.asked.length)
+			continue;
+		try {
+			const answer = await fetch(view.runs ? "use" : `use?nodes=${view.asked.join(",")}`, {cache: "no-store"});
+			if (answer.ok)
+				takeUse(await answer.json());
+		} catch (error) {
+			// update() says it.
+		}
+	}
 }
 
 /* ---- one node ---- */
@@ -99,31 +234,59 @@ function gridButton(row, item, key, opens, attributes, text) {
 	return button;
 }
 
+const widthOf = (gpu) => Math.max(gpu.total, gpu.allocated, 1);
+
+/* The pods on a GPU, with the place of each in the bar. */
+function partsOf(node, gpu) {
+	let at = 0, core = 0;
+	return node.pods.filter((pod) => pod.allocated[gpu.index]).map((pod) => {
+		const units = pod.allocated[gpu.index], use = useOf(node, gpu, pod), total = widthOf(gpu);
+		const width = pod.sharesClaim ? Math.min(units, Math.max(0, total - at)) : units;
+		const power = (coreOf(pod, gpu) / 100 || use?.share || 0) * total;
+		const part = {pod, use, at, width, core, power};
+		at += width;
+		core += power;
+		return part;
+	});
+}
+
+function drawBar(svg, node, gpu) {
+	const total = widthOf(gpu), parts = partsOf(node, gpu);
+	svg.setAttribute("aria-label", gpuText(node, gpu));
+	svg.replaceChildren();
+	addRect(svg, gpu.healthy ? "free" : "off", 0, 0, total, 19);
+	for (const {pod, use, at, width, core, power} of parts) {
+		addRect(svg, `c${colour(pod.pid ?? pod.namespace)}`, at, 0, width, 19);
+		if (use?.used)
+			addRect(svg, "used", at, 16, width * Math.min(1, use.used / use.limit), 3);
+		addRect(svg, "core", core, 20.5, power, 3.5);
+		if (use?.core)
+			addRect(svg, "core-used", core, 20.5, Math.min(power, use.core * total), 3.5);
+	}
+}
+
+function describePod(button, node, gpu, pod) {
+	const text = podText(node, gpu, pod);
+	button.setAttribute("title", text);
+	button.setAttribute("aria-label", pod.pid ? `Program ${text} on GPU ${gpu.index}: show its use`
+		: `Pod ${text} on GPU ${gpu.index} of node ${node.name}: show why`);
+}
+
 function drawGpu(node, gpu, row, firstItem) {
 	const cell = make("div", {role: "gridcell", class: gpu.healthy && !node.unschedulable ? "gpu" : "gpu stopped"});
 	const picture = make("div", {class: "picture"});
 	const svg = template.cloneNode(false);
-	const total = Math.max(gpu.total, gpu.allocated, 1);
-	let at = 0, core = 0, item = firstItem;
+	const total = widthOf(gpu);
+	let item = firstItem;
 	svg.setAttribute("viewBox", `0 0 ${total} 24`);
-	svg.setAttribute("aria-label", gpuText(node, gpu));
+	drawBar(svg, node, gpu);
 	picture.append(svg);
-	addRect(svg, gpu.healthy ? "free" : "off", 0, 0, total, 19);
-	for (const pod of node.pods) {
-		const units = pod.allocated[gpu.index];
-		if (!units)
-			continue;
-		const part = pod.sharesClaim ? Math.min(units, Math.max(0, total - at)) : units;
-		const power = coreOf(pod, gpu) / 100 * total;
-		addRect(svg, `c${colour(pod.namespace)}`, at, 0, part, 19);
-		addRect(svg, "core", core, 20.5, power, 3.5);
-		const button = gridButton(row, item++, `${gpu.index} ${fullName(pod)}`, {node, pod}, {class: pod.orphan ? "pod orphan" : "pod", title: podText(node, gpu, pod),
-			"aria-label": `Pod ${podText(node, gpu, pod)} on GPU ${gpu.index} of node ${node.name}: show why`}, pod.name);
+	for (const {pod, at, width} of partsOf(node, gpu)) {
+		const button = gridButton(row, item++, `${gpu.index} ${fullName(pod)}`, {node, pod}, {class: pod.orphan ? "pod orphan" : "pod"}, pod.name);
+		describePod(button, node, gpu, pod);
 		button.style.left = `${at / total * 100}%`;
-		button.style.width = `${part / total * 100}%`;
+		button.style.width = `${width / total * 100}%`;
 		picture.append(button);
-		at += part;
-		core += power;
 	}
 	const text = `GPU ${gpu.index}: ${amount(node, gpu.allocated)} / ${amount(node, gpu.total)}`;
 	cell.append(picture, make("span", {class: gpu.healthy ? "small" : "small bad", "aria-hidden": "true"},
@@ -131,15 +294,24 @@ function drawGpu(node, gpu, row, firstItem) {
 	return [cell, item];
 }
 
+/* The name of the node and its state. */
+function describeNode(name, node) {
+	const state = stateOfNode(node).join(", "), [button, text] = name.children, error = view.use.get(node.name)?.error;
+	button.setAttribute("aria-label", `Node ${node.name}, ${state}, ${amount(node, node.allocated)} of ${amount(node, node.total)} allocated: show its ${
+		view.runs ? "programs" : "pods"}`);
+	text.setAttribute("class", node.unschedulable || node.pending || error ? "small bad" : "small");
+	text.setAttribute("title", error ? `${state}: ${error}` : state);
+	if (text.textContent !== state)
+		text.textContent = state;
+}
+
 function drawNode(node, row) {
 	const line = make("div", {role: "row", class: "node", "aria-rowindex": row + 1});
 	const name = make("div", {role: "rowheader", class: "name"});
 	const gpus = make("div", {class: "gpus", role: "presentation"});
-	const state = stateOfNode(node).join(", ");
 	let item = 1;
-	name.append(gridButton(row, 0, "", {node}, {title: node.name,
-		"aria-label": `Node ${node.name}, ${state}, ${amount(node, node.allocated)} of ${amount(node, node.total)} allocated: show its pods`}, node.name),
-		make("span", {class: node.unschedulable || node.pending ? "small bad" : "small", title: state}, state));
+	name.append(gridButton(row, 0, "", {node}, {title: node.name}, node.name), make("span"));
+	describeNode(name, node);
 	gpus.style.gridTemplateColumns = `repeat(${view.columns}, minmax(0, 1fr))`;
 	for (const gpu of node.gpus) {
 		const [cell, next] = drawGpu(node, gpu, row, item);
@@ -312,10 +484,11 @@ function openPanel(opens, opener) {
 	view.opener = opener;
 	view.opens = opens;
 	$("panel").hidden = false;
-	$("panel-title").textContent = opens.pod ? `Why ${fullName(opens.pod)}` : `Node ${opens.node.name}`;
-	$("panel-again").hidden = !opens.pod || !view.live;
+	$("panel-title").textContent = !opens.pod ? `Node ${opens.node.name}` : opens.pod.pid ? fullName(opens.pod) : `Why ${fullName(opens.pod)}`;
+	$("panel-again").hidden = !opens.pod || !view.live || view.runs;
 	$("panel-state").textContent = "";
 	$("panel-text").textContent = opens.pod ? "" : nodeText(opens.node);
+	drawPast();
 	$("panel-title").focus();
 	if (opens.pod)
 		askWhy(opens);
@@ -323,6 +496,10 @@ function openPanel(opens, opener) {
 
 async function askWhy({node, pod}) {
 	view.asking?.abort();
+	if (pod.pid) {
+		$("panel-text").textContent = node.gpus.filter((gpu) => pod.allocated[gpu.index]).map((gpu) => podText(node, gpu, pod) + ` on GPU ${gpu.index}`).join("\n");
+		return;
+	}
 	if (!view.live || pod.unusedClaim || pod.orphan) {
 		$("panel-text").textContent = (node ? node.gpus.filter((gpu) => pod.allocated[gpu.index]).map((gpu) => gpuText(node, gpu)).join("\n") + "\n" : "")
 			+ (pod.unusedClaim || pod.orphan ? "The API server has no such pod." : `ration why -n ${pod.namespace} ${pod.name}\nexplains it while the pod exists.`);
@@ -344,6 +521,7 @@ async function askWhy({node, pod}) {
 
 function closePanel() {
 	view.asking?.abort();
+	view.opens = null;
 	$("panel").hidden = true;
 	const opener = view.opener, waits = opener?.getAttribute("data-pod");
 	const again = opener?.isConnected ? opener : [...$("waiting-list").querySelectorAll("button")].find((button) => button.getAttribute("data-pod") === waits);
@@ -368,7 +546,7 @@ function clicked(event) {
 /* ---- the data ---- */
 
 const wordsOf = () => $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-const matches = (words, text) => words.every((word) => text.includes(word));
+const matches = (words, text) => words.every((word) => text.toLowerCase().includes(word));
 
 function select() {
 	const words = wordsOf(), name = view.shown[view.at.row]?.name, focused = hasFocus();
@@ -377,6 +555,7 @@ function select() {
 	$("found").textContent = words.length ? `${plural(view.shown.length, "node")} found` : "";
 	$("nothing").hidden = view.shown.length > 0;
 	$("nothing").textContent = view.nodes.length ? "No node and no pod on a node has this in its name."
+		: view.runs ? "No program runs under a grant of `ration run`."
 		: "No node gives GPUs of ration: label a GPU node ack.node.gpu.schedule=share, and see that the agent runs there.";
 	const row = view.shown[view.at.row]?.name === name ? view.at.row : view.shown.findIndex((node) => node.name === name);
 	view.at = row >= 0 ? {...view.at, row} : {row: 0, item: 0};
@@ -397,6 +576,9 @@ function select() {
 function show(data) {
 	view.nodes = data.cluster.nodes;
 	view.waiting = data.waiting;
+	view.runs = Boolean(data.runs);
+	if (view.runs)
+		document.title = `ration: ${$("title").textContent = "GPUs of this machine"}`;
 	$("summary").textContent = summaryText(view.nodes, view.waiting);
 	$("notes").hidden = data.warnings.length === 0;
 	$("note-list").replaceChildren(...data.warnings.map((text) => make("li", {}, text)));
@@ -433,16 +615,21 @@ async function update() {
 	problem(null);
 }
 
+async function pause() {
+	await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
+	while (document.hidden)
+		await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, {once: true}));
+}
+
 async function follow() {
-	for (;;) {
+	for (;; await pause()) {
 		try {
 			await update();
 		} catch (error) {
 			problem("`ration ui` does not answer: does it still run?");
 		}
-		await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS));
-		while (document.hidden)
-			await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, {once: true}));
+		if (!view.following)
+			view.following = followUse();
 	}
 }
 

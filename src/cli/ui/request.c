@@ -167,3 +167,27 @@ int ui_query_pod(const char *query, char *ret_namespace, char *ret_name)
 	strcpy(ret_name, slash + 1);
 	return pod_name_is_valid(ret_namespace) && pod_name_is_valid(ret_name) ? 0 : -EINVAL;
 }
+
+int ui_query_nodes(const char *query, size_t max, const char **ret_nodes)
+{
+	static const char key[] = "nodes=";
+	bool named = strncmp(query, key, strlen(key)) == 0;
+	const char *at = named ? query + strlen(key) : query;
+	char name[POD_NAME_MAX + 1];
+
+	*ret_nodes = at;
+	if (!*query)
+		return 0;
+	for (size_t n = 0, len; named && n < max; n++, at += len + 1) {
+		len = strcspn(at, ",");
+		if (len > POD_NAME_MAX)
+			return -EINVAL;
+		memcpy(name, at, len);
+		name[len] = '\0';
+		if (!pod_name_is_valid(name))
+			return -EINVAL;
+		if (!at[len])
+			return 0;
+	}
+	return -EINVAL;
+}

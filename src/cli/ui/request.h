@@ -42,3 +42,7 @@ unsigned ui_request_judge(
 /* ui_query_pod() - "pod=NAMESPACE/NAME" cut into two valid names, in buffers of POD_NAME_MAX + 1 bytes.
  * -EINVAL for everything else. */
 int ui_query_pod(const char *query, char *ret_namespace, char *ret_name);
+
+/* ui_query_nodes() - "nodes=A,B" or "": valid names of at most max nodes. *ret_nodes is the part behind "=".
+ * -EINVAL for everything else. */
+int ui_query_nodes(const char *query, size_t max, const char **ret_nodes);

@@ -17,9 +17,12 @@
 #include "cli/commands.h"
 #include "cli/kubectl.h"
 #include "cli/pod.h"
+#include "cli/top-cluster.h"
 #include "cli/ui/connection.h"
 #include "cli/ui/page-files.h"
+#include "cli/ui/runs.h"
 #include "cli/ui/source.h"
+#include "cli/ui/use.h"
 #include "kube/json.h"
 
 #define CONNECTIONS_MAX 32
@@ -32,6 +35,7 @@ struct ui_server {
 	int fd;
 	struct ui_site site;
 	struct source source;
+	struct use use;
 	const struct kubectl *kubectl;
 	struct connection connections[CONNECTIONS_MAX];
 };
@@ -82,6 +86,33 @@ static void ask_data(
 	connection->deadline_ns = now_ns + DATA_MAX_NS;
 }
 
+static void reply_own(struct connection *connection, unsigned status, int64_t now_ns)
+{
+	const struct strbuf *own = &connection->own;
+
+	connection_reply(connection, status, "application/json", "", strbuf_cstr(own), own->len, now_ns);
+}
+
+static void ask_use(
+	struct ui_server *server, struct connection *connection, const char *query, int64_t now_ns)
+{
+	char machine[POD_NAME_MAX + 1];
+	const char *nodes;
+
+	if (!server->kubectl)
+		nodes = ui_runs_node(machine, sizeof(machine));
+	else if (ui_query_nodes(query, TOP_AGENTS_MAX, &nodes) < 0) {
+		connection_reply_text(connection, 400, "Ask for ?nodes=A,B, at most 32.\n", now_ns);
+		return;
+	}
+	if (*nodes && use_ask(&server->use, nodes, now_ns) < 0) {
+		connection_reply_text(connection, 503, "No process can be started.\n", now_ns);
+		return;
+	}
+	use_json(&server->use, now_ns, &connection->own);
+	reply_own(connection, 200, now_ns);
+}
+
 /* `ration why` for one pod. */
 struct explain {
 	const struct kubectl *kubectl;
@@ -120,6 +151,10 @@ static void ask_why(
 
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		running += server->connections[i].state == CONNECTION_WANTS_WHY;
+	if (!server->kubectl) {
+		connection_reply_text(connection, 404, "Here are no pods.\n", now_ns);
+		return;
+	}
 	if (ui_query_pod(query, namespace_, name) < 0) {
 		connection_reply_text(connection, 400, "Ask for ?pod=NAMESPACE/NAME.\n", now_ns);
 		return;
@@ -150,8 +185,7 @@ static void take_why(struct connection *connection, int64_t now_ns)
 					       : "`ration why` has broken off.");
 	strbuf_adds(own, "}\n");
 	task_stop(&connection->why);
-	connection_reply(
-		connection, good ? 200 : 502, "application/json", "", strbuf_cstr(own), own->len, now_ns);
+	reply_own(connection, good ? 200 : 502, now_ns);
 }
 
 /* A request that a browser was started with. */
@@ -193,6 +227,8 @@ static void answer(struct ui_server *server, struct connection *connection, int6
 		ask_data(server, connection, request.known, now_ns);
 	else if (strcmp(name, "why") == 0)
 		ask_why(server, connection, request.query, now_ns);
+	else if (strcmp(name, "use") == 0)
+		ask_use(server, connection, request.query, now_ns);
 	else
 		connection_reply_text(connection, 404, "There is no such page.\n", now_ns);
 }
@@ -248,22 +284,25 @@ static void serve(struct ui_server *server, struct connection *connection, short
 		connection_close(connection);
 }
 
-/* What poll() waits for: the listening socket, the reading of the cluster; and for each connection its socket
- * and its `why`. */
-#define FDS_MAX (2 + 2 * CONNECTIONS_MAX)
+/* What poll() waits for: the listening socket, the reading of the cluster, the measuring; and for each
+ * connection its socket and its `why`. */
+#define FDS_OWN 3
+#define FDS_MAX (FDS_OWN + 2 * CONNECTIONS_MAX)
 #define TICK_MS 500
 
 static void fds_fill(struct ui_server *server, struct pollfd fds[FDS_MAX])
 {
 	fds[0] = (struct pollfd){.fd = slot_find(server) ? server->fd : -1, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = server->source.task.fd, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = server->use.task.fd, .events = POLLIN};
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		const struct connection *connection = &server->connections[i];
 		bool open = connection->state != CONNECTION_FREE;
 
-		fds[2 + 2 * i] = (struct pollfd){.fd = open ? connection->fd : -1,
+		fds[FDS_OWN + 2 * i] = (struct pollfd){.fd = open ? connection->fd : -1,
 			.events = connection->state == CONNECTION_WRITES ? POLLOUT : POLLIN};
-		fds[3 + 2 * i] = (struct pollfd){.fd = open ? connection->why.fd : -1, .events = POLLIN};
+		fds[FDS_OWN + 1 + 2 * i] = (struct pollfd){
+			.fd = open ? connection->why.fd : -1, .events = POLLIN};
 	}
 }
 
@@ -283,8 +322,9 @@ int ui_server_run(struct ui_server *server, struct error *err)
 			for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 				if (server->connections[i].state == CONNECTION_WANTS_DATA)
 					reply_data(server, &server->connections[i], now_ns);
+		use_take(&server->use, now_ns);
 		for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-			serve(server, &server->connections[i], fds[2 + 2 * i].revents, now_ns);
+			serve(server, &server->connections[i], fds[FDS_OWN + 2 * i].revents, now_ns);
 		if (fds[0].revents)
 			accept_one(server, now_ns);
 	}
@@ -332,6 +372,7 @@ int ui_server_new(
 	server->fd = -1;
 	server->kubectl = kubectl;
 	source_init(&server->source, kubectl);
+	use_init(&server->use, kubectl);
 	r = make_token(server->site.token);
 	if (r == 0)
 		r = make_token(server->site.once);
@@ -352,6 +393,7 @@ void ui_server_free(struct ui_server *server)
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		connection_close(&server->connections[i]);
 	source_release(&server->source);
+	use_release(&server->use);
 	close_ptr(&server->fd);
 	free(server);
 }

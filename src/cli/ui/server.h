@@ -9,7 +9,7 @@ struct kubectl;
 struct ui_server;
 
 /* ui_server_new() - listens on 127.0.0.1 at this port (0: any that is free), and makes a secret. The kubectl
- * is the caller's. */
+ * is the caller's; NULL: the page shows the programs of this machine. */
 int ui_server_new(
 	const struct kubectl *kubectl, uint16_t port, struct ui_server **ret_server, struct error *err);
 void ui_server_free(struct ui_server *server); /* accepts NULL */

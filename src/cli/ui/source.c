@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/inspect.h"
 #include "cli/ui/data.h"
+#include "cli/ui/runs.h"
 #include "kube/json.h"
 
 #define INTERVAL_NS (2 * NS_PER_S)
@@ -64,7 +65,7 @@ static int read_cluster(void *userdata, int fd)
 	int r;
 
 	strbuf_init(&out, UI_DATA_MAX);
-	r = ui_data_read(source->kubectl, &out, &err);
+	r = source->kubectl ? ui_data_read(source->kubectl, &out, &err) : ui_runs_read(&out, &err);
 	if (r < 0)
 		ui_write_all(fd, err.text, strlen(err.text));
 	else

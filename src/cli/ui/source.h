@@ -15,11 +15,11 @@ struct snapshot {
 };
 
 struct source {
-	const struct kubectl *kubectl;
-	struct task task;	   /* reads the cluster, while one asks */
-	struct snapshot *latest;   /* NULL: not read yet */
-	uint64_t versions;	   /* how many there were */
-	int64_t asked_ns, read_ns; /* when the last reading began; when it ended */
+	const struct kubectl *kubectl; /* NULL: the programs of this machine */
+	struct task task;	       /* reads the cluster, while one asks */
+	struct snapshot *latest;       /* NULL: not read yet */
+	uint64_t versions;	       /* how many there were */
+	int64_t asked_ns, read_ns;     /* when the last reading began; when it ended */
 };
 
 void source_init(struct source *source, const struct kubectl *kubectl);

@@ -18,6 +18,7 @@
 #include "cli/options.h"
 #include "cli/ui/data.h"
 #include "cli/ui/page-files.h"
+#include "cli/ui/runs.h"
 #include "cli/ui/server.h"
 #include "cli/ui/source.h"
 
@@ -56,7 +57,7 @@ static int write_file(const struct ui_options *options, struct error *err)
 
 	strbuf_init(&data, UI_DATA_MAX);
 	strbuf_init(&out, FILE_MAX);
-	r = ui_data_read(&options->kubectl, &data, err);
+	r = options->runs ? ui_runs_read(&data, err) : ui_data_read(&options->kubectl, &data, err);
 	if (r < 0)
 		return r;
 	strbuf_add(&out, ui_file_before, ui_file_before_len);
@@ -105,7 +106,8 @@ static int serve(const struct ui_options *options, struct error *err)
 {
 	struct ui_server *server = NULL;
 	const struct ui_site *site;
-	int r = ui_server_new(&options->kubectl, (uint16_t)options->port, &server, err);
+	int r = ui_server_new(
+		options->runs ? NULL : &options->kubectl, (uint16_t)options->port, &server, err);
 
 	if (r < 0)
 		return r;
@@ -132,6 +134,9 @@ int ui_command(int argc, char **argv)
 	if (r < 0 && options.file && (options.port || options.no_browser))
 		r = options_refuse(
 			&ui_option_table, "--static starts no server: leave out --port and --no-browser");
+	else if (r < 0 && options.runs && options.kubectl.flags.n)
+		r = options_refuse(&ui_option_table,
+			"--runs is about this machine: options of kubectl do not go with it");
 	else if (r < 0)
 		r = complain_end(options.file ? write_file(&options, &err) : serve(&options, &err), &err);
 	kubectl_release(&options.kubectl);
