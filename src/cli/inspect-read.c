@@ -14,6 +14,7 @@
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
+#include "cli/waiting-claims.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/node.h"
@@ -247,7 +248,9 @@ static int fetch_claims(
 	r = claims_fetch(&claims, kubectl, node, reading->warnings, err);
 	if (r == 0 && inspect_add_claims(reading->inspect, &claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	return r;
+	return r == 0 && reading->inspect->everything
+		       ? waiting_claims_fetch(reading->inspect, kubectl, reading->warnings, err)
+		       : r;
 }
 
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,

@@ -69,6 +69,7 @@ void inspect_release(struct inspect *inspect)
 	for (size_t i = 0; i < inspect->n_waiting; i++) {
 		free(inspect->waiting[i].namespace_);
 		free(inspect->waiting[i].name);
+		free(inspect->waiting[i].claims);
 	}
 	free(inspect->waiting);
 	table_release(&inspect->by_name);
@@ -166,6 +167,7 @@ static int inspect_node_new(
 	node->mode = facts->mode;
 	node->changing = facts->changing;
 	node->unschedulable = capacity->unschedulable;
+	node->mixing = facts->mixing;
 	node->unit_mib = facts->unit_mib;
 	node->name = printable_copy(facts->name);
 	node->address = printable_copy(facts->address ? facts->address : "unknown");
@@ -287,23 +289,32 @@ int inspect_pod_new(
 	return 0;
 }
 
-static int add_waiting(struct inspect *inspect, const struct pod_facts *facts)
+int inspect_add_waiting(struct inspect *inspect, const struct inspect_waiting *waiting)
 {
-	struct inspect_waiting *waiting,
+	struct inspect_waiting *copy,
 		*grown = reallocarray(inspect->waiting, inspect->n_waiting + 1, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
 	inspect->waiting = grown;
-	waiting = &grown[inspect->n_waiting];
-	*waiting = (struct inspect_waiting){.namespace_ = printable_copy(facts->namespace_),
-		.name = printable_copy(facts->name),
+	copy = &grown[inspect->n_waiting++]; /* inspect_release() frees it, complete or not */
+	*copy = *waiting;
+	copy->namespace_ = printable_copy(waiting->namespace_);
+	copy->name = printable_copy(waiting->name);
+	copy->claims = waiting->claims ? printable_copy(waiting->claims) : NULL;
+	return copy->namespace_ && copy->name && (copy->claims || !waiting->claims) ? 0 : -ENOMEM;
+}
+
+static int add_unbound(struct inspect *inspect, const struct pod_facts *facts)
+{
+	const struct inspect_waiting waiting = {.namespace_ = facts->namespace_,
+		.name = facts->name,
 		.units = facts->request.units,
 		.gpus = request_gpus(&facts->request),
 		.core = facts->request.core,
 		.whole = facts->request.whole};
-	inspect->n_waiting++; /* inspect_release() frees it, complete or not */
-	return waiting->namespace_ && waiting->name ? 0 : -ENOMEM;
+
+	return inspect_add_waiting(inspect, &waiting);
 }
 
 int inspect_add_pod(
@@ -316,7 +327,7 @@ int inspect_add_pod(
 	if (facts->finished || request_is_empty(&facts->request))
 		return 0;
 	if (inspect->everything && !*facts->node)
-		return add_waiting(inspect, facts);
+		return add_unbound(inspect, facts);
 	if (!node || facts->request.whole !=
 			     (inspect->everything ? node->mode == GPU_MODE_TOPOLOGY : inspect->topology))
 		return 0;

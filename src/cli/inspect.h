@@ -56,6 +56,8 @@ struct inspect_waiting {
 	uint32_t gpus;	/* of one node, each with an equal part of the units */
 	uint32_t core;
 	bool whole;
+	char *claims;	 /* it waits for ResourceClaims: "a, b"; else NULL */
+	uint64_t memory; /* ... bytes on each GPU that these ask for; 0: whole GPUs */
 };
 
 struct inspect_node {
@@ -65,6 +67,7 @@ struct inspect_node {
 	bool changing; /* another mode or unit is asked for, and comes into force when the last pod has ended
 			*/
 	bool unschedulable; /* no new pod is bound to it (`kubectl cordon`) */
+	bool mixing;	    /* core_mem: pods with and without a percentage may be there at once */
 	uint32_t unit_mib;
 	struct inspect_gpu *gpus; /* by column */
 	size_t n_gpus;
@@ -123,6 +126,10 @@ int inspect_add_pod(
 /* inspect_add_claims() - adds the pods that use ResourceClaims, and claims that no pod uses. Call it after
  * all nodes and pods are added, before inspect_finish(). `claims` is finished. */
 int inspect_add_claims(struct inspect *inspect, const struct claims *claims);
+
+/* inspect_add_waiting() - a pod that is not bound; the struct's texts are copied, with '?' as above. -ENOMEM.
+ */
+int inspect_add_waiting(struct inspect *inspect, const struct inspect_waiting *waiting);
 
 /* inspect_finish() - adds the orphans: pods that their node's agent lists as held and that were not passed to
  * inspect_add_pod(). Then sorts nodes by name, and their pods by GPU, namespace and name. */

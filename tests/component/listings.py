@@ -37,6 +37,14 @@ def pod(name, on, units, card=None, namespace="default", phase="Running", init=N
             "spec": spec, "status": {"phase": phase}}
 
 
+def core_pod(name, on, units, core, uuid, namespace):
+    made = pod(name, on, units, uuid, namespace)
+    made["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = str(core)
+    made["metadata"]["annotations"]["ration.dev/placement"] = json.dumps(
+        {"unit": 1024, "containers": {"main": [{"uuid": uuid, "units": units, "core": core}]}})
+    return made
+
+
 def gpu_device(name, index, mib, uuid, **more):
     """A device as the agent of a node in mode dra publishes it, with a unit of 1 GiB."""
     most = f"{mib // 1024}Gi"

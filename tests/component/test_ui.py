@@ -18,7 +18,7 @@ import pytest
 
 from explanations import gpu_pod
 from fake_apiserver import wait_for
-from listings import FAKE, node, pod, resource_claim, resource_slice
+from listings import FAKE, core_pod, node, pod, resource_claim, resource_slice
 from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, RATION, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 
@@ -200,6 +200,79 @@ def test_the_data_is_what_inspect_prints_with_all_modes_and_waiting_pods(cluster
         {"namespace": "team", "name": "big", "units": 8, "gpus": 8, "core": 0, "whole": True},
         {"namespace": "team", "name": "waits", "units": 7, "gpus": 1, "core": 0, "whole": False}]
     assert data["warnings"] == []
+    # a has units of 128 MiB: no pod has such, and those that wait (4 with a percentage, 7, 9) fill its 126 units. b: 15 units without a pod, filled
+    # by 7 and 2 pods of 4? No: 4 asks for a percentage, which only core_mem gives. So 7, 9 and the 3 of x are the kinds: 15 = 3 * 5; 79 less 3 = 76 = 9 * 7 + 7 + 3 + 3.
+    # c: its claim has 3 GiB, so that of 13 GiB one is left. The cordoned node strands both of its GPUs.
+    assert data["stranded"] == [[0], [0, 0], [1], [1, 1]]
+
+
+def stranded_of(cluster, nodes, pods, **more):
+    cluster.set(nodes, pods, **more)
+    with Ui(cluster.path) as ui:
+        data = json.loads(ui.get("data")[2])
+    return {n["name"]: units for n, units in zip(data["cluster"]["nodes"], data["stranded"], strict=True)}
+
+
+def whole_pod(name, on, *uuids, wants=None):
+    placed = {"unit": 1024, "containers": {"main": [{"uuid": uuid, "units": 1} for uuid in uuids]}}
+    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": {"ration.dev/placement": json.dumps(placed)} if uuids else {}},
+            "spec": {"nodeName": on, "containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu": str(wants or len(uuids))}}}]},
+            "status": {"phase": "Running" if on else "Pending"}}
+
+
+def test_stranded_is_what_no_pod_of_the_cluster_could_use(cluster):
+    nodes = [node("core", "10.0.0.1", 16384, 16384, mode="core_mem"), node("empty-core", "10.0.0.2", 16384, mode="core_mem"),
+             node("plain", "10.0.0.3", 16384, mode="cgpu"), node("small-units", "10.0.0.4", 16384, mode="share", unit=128)]
+    pods = [core_pod("c", "core", 10, 40, "GPU-core-0", "default"), pod("p", "plain", 12, "GPU-plain-0")]
+    # core: pods with 10 units and 40 %, no others beside them: 6 are left on GPU 0, 6 beside one on GPU 1. empty-core may have either kind: 12 is more than 10.
+    # plain: 4 are left beside 12; on a node with other units no pod is of a kind.
+    assert stranded_of(cluster, nodes, pods) == {"core": [6, 6], "empty-core": [4], "plain": [4], "small-units": [128]}
+    # A pod that waits can use any unit: 2 beside 12 and 2 on plain; it has no percentage, so it is not beside c.
+    assert stranded_of(cluster, nodes, [*pods, pod("waits", None, 2)]) == {"core": [6, 6], "empty-core": [0], "plain": [0], "small-units": [0]}
+
+
+def test_whole_gpus_are_stranded_where_no_pod_takes_so_few(cluster):
+    nodes = [node(name, "10.0.0.1", *[81559] * 4, mode="topology", allocatable={"aliyun.com/gpu": "4"}) for name in ("a", "b")]
+    pods = [whole_pod("pair", "a", "GPU-a-0", "GPU-a-1"), whole_pod("waits", None, wants=3)]
+    pods.append(whole_pod("single", "b", "GPU-b-0"))
+    assert stranded_of(cluster, nodes, pods) == {"a": [0, 0, 0, 0], "b": [0, 0, 0, 0]}    # one is a kind
+    pods[-1] = whole_pod("all", "b", "GPU-b-0", "GPU-b-1", "GPU-b-2")
+    assert stranded_of(cluster, nodes, pods) == {"a": [0, 0, 0, 0], "b": [0, 0, 0, 1]}
+
+
+def waiting_claim_pod(name, *claims, on=None, made=()):
+    """claims: (name in the pod, name of the ResourceClaim, or None for one that a template makes)."""
+    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"containers": [{"name": "main"}], "resourceClaims": [{"name": inside} | ({"resourceClaimName": claim} if claim else
+                     {"resourceClaimTemplateName": "t"}) for inside, claim in claims]} | ({"nodeName": on} if on else {}),
+            "status": {"phase": "Pending", "resourceClaimStatuses": [{"name": inside, "resourceClaimName": claim} for inside, claim in made]}}
+
+
+def test_pods_that_wait_for_claims_wait(cluster):
+    classes = [{"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}}
+               for name, driver in (("gpu.ration.dev", "gpu.ration.dev"), ("mine", "gpu.ration.dev"), ("nic", "nic.example.com"))]
+    other = [{"name": "n", "exactly": {"deviceClassName": "nic"}}]
+    pair = [{"name": "g", "exactly": {"deviceClassName": "mine", "count": 2, "capacity": {"requests": {"memory": "40Gi"}}}}]
+    claims = [resource_claim("slice", "20Gi", cores="30"), resource_claim("pair", requests=pair), resource_claim("net", requests=other),
+              resource_claim("made-for-it", "5Gi")]
+    pods = [waiting_claim_pod("one", ("gpu", "slice"), ("nic", "net")), waiting_claim_pod("two", ("gpu", "pair")), waiting_claim_pod("network", ("nic", "net")),
+            waiting_claim_pod("of-template", ("gpu", None), made=[("gpu", "made-for-it")]), waiting_claim_pod("too-early", ("gpu", None)),
+            waiting_claim_pod("missing", ("gpu", "nowhere")), waiting_claim_pod("bound", ("gpu", "slice"), on="c")]
+    world = {"slices": [resource_slice("c", 16384)], "claims": claims, "classes": classes}
+    cluster.set([node("c", "10.0.0.1", 16384, mode="dra")], pods, **world)
+    with Ui(cluster.path) as ui:
+        data = json.loads(ui.get("data")[2])
+    gib = 1 << 30
+    assert data["waiting"] == [
+        {"namespace": "default", "name": "of-template", "claims": "made-for-it", "memoryBytes": 5 * gib, "gpus": 1, "core": 0, "whole": False},
+        {"namespace": "default", "name": "one", "claims": "slice", "memoryBytes": 20 * gib, "gpus": 1, "core": 30, "whole": False},
+        {"namespace": "default", "name": "two", "claims": "pair", "memoryBytes": 40 * gib, "gpus": 2, "core": 0, "whole": False}]
+    assert data["warnings"] == [] and data["stranded"] == [[1]]    # 3 pods of 5 GiB fill 15 of the 16
+    cluster.set([node("c", "10.0.0.1", 16384, mode="dra")], pods, forbidden=["deviceclasses"], **world)
+    with Ui(cluster.path) as ui:
+        data = json.loads(ui.get("data")[2])
+    assert data["waiting"] == [] and len(data["warnings"]) == 1
+    assert data["warnings"][0].startswith("pods that wait for ResourceClaims are not shown: ") and "deviceclasses" in data["warnings"][0]
 
 
 def test_an_unchanged_cluster_is_not_sent_again(cluster):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from explanations import gpu_pod
-from listings import node, pod
+from listings import core_pod, node, pod
 from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 from webdriver import MISSING, Browser
@@ -41,14 +41,6 @@ def browser(chromium):
     chromium.open("about:blank")
     gone = re.compile("status of 50|ERR_EMPTY_RESPONSE|ERR_CONNECTION_")    # the server, at the end of a test
     assert not [text for text in complaints if not gone.search(text)], complaints
-
-
-def core_pod(name, on, units, core, card, namespace):
-    made = pod(name, on, units, card, namespace)
-    made["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-core.percentage"] = str(core)
-    made["metadata"]["annotations"]["ration.dev/placement"] = json.dumps(
-        {"unit": 1024, "containers": {"main": [{"uuid": card, "units": units, "core": core}]}})
-    return made
 
 
 def sample():
@@ -87,12 +79,12 @@ def focus(browser):
 
 def test_each_bar_says_in_words_what_it_shows(page, browser):
     assert labels(browser) == [["img", text] for text in (
-        "GPU 0 of node gpu-1: 12 GiB of 16 GiB allocated, 4 GiB free. 2 pods: shop/web-0 4 GiB and 30 % of the computing power, "
+        "GPU 0 of node gpu-1: 12 GiB of 16 GiB allocated, 4 GiB free, all of it stranded. 2 pods: shop/web-0 4 GiB and 30 % of the computing power, "
         "shop/web-1 8 GiB and 50 % of the computing power.",
-        "GPU 1 of node gpu-1: 0 GiB of 16 GiB allocated, 16 GiB free, takes no new pods (cordoned: ECC errors). No pods.",
+        "GPU 1 of node gpu-1: 0 GiB of 16 GiB allocated, 16 GiB free, all of it stranded, takes no new pods (cordoned: ECC errors). No pods.",
         "GPU 0 of node gpu-2: 11.5 GiB of 80 GiB allocated, 68.5 GiB free. 2 pods: science/notebook 1.5 GiB, team/gone 10 GiB (deleted by force, still runs).",
-        "GPU 0 of node gpu-3: 0 GiB of 24 GiB allocated, 24 GiB free. No pods.",
-        "GPU 1 of node gpu-3: 0 GiB of 24 GiB allocated, 24 GiB free. No pods.",
+        "GPU 0 of node gpu-3: 0 GiB of 24 GiB allocated, 24 GiB free, all of it stranded. No pods.",
+        "GPU 1 of node gpu-3: 0 GiB of 24 GiB allocated, 24 GiB free, all of it stranded. No pods.",
         "GPU 0 of node gpu-4: 0 GPUs of 1 GPU allocated, 1 GPU free. No pods.",
         "GPU 1 of node gpu-4: 0 GPUs of 1 GPU allocated, 1 GPU free. No pods.",
         "GPU 2 of node gpu-4: 0 GPUs of 1 GPU allocated, 1 GPU free. No pods.")]
@@ -103,10 +95,10 @@ def test_each_bar_draws_what_it_says(page, browser):
     drawn = browser.run("""return [...document.querySelector('#nodes svg').children].map((rect) => ['class', 'x', 'y', 'width'].map(
         (key) => rect.getAttribute(key)))""")
     kinds = [part[0] for part in drawn]
-    assert kinds[0] == "free" and [kind for kind in kinds if kind == "core"] == ["core"] * 2
-    assert kinds[1] == kinds[3] and re.fullmatch("c[0-7]", kinds[1])
+    assert kinds[:2] == ["free", "stranded"] and [kind for kind in kinds if kind == "core"] == ["core"] * 2
+    assert kinds[2] == kinds[4] and re.fullmatch("c[0-7]", kinds[2])
     assert [[float(number) for number in part[1:]] for part in drawn] == [
-        [0, 0, 16], [0, 0, 4], [0, 20.5, 16 * 0.3], [4, 0, 8], [pytest.approx(16 * 0.3), 20.5, 16 * 0.5]]
+        [0, 0, 16], [12, 0, 4], [0, 0, 4], [0, 20.5, 16 * 0.3], [4, 0, 8], [pytest.approx(16 * 0.3), 20.5, 16 * 0.5]]
     boxes = browser.run("""const all = document.querySelector('#nodes svg').getBoundingClientRect();
         return [...document.querySelectorAll('#nodes .gpu')][0].querySelectorAll('button').length === 2 && [...document.querySelectorAll('#nodes .gpu button')]
             .slice(0, 2).map((button) => { const box = button.getBoundingClientRect(); return [(box.left - all.left) / all.width, box.width / all.width]; })""")
@@ -115,9 +107,10 @@ def test_each_bar_draws_what_it_says(page, browser):
 
 def test_the_sums_the_states_and_the_waiting_pods_are_text(page, browser):
     text = browser.run("return document.body.innerText")
-    # 12 of 32, 11.5 of 80, 2 of 48
-    assert "4 nodes, 8 GPUs. 25.5 of 160 GiB allocated, 134.5 GiB free. 0 of 3 whole GPUs allocated. 1 GPU without new pods. 2 pods wait." in text
-    for words in ("mode core_mem, 1 GPU without new pods", "mode share, cordoned, 2 GiB on no known GPU", "science/train: 40 units", "shop/test: 1 unit",
+    # 12 of 32, 11.5 of 80, 2 of 48. Stranded: 4 GiB where 20 % are free and the pods with a percentage have 30 % and 50 %; all of the GPU that is
+    # not healthy (16 GiB) and of the cordoned node (48).
+    assert "4 nodes, 8 GPUs. 25.5 of 160 GiB allocated, 134.5 GiB free, 68 GiB of it stranded. 0 of 3 whole GPUs allocated. 1 GPU without new pods. 2 pods wait." in text
+    for words in ("mode core_mem, 1 GPU without new pods, 20 GiB stranded", "mode share, cordoned, 2 GiB on no known GPU, 48 GiB stranded", "science/train: 40 units", "shop/test: 1 unit",
                   "GPU 0: 12 GiB / 16 GiB", "GPU 1: 0 GiB / 16 GiB, cordoned: ECC errors"):
         assert words in " ".join(text.replace("\u00a0", " ").split()), words
     assert re.search(r"As of \d+:\d\d:\d\d", text)
@@ -127,7 +120,7 @@ def test_the_page_follows_the_cluster_and_tells_when_it_cannot(cluster, page, br
     nodes, pods = sample()
     cluster.set(nodes, [*pods, pod("arrival", "gpu-3", 6, "GPU-gpu-3-1", "shop")])
     browser.wait("document.getElementById('nodes').innerText.includes('arrival')")
-    assert "GPU 1 of node gpu-3: 6 GiB of 24 GiB allocated, 18 GiB free. 1 pod: shop/arrival 6 GiB." in [text for _, text in labels(browser)]
+    assert "GPU 1 of node gpu-3: 6 GiB of 24 GiB allocated, 18 GiB free, all of it stranded. 1 pod: shop/arrival 6 GiB." in [text for _, text in labels(browser)]
     cluster.set(nodes, pods, fail="Error from server (ServiceUnavailable): apiserver <b>not</b> ready")
     browser.wait("!document.getElementById('problem').hidden")
     assert "apiserver <b>not</b> ready" in browser.run("return document.getElementById('problem').textContent")
@@ -155,7 +148,7 @@ def used_page(cluster, browser):
 
 def test_a_part_shows_what_its_pod_uses(used_page, browser):
     text = labels(browser)[0][1]
-    found = re.fullmatch(r"GPU 0 of node gpu-1: 12 GiB of 16 GiB allocated, 4 GiB free, 10 GiB used\. 2 pods: shop/web-0 4 GiB and 30 % of the computing power, "
+    found = re.fullmatch(r"GPU 0 of node gpu-1: 12 GiB of 16 GiB allocated, 4 GiB free, all of it stranded, 10 GiB used\. 2 pods: shop/web-0 4 GiB and 30 % of the computing power, "
                          r"uses 1\.5 GiB and (\d+) % of the computing power, shop/web-1 8 GiB and 50 % of the computing power, uses 8 GiB and (\d+) % of the "
                          r"computing power\.", text)
     assert found and abs(int(found[1]) - 15) <= 3 and abs(int(found[2]) - 50) <= 6, text
@@ -351,8 +344,9 @@ def test_light_and_dark_have_contrast(page, browser, scheme):
     assert len(set(fills)) == 8 and all(contrast(fill, text) >= 4.5 for fill in fills), fills
     marks = browser.run("""const all = getComputedStyle(document.documentElement), probe = document.body.appendChild(document.createElement('i'));
         const value = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
-        const found = Object.fromEntries(['used', 'core', 'core-used', 'past-core', 'back', 'panel'].map((name) => [name, value(name)])); probe.remove(); return found;""")
+        const found = Object.fromEntries(['used', 'core', 'core-used', 'past-core', 'free', 'stranded'].map((name) => [name, value(name)])); probe.remove(); return found;""")
     assert all(contrast(marks["used"], fill) >= 3 for fill in fills), (marks["used"], fills)
+    assert contrast(marks["free"], marks["stranded"]) >= 3, marks
     assert contrast(marks["core"], marks["core-used"]) >= 3 and contrast(marks["core"], back) >= 3 and contrast(marks["past-core"], back) >= 3
     quiet = browser.run("return ['.small', '.small.bad'].map((name) => getComputedStyle(document.querySelector(`#nodes ${name}`)).color)")
     assert all(contrast(colour, back) >= 4.5 for colour in quiet)

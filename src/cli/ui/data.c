@@ -10,6 +10,7 @@
 #include "cli/inspect-text.h"
 #include "cli/inspect.h"
 #include "cli/list-read.h"
+#include "cli/ui/room.h"
 #include "kube/json.h"
 
 #define WARNINGS_MAX (64u << 10)
@@ -23,14 +24,44 @@ static void note(void *userdata, const char *text)
 	json_add_string(notes, copy ? printable(copy) : "out of memory");
 }
 
-static void add_waiting(struct strbuf *out, const struct inspect_waiting *waiting)
+static void add_waiting(struct strbuf *out, const struct inspect_waiting *waiting, const struct ui_more *more)
 {
 	strbuf_adds(out, "{\"namespace\": ");
 	json_add_string(out, waiting->namespace_);
 	strbuf_adds(out, ", \"name\": ");
 	json_add_string(out, waiting->name);
-	strbuf_addf(out, ", \"units\": %u, \"gpus\": %u, \"core\": %u, \"whole\": %s}", waiting->units,
-		waiting->gpus, waiting->core, waiting->whole ? "true" : "false");
+	if (waiting->claims) {
+		strbuf_adds(out, ", \"claims\": ");
+		json_add_string(out, waiting->claims);
+		strbuf_adds(out, ", \"memoryBytes\": ");
+		json_add_number(out, (int64_t)waiting->memory);
+	} else {
+		strbuf_addf(out, ", \"units\": %u", waiting->units);
+	}
+	strbuf_addf(out, ", \"gpus\": %u, \"core\": %u, \"whole\": %s", waiting->gpus, waiting->core,
+		waiting->whole ? "true" : "false");
+	if (more)
+		more->add(more->userdata, waiting, out);
+	strbuf_adds(out, "}");
+}
+
+int ui_data_add(const struct inspect *inspect, const struct strbuf *notes, const struct ui_more *more,
+	struct strbuf *out, struct error *err)
+{
+	strbuf_adds(out, "{\"version\": ");
+	json_add_string(out, RATION_VERSION);
+	strbuf_addf(out, ", \"warnings\": [%s], \"cluster\": ", strbuf_cstr(notes));
+	inspect_json(inspect, out);
+	strbuf_adds(out, ", \"stranded\": ");
+	if (ui_room_json(inspect, out) == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	strbuf_adds(out, ", \"waiting\": [");
+	for (size_t i = 0; i < inspect->n_waiting; i++) {
+		strbuf_adds(out, i ? ",\n" : "\n");
+		add_waiting(out, &inspect->waiting[i], more);
+	}
+	strbuf_adds(out, "]}\n");
+	return out->failed ? error_set(err, ENOMEM, "the cluster is too large for one page") : 0;
 }
 
 int ui_data_read(const struct kubectl *kubectl, struct strbuf *out, struct error *err)
@@ -44,17 +75,5 @@ int ui_data_read(const struct kubectl *kubectl, struct strbuf *out, struct error
 	inspect.everything = true;
 	strbuf_init(&notes, WARNINGS_MAX);
 	r = inspect_fetch(&inspect, kubectl, NULL, &warnings, err);
-	if (r < 0)
-		return r;
-	strbuf_adds(out, "{\"version\": ");
-	json_add_string(out, RATION_VERSION);
-	strbuf_addf(out, ", \"warnings\": [%s], \"cluster\": ", strbuf_cstr(&notes));
-	inspect_json(&inspect, out);
-	strbuf_adds(out, ", \"waiting\": [");
-	for (size_t i = 0; i < inspect.n_waiting; i++) {
-		strbuf_adds(out, i ? ",\n" : "\n");
-		add_waiting(out, &inspect.waiting[i]);
-	}
-	strbuf_adds(out, "]}\n");
-	return out->failed ? error_set(err, ENOMEM, "the cluster is too large for one page") : 0;
+	return r < 0 ? r : ui_data_add(&inspect, &notes, NULL, out, err);
 }

@@ -52,24 +52,28 @@ function podText(node, gpu, pod) {
 
 function gpuText(node, gpu) {
 	const pods = node.pods.filter((pod) => pod.allocated[gpu.index]), used = cardOf(node, gpu)?.usedBytes;
+	const free = Math.max(0, gpu.total - gpu.allocated);
 	return `GPU ${gpu.index} of node ${node.name}: ${amount(node, gpu.allocated)} of ${amount(node, gpu.total)} allocated`
-		+ `, ${amount(node, Math.max(0, gpu.total - gpu.allocated))} free`
+		+ `, ${amount(node, free)} free` + (gpu.stranded ? `, ${gpu.stranded >= free ? "all" : amount(node, gpu.stranded)} of it stranded` : "")
 		+ (used === undefined ? "" : `, ${bytesText(used)} used`)
 		+ (gpu.healthy ? "" : `, takes no new pods (${gpu.reason ?? "unhealthy"})`)
 		+ (pods.length ? `. ${plural(pods.length, view.runs ? "program" : "pod")}: ${pods.map((pod) => podText(node, gpu, pod)).join(", ")}.`
 			: view.runs ? ". No programs." : ". No pods.");
 }
 
+const strandedOn = (node) => node.gpus.reduce((sum, gpu) => sum + (gpu.stranded ?? 0), 0);
+
 function stateOfNode(node) {
 	const sick = node.gpus.filter((gpu) => !gpu.healthy).length;
 	return [...(view.runs ? [plural(node.pods.length, "program")] : [`mode ${node.mode}`]), ...(node.unschedulable ? ["cordoned"] : []), ...(node.changing ? ["changing"] : []),
 		...(sick ? [`${plural(sick, "GPU")} without new pods`] : []),
 		...(node.pending ? [`${amount(node, node.pending)} on no known GPU`] : []),
+		...(strandedOn(node) ? [`${amount(node, strandedOn(node))} stranded`] : []),
 		...(view.use.get(node.name)?.error ? ["its use is unknown"] : [])];
 }
 
 function summaryText(nodes, waiting) {
-	const sum = {has: 0, total: 0, gpus: 0, whole: 0, wholeTotal: 0, sick: 0};
+	const sum = {has: 0, total: 0, gpus: 0, whole: 0, wholeTotal: 0, sick: 0, stranded: 0, wholeStranded: 0};
 	for (const node of nodes) {
 		sum.gpus += node.gpus.length;
 		for (const gpu of node.gpus)
@@ -77,17 +81,21 @@ function summaryText(nodes, waiting) {
 		if (node.mode === "topology") {
 			sum.whole += node.allocated;
 			sum.wholeTotal += node.total;
+			sum.wholeStranded += strandedOn(node);
 		} else {
 			sum.has += node.allocated * node.unitMiB / 1024;
 			sum.total += node.total * node.unitMiB / 1024;
+			sum.stranded += strandedOn(node) * node.unitMiB / 1024;
 		}
 	}
 	if (view.runs)
 		return `${plural(sum.gpus, "GPU")}, ${plural(nodes.flatMap((node) => node.pods).length, "program")}. ${Math.round(sum.has * 10) / 10} of `
 			+ `${Math.round(sum.total * 10) / 10} GiB allocated.`;
 	return `${plural(nodes.length, "node")}, ${plural(sum.gpus, "GPU")}. `
-		+ (sum.total ? `${sum.has} of ${sum.total} GiB allocated, ${Math.max(0, sum.total - sum.has)} GiB free. ` : "")
-		+ (sum.wholeTotal ? `${sum.whole} of ${plural(sum.wholeTotal, "whole GPU")} allocated. ` : "")
+		+ (sum.total ? `${sum.has} of ${sum.total} GiB allocated, ${Math.max(0, sum.total - sum.has)} GiB free${
+			sum.stranded ? `, ${sum.stranded} GiB of it stranded` : ""}. ` : "")
+		+ (sum.wholeTotal ? `${sum.whole} of ${plural(sum.wholeTotal, "whole GPU")} allocated${
+			sum.wholeStranded ? `, ${sum.wholeStranded} of the free ones stranded` : ""}. ` : "")
 		+ (sum.sick ? `${plural(sum.sick, "GPU")} without new pods. ` : "")
 		+ (waiting.length ? `${plural(waiting.length, "pod waits", "pods wait")}.` : "No pod waits.");
 }
@@ -255,6 +263,8 @@ function drawBar(svg, node, gpu) {
 	svg.setAttribute("aria-label", gpuText(node, gpu));
 	svg.replaceChildren();
 	addRect(svg, gpu.healthy ? "free" : "off", 0, 0, total, 19);
+	if (gpu.stranded && gpu.healthy)
+		addRect(svg, "stranded", total - gpu.stranded, 0, gpu.stranded, 19);
 	for (const {pod, use, at, width, core, power} of parts) {
 		addRect(svg, `c${colour(pod.pid ?? pod.namespace)}`, at, 0, width, 19);
 		if (use?.used)
@@ -332,7 +342,7 @@ function layOut() {
 	tops[0] = 0;
 	for (let i = 0; i < view.shown.length; i++) {
 		const lines = Math.max(1, Math.ceil(view.shown[i].gpus.length / columns));
-		tops[i + 1] = tops[i] + lines * GPU_HEIGHT + (narrow ? 60 : 8);
+		tops[i + 1] = tops[i] + lines * GPU_HEIGHT + (narrow ? 78 : 8);
 	}
 	if (columns !== view.columns)
 		forgetRows();
@@ -434,6 +444,9 @@ function gridKey(event) {
 /* ---- pods that wait ---- */
 
 function waitingText(pod) {
+	if (pod.claims)
+		return (pod.memoryBytes ? bytesText(pod.memoryBytes) + (pod.gpus > 1 ? ` on each of ${pod.gpus} GPUs` : "") : plural(pod.gpus, "whole GPU"))
+			+ (pod.core ? ` and ${pod.core} %` : "") + ` by ResourceClaim ${pod.claims}`;
 	return pod.whole ? plural(pod.units, "whole GPU")
 		: `${pod.units} ${pod.units === 1 ? "unit" : "units"}` + (pod.gpus > 1 ? ` on ${pod.gpus} GPUs` : "") + (pod.core ? ` and ${pod.core} %` : "");
 }
@@ -575,6 +588,7 @@ function select() {
 
 function show(data) {
 	view.nodes = data.cluster.nodes;
+	data.stranded?.forEach((units, i) => units.forEach((stranded, k) => { view.nodes[i].gpus[k].stranded = stranded; }));
 	view.waiting = data.waiting;
 	view.runs = Boolean(data.runs);
 	if (view.runs)
