@@ -4,19 +4,21 @@ import concurrent.futures
 import contextlib
 import hashlib
 import html.parser
+import http.server
 import json
 import os
 import pathlib
 import re
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 
-from explanations import gpu_pod
+from explanations import bound, gpu_pod
 from fake_apiserver import wait_for
 from listings import FAKE, core_pod, node, pod, resource_claim, resource_slice
 from scheduler_fixture import gpu_node
@@ -462,6 +464,122 @@ def test_an_agent_that_says_anything_is_harmless(cluster):
             agents.page = lambda: "x" * (17 << 20)
             answer = used(ui, "a", lambda said: "error" in said["nodes"]["a"]["use"])
             assert ui.get("data")[0] == 200
+
+
+# ---- the past ----
+
+def moment(ui, seconds):
+    status, _, body = ui.get(f"moment?at={int(seconds * 1000)}")
+    assert status == 200, body
+    return json.loads(body)
+
+
+def on_nodes(data):
+    return {n["name"]: {p["name"]: p["allocated"] for p in n["pods"]} for n in data["cluster"]["nodes"]}
+
+
+def read_history(ui):
+    answers = []
+
+    def answered():
+        answers.append(ui.get("history"))
+        return answers[-1][0] == 200
+    wait_for(answered, 10, what="the scheduler has recorded something")
+    return json.loads(answers[-1][2])
+
+
+def eventful(api, start):
+    """A scheduler, and times: when "first" ran, when "large" waited too, when "first" was gone and "second" ran."""
+    gpu_node(api, "a", 16160)
+    gpu_node(api, "b", 8192, 8192)
+    scheduler = start()
+    times = []
+    bound(scheduler, api.create_pod("first", gpu_mem=12), ["a", "b"])
+    times.append(time.time())
+    time.sleep(0.3)
+    assert scheduler.filter(api.create_pod("large", gpu_mem=10), ["a", "b"])["NodeNames"] == []
+    times.append(time.time())
+    time.sleep(0.3)
+    api.delete("pods", "first")
+    wait_for(lambda: scheduler.used()["a"] == [0], what="the scheduler sees the end")
+    bound(scheduler, api.create_pod("second", gpu_mem=6), ["b"])
+    times.append(time.time())
+    time.sleep(0.3)
+    return scheduler, times
+
+
+def test_a_moment_of_the_past_is_the_cluster_of_then(api, start, person):
+    scheduler, times = eventful(api, start)
+    person.world(scheduler)
+    with Ui(person.path) as ui:
+        assert json.loads(ui.get(f"moment?at={int(times[0] * 1000)}")[2])["error"] == "No history was read yet."
+        read = read_history(ui)
+        assert read["from"] <= times[0] * 1000 < times[2] * 1000 <= read["to"] + 300
+        then = [moment(ui, at) for at in times]
+        assert [on_nodes(data) for data in then] == [
+            {"a": {"first": {"0": 12}}, "b": {}}, {"a": {"first": {"0": 12}}, "b": {}}, {"a": {}, "b": {"second": {"0": 6}}}]
+        assert [[w["name"] for w in data["waiting"]] for data in then] == [[], ["large"], ["large"]]
+        assert then[1]["waiting"][0]["why"] == [["no GPU is that large", 1], ["no GPU has 10 units free", 1]]
+        assert then[2]["waiting"][0]["why"] == [["it has room", 1], ["no GPU is that large", 1]]
+        assert all(at * 1000 - 1500 < data["at"] <= at * 1000 for at, data in zip(times, then))
+        # 12 of 15 are taken; pods of 12 or 10 do not fit into 3, and into 8 neither.
+        assert then[1]["stranded"] == [[3], [8, 8]]
+        # Much later, and much earlier.
+        assert on_nodes(moment(ui, times[2] + 9e6)) == on_nodes(then[2])
+        status, _, body = ui.get(f"moment?at={read['from'] - 1}")
+        assert (status, json.loads(body)["error"]) == (404, "The history does not go back that far.")
+        for query in ("", "?at=", "?at=x", "?at=-1", "?at=1e9", "?at=" + "1" * 16, "?at=1&at=2"):
+            assert ui.get("moment" + query)[0] == 400
+
+
+def test_a_history_that_cannot_be_had_is_a_sentence(api, start, person, tmp_path):
+    person.world(None, leader=None)
+    with Ui(person.path) as ui:
+        status, _, body = ui.get("history")
+        assert status == 502 and "ration: " + json.loads(body)["error"] + "\n" == person.run("history").stderr
+    scheduler, times = eventful(api, start)
+    person.world(scheduler)
+    with Ui(person.path) as ui:
+        read_history(ui)
+        person.world(scheduler, forward_fails="error: unable to forward port")
+        status, _, body = ui.get("history")
+        assert status == 502 and "unable to forward port" in json.loads(body)["error"]
+        assert on_nodes(moment(ui, times[0]))["a"]    # the one that was read stays
+
+
+class Recorded(http.server.BaseHTTPRequestHandler):
+    """A scheduler that says `text` as its history."""
+    text = ""
+
+    def do_GET(self):
+        body = type(self).text.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("text, said", [
+    ("", "the scheduler has recorded nothing yet"), ("{}", "does not begin with its clock"), ("not json", ""), ('{"history":2,"clock":1}', "nothing yet"),
+    ('{"history":1,"clock":1}\n{"event":"watch","at":5}\n{"end":true}\n', None), ('{"history":2,"clock":1}\n{"event":"watch","at":5,"yes":true}\n', None),
+    ('{"history":2,"clock":1}\n{"event":"nothing","at":5}\n{"end":true}\n', None), ('{"history":2,"clock":-1}\n{"event":"watch","at":-5}\n', "nothing yet"),
+    ('{"history":2,"clock":1}\n{"event":"watch","at":5}\n{"gave":"hold","uid":"x"}\n{"event":"watch","at":6}\n{"end":true}\n', None)])
+def test_a_history_that_is_none_is_a_sentence(api, person, text, said):
+    """said: by the question for the history; None: by the one for its last moment."""
+    handler = type("Handler", (Recorded,), {"text": text})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        person.world(None, forward=server.server_port)
+        with Ui(person.path) as ui:
+            status, _, body = ui.get("history")
+            if said is None:
+                assert status == 200
+                status, _, body = ui.get(f"moment?at={json.loads(body)['to']}")
+            assert status == 502 and (said or "") in json.loads(body)["error"] and json.loads(body)["error"], body
+        server.shutdown()
 
 
 # ---- the programs of one machine ----

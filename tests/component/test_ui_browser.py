@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from explanations import gpu_pod
+from explanations import bound, gpu_pod
+from fake_apiserver import wait_for
 from listings import core_pod, node, pod
 from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
@@ -174,7 +175,7 @@ def test_an_agent_that_cannot_be_reached_is_told_and_the_rest_is_shown(used_page
 
 def test_a_pod_shows_its_use_over_the_last_minutes_by_keyboard(used_page, browser):
     _, agents = used_page
-    browser.press("Tab", "Tab", "Tab", "Tab", "ArrowRight")
+    browser.press(*["Tab"] * 5, "ArrowRight")
     assert focus(browser).startswith("Pod shop/web-0 ")
     browser.wait("view.past.size === 2 && [...view.past.values()].every((list) => list.length >= 3)")
     agents.holders[("shop", "web-0")] = (4 * 1024, 512, 0.3, 0.15, 0.4)
@@ -233,6 +234,60 @@ def test_the_programs_of_one_machine_are_shown(few_runs, browser):
         page.write_text("")
         browser.wait("document.getElementById('nothing').textContent === 'No program runs under a grant of `ration run`.'")
 
+# ---- the past ----
+
+def nodes_text(browser):
+    return browser.run("return [...document.querySelectorAll('#nodes .gpu button')].map((button) => button.textContent)")
+
+
+def test_a_slider_shows_the_last_hour_by_keyboard(api, start, person, browser):
+    gpu_node(api, "a", 16160, 16160)
+    scheduler = start()
+    bound(scheduler, api.create_pod("early", gpu_mem=12), ["a"])
+    time.sleep(3.2)    # the slider has steps of a second
+    assert scheduler.filter(api.create_pod("large", gpu_mem=20), ["a"])["NodeNames"] == []
+    bound(scheduler, api.create_pod("late", gpu_mem=6), ["a"])
+    wait_for(lambda: scheduler.http("GET", "/history")[0] == 200, 10, what="the scheduler has recorded something")
+    person.world(scheduler, nodes=api.list("nodes"), pods=[pod("now", "a", 3, "GPU-a-0")])
+    with Ui(person.path) as ui:
+        browser.open(ui.url)
+        browser.wait(DRAWN)
+        browser.press("Tab", "Tab", "Enter")
+        browser.wait("document.activeElement.id === 'past-at'")
+        browser.wait("document.body.classList.contains('past')")
+        browser.wait("[...document.querySelectorAll('#nodes .gpu button')].length === 2")
+        assert sorted(nodes_text(browser)) == ["early", "late"]
+        assert re.fullmatch(r"As it was at \d+:\d\d:\d\d( [AP]M)?\.", browser.run("return document.getElementById('state').textContent"))
+        browser.press("ArrowLeft", "ArrowLeft")
+        browser.wait("[...document.querySelectorAll('#nodes .gpu button')].length === 1")
+        assert nodes_text(browser) == ["early"]
+        value, told = browser.run("const at = document.getElementById('past-at'); return [at.getAttribute('aria-valuetext'), document.getElementById('past-text').textContent]")
+        assert value == told and re.fullmatch(r"\d+:\d\d:\d\d( [AP]M)?, at the end of the history", value)
+        browser.press("End")
+        browser.wait("document.querySelector('#waiting-list button')")
+        browser.click("#waiting-list button")
+        assert browser.run("return [document.getElementById('panel-title').textContent, document.getElementById('panel-text').textContent]") == [
+            "Why default/large", "At that moment, of the nodes:\n     1  no GPU is that large"]
+        assert browser.run("return [document.getElementById('panel-again').hidden, document.getElementById('past-note').hidden]") == [True, False]
+        browser.press("Escape")
+        time.sleep(2.5)    # the page does not jump to the present by itself
+        assert sorted(nodes_text(browser)) == ["early", "late"]
+        browser.run("document.getElementById('past-now').focus()")
+        browser.press("Enter")
+        browser.wait("document.querySelector('#nodes .gpu button').textContent === 'now'")
+        assert focus(browser) == "past-open" and browser.run("return document.body.className") == ""
+        assert browser.run("return document.getElementById('state').textContent").startswith("As of ")
+
+
+def test_without_a_scheduler_the_past_is_a_sentence(page, browser):
+    browser.click("#past-open")
+    text = browser.wait("document.getElementById('past-problem').textContent")
+    assert "ration-scheduler" in text or "ack-co-scheduler" in text, text
+    assert browser.run("return [document.getElementById('past-slider').hidden, view.moment]") == [True, None]
+    assert len(labels(browser)) == 8
+    browser.messages()    # of the question that failed
+
+
 # ---- the keyboard ----
 
 def test_the_whole_path_by_keyboard(api, start, person, browser):
@@ -249,6 +304,8 @@ def test_the_whole_path_by_keyboard(api, start, person, browser):
         browser.wait(DRAWN)
         browser.press("Tab")
         assert focus(browser) == "filter"
+        browser.press("Tab")
+        assert focus(browser) == "past-open"
         browser.press("Tab", "Tab")    # over what the keys mean
         assert focus(browser) == "Pod default/waits waits for 20 units: show why"
         browser.press("Tab")
@@ -297,7 +354,7 @@ def test_the_filter_finds_nodes_and_pods(page, browser):
 
 
 def test_the_focus_stays_where_it_is_when_the_cluster_changes(cluster, page, browser):
-    browser.press("Tab", "Tab", "Tab", "Tab", "ArrowDown", "ArrowRight")
+    browser.press(*["Tab"] * 5, "ArrowDown", "ArrowRight")
     assert focus(browser).startswith("Pod science/notebook 1.5 GiB")
     nodes, pods = sample()
     cluster.set([node("a-new-one", "10.0.0.9", 16384), *nodes], [*pods, pod("more", "gpu-2", 8, "GPU-gpu-2-0", "team")])
@@ -515,7 +572,7 @@ def test_a_large_cluster_stays_usable(browser, tmp_path):
         frames = browser.run("""return new Promise((resolve) => { const times = []; let last = performance.now();
             requestAnimationFrame(function step(now) { times.push(now - last); last = now; window.scrollBy(0, 40);
                 if (times.length < 121) requestAnimationFrame(step); else resolve(times.slice(1).sort((a, b) => a - b)); }); })""")
-        browser.press("Tab", "Tab", "Tab", "Control+End")
+        browser.press(*["Tab"] * 4, "Control+End")
         assert focus(browser).startswith("Node gpu-4999,")
         assert browser.run("const box = document.activeElement.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight")
         browser.press("Control+Home", "Tab")

@@ -11,7 +11,7 @@
 #define READ_MAX_NS (10 * NS_PER_S)
 #define WRITE_MAX_NS (30 * NS_PER_S)
 #define END_MAX_NS (1 * NS_PER_S)
-#define OWN_MAX (33u << 20) /* `ration why` */
+#define OWN_MAX (256u << 20) /* `ration why`, or a moment of the past */
 #define PIECE_MAX (1u << 20)
 
 /* All answers have these: scripts and styles of this server only, no frame around the page, no copy of it. */
@@ -32,14 +32,14 @@ void connection_open(struct connection *connection, int fd, int64_t now_ns)
 		.state = CONNECTION_READS, .fd = fd, .deadline_ns = now_ns + READ_MAX_NS, .wants_body = true};
 	strbuf_init(&connection->header, 4096);
 	strbuf_init(&connection->own, OWN_MAX);
-	task_init(&connection->why);
+	task_init(&connection->work);
 }
 
 void connection_close(struct connection *connection)
 {
 	if (connection->state == CONNECTION_FREE)
 		return;
-	task_stop(&connection->why);
+	task_stop(&connection->work);
 	snapshot_unref(connection->snapshot);
 	strbuf_release(&connection->header);
 	strbuf_release(&connection->own);

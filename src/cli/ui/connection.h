@@ -16,7 +16,9 @@ enum connection_state {
 	CONNECTION_FREE,
 	CONNECTION_READS, /* the request is not complete */
 	CONNECTION_WANTS_DATA,
-	CONNECTION_WANTS_WHY, /* `why` runs */
+	CONNECTION_WANTS_WHY, /* `work` is `ration why` */
+	CONNECTION_WANTS_HISTORY,
+	CONNECTION_WANTS_MOMENT, /* `work` repeats the history */
 	CONNECTION_WRITES,
 	CONNECTION_ENDS, /* the answer is sent; waits for the peer's end, so that the answer is not lost */
 };
@@ -33,7 +35,7 @@ struct connection {
 	struct snapshot *snapshot; /* what `body` belongs to, if it is not `own` or a part of the program */
 	const char *body;
 	size_t body_len, sent;
-	struct task why;
+	struct task work;
 };
 
 void connection_open(struct connection *connection, int fd, int64_t now_ns);

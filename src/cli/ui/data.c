@@ -48,7 +48,7 @@ static void add_waiting(struct strbuf *out, const struct inspect_waiting *waitin
 int ui_data_add(const struct inspect *inspect, const struct strbuf *notes, const struct ui_more *more,
 	struct strbuf *out, struct error *err)
 {
-	strbuf_adds(out, "{\"version\": ");
+	strbuf_adds(out, "\"version\": ");
 	json_add_string(out, RATION_VERSION);
 	strbuf_addf(out, ", \"warnings\": [%s], \"cluster\": ", strbuf_cstr(notes));
 	inspect_json(inspect, out);
@@ -75,5 +75,6 @@ int ui_data_read(const struct kubectl *kubectl, struct strbuf *out, struct error
 	inspect.everything = true;
 	strbuf_init(&notes, WARNINGS_MAX);
 	r = inspect_fetch(&inspect, kubectl, NULL, &warnings, err);
+	strbuf_adds(out, "{");
 	return r < 0 ? r : ui_data_add(&inspect, &notes, NULL, out, err);
 }

@@ -5,6 +5,7 @@ const INTERVAL_MS = 2000;    // between the answer to one question and the next 
 const WAITING_SHOWN = 200;
 const NAME_WIDTH = 270, GPU_WIDTH = 190, GPU_HEIGHT = 52, NARROW = 700;    // as in page.css
 const PAGE_ROWS = 10;
+const MOMENT_WAIT_MS = 150;    // while the slider moves
 const COLOURS = 8;
 const MEASURED_MAX = 32, MEASURED_CHARS = 6000;    // nodes in one question, as the server has it
 const USE_KEPT_MS = 300000, USES_KEPT = 20000;      // how long, and of how many pods, the use is kept
@@ -15,7 +16,7 @@ const template = $("drawing").content.firstElementChild;
 const view = {
 	nodes: [], shown: [], tops: [0], columns: 1, rows: new Map(),
 	colours: new Map(), waiting: [], at: {row: 0, item: 0}, etag: null, opener: null, asking: null, readAt: 0, live: true, runs: false,
-	use: new Map(), past: new Map(), asked: [],
+	use: new Map(), past: new Map(), asked: [], moment: null, history: null, asksMoment: null,
 };
 
 function make(tag, attributes = {}, text = null) {
@@ -129,7 +130,7 @@ function useOfPod(node, pod) {
 
 /* The nodes to ask about: all, or those in the window if there are more than the server reads at once. */
 function nodesToMeasure() {
-	const all = view.nodes.filter(isMeasured);
+	const all = view.moment === null ? view.nodes.filter(isMeasured) : [];
 	const drawn = all.length <= MEASURED_MAX ? all : [...view.rows.values()].map(({node}) => node).filter(isMeasured);
 	const names = [...new Set([...(view.opens?.node && isMeasured(view.opens.node) ? [view.opens.node.name] : []), ...drawn.map((node) => node.name)])];
 	if (names.every((name) => view.asked.includes(name)) && all.length > MEASURED_MAX)
@@ -155,6 +156,8 @@ function keepUse(now) {
 }
 
 function takeUse(body) {
+	if (view.moment !== null)
+		return;
 	const now = Date.now(), before = view.use;
 	view.use = new Map(Object.entries(body.nodes).map(([name, {age, use}]) => {
 		const measured = Math.round((now - 1000 * age) / 500);
@@ -497,8 +500,9 @@ function openPanel(opens, opener) {
 	view.opener = opener;
 	view.opens = opens;
 	$("panel").hidden = false;
-	$("panel-title").textContent = !opens.pod ? `Node ${opens.node.name}` : opens.pod.pid ? fullName(opens.pod) : `Why ${fullName(opens.pod)}`;
-	$("panel-again").hidden = !opens.pod || !view.live || view.runs;
+	$("panel-title").textContent = !opens.pod ? `Node ${opens.node.name}` : opens.pod.pid ? fullName(opens.pod)
+		: view.moment !== null && opens.node ? `Pod ${fullName(opens.pod)}` : `Why ${fullName(opens.pod)}`;
+	$("panel-again").hidden = !opens.pod || !view.live || view.runs || view.moment !== null;
 	$("panel-state").textContent = "";
 	$("panel-text").textContent = opens.pod ? "" : nodeText(opens.node);
 	drawPast();
@@ -511,6 +515,12 @@ async function askWhy({node, pod}) {
 	view.asking?.abort();
 	if (pod.pid) {
 		$("panel-text").textContent = node.gpus.filter((gpu) => pod.allocated[gpu.index]).map((gpu) => podText(node, gpu, pod) + ` on GPU ${gpu.index}`).join("\n");
+		return;
+	}
+	if (view.moment !== null) {
+		$("panel-text").textContent = pod.why ? "At that moment, of the nodes:\n" + pod.why.map(([reason, nodes]) => `${String(nodes).padStart(6)}  ${reason}`).join("\n")
+			: node ? node.gpus.filter((gpu) => pod.allocated[gpu.index]).map((gpu) => gpuText(node, gpu)).join("\n")
+				: "The page tells the reasons of the first 200 pods that waited.";
 		return;
 	}
 	if (!view.live || pod.unusedClaim || pod.orphan) {
@@ -591,6 +601,7 @@ function show(data) {
 	data.stranded?.forEach((units, i) => units.forEach((stranded, k) => { view.nodes[i].gpus[k].stranded = stranded; }));
 	view.waiting = data.waiting;
 	view.runs = Boolean(data.runs);
+	$("past").hidden = view.runs || !view.live;
 	if (view.runs)
 		document.title = `ration: ${$("title").textContent = "GPUs of this machine"}`;
 	$("summary").textContent = summaryText(view.nodes, view.waiting);
@@ -613,8 +624,12 @@ function problem(text) {
 }
 
 async function update() {
+	if (view.moment !== null)
+		return;
 	const answer = await fetch("data", {cache: "no-store", headers: view.etag ? {"If-None-Match": view.etag} : {}});
-	const start = performance.now(), first = view.etag === null;
+	const start = performance.now(), first = view.readAt === 0;
+	if (view.moment !== null)
+		return;
 	if (answer.status === 200) {
 		const data = await answer.json();
 		view.etag = answer.headers.get("ETag");
@@ -627,6 +642,99 @@ async function update() {
 	view.readAt = Date.now() - 1000 * Number(answer.headers.get("Age"));
 	$("state").textContent = `As of ${new Date(view.readAt).toLocaleTimeString()}.`;
 	problem(null);
+}
+
+/* ---- the past ---- */
+
+const timeText = (ms) => new Date(ms).toLocaleTimeString();
+
+function pastProblem(text) {
+	$("past-problem").hidden = !text;
+	$("past-problem").textContent = text ?? "";
+}
+
+/* A fetch whose error is a sentence. */
+async function ask(name, options) {
+	let answer;
+	try {
+		answer = await fetch(name, {cache: "no-store", ...options});
+	} catch (error) {
+		throw options?.signal?.aborted ? error : new Error("`ration ui` does not answer: does it still run?");
+	}
+	const body = await answer.json();
+	if (!answer.ok)
+		throw new Error(body.error);
+	return body;
+}
+
+async function openPast() {
+	$("past-open").disabled = true;
+	$("past-state").textContent = "The scheduler's history is being read.";
+	try {
+		view.history = await ask("history");
+		for (const [name, value] of Object.entries({min: view.history.from, max: view.history.to}))
+			$("past-at").setAttribute(name, value);
+		$("past-at").value = view.history.to;
+		$("past-slider").hidden = false;
+		$("past-state").textContent = `From ${timeText(view.history.from)} to ${timeText(view.history.to)}.`;
+		pastProblem(null);
+		movePast();
+		$("past-at").focus();
+	} catch (error) {
+		$("past-state").textContent = "";
+		pastProblem(error.message);
+	}
+	$("past-open").disabled = false;
+}
+
+function sayMoment(ms) {
+	const minutes = Math.round((view.history.to - ms) / 60000);
+	const text = `${timeText(ms)}, ${minutes ? `${plural(minutes, "minute")} before` : "at"} the end of the history`;
+	$("past-at").setAttribute("aria-valuetext", text);
+	$("past-text").textContent = text;
+}
+
+/* Asks for the moment of the slider; of several that are asked quickly only the last is answered. */
+function movePast() {
+	const ms = Number($("past-at").value);
+	view.moment = ms;
+	view.use.clear();
+	$("use-problem").hidden = true;
+	$("past-now").hidden = $("past-note").hidden = false;
+	sayMoment(ms);
+	view.asksMoment?.abort();
+	const asking = view.asksMoment = new AbortController();
+	setTimeout(async () => {
+		if (asking.signal.aborted)
+			return;
+		try {
+			const data = await ask(`moment?at=${ms}`, {signal: asking.signal});
+			if (asking.signal.aborted)
+				return;
+			show(data);
+			$("state").textContent = `As it was at ${timeText(ms)}.`;
+			document.body.classList.add("past");
+			pastProblem(null);
+		} catch (error) {
+			if (!asking.signal.aborted)
+				pastProblem(error.message);
+		}
+	}, MOMENT_WAIT_MS);
+}
+
+async function closePast() {
+	view.asksMoment?.abort();
+	view.moment = view.etag = null;
+	$("past-slider").hidden = $("past-now").hidden = $("past-note").hidden = true;
+	$("past-state").textContent = "";
+	document.body.classList.remove("past");
+	pastProblem(null);
+	$("past-open").focus();
+	try {
+		await update();
+	} catch (error) {
+		problem("`ration ui` does not answer: does it still run?");
+	}
 }
 
 async function pause() {
@@ -661,6 +769,9 @@ function begin() {
 	$("nodes").addEventListener("click", clicked);
 	$("waiting-list").addEventListener("keydown", waitingKey);
 	$("waiting-list").addEventListener("click", clicked);
+	$("past-open").addEventListener("click", openPast);
+	$("past-now").addEventListener("click", closePast);
+	$("past-at").addEventListener("input", movePast);
 	$("panel-close").addEventListener("click", closePanel);
 	$("panel-again").addEventListener("click", () => askWhy(view.opens));
 	document.addEventListener("keydown", (event) => {

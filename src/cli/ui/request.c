@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -190,4 +191,16 @@ int ui_query_nodes(const char *query, size_t max, const char **ret_nodes)
 			return 0;
 	}
 	return -EINVAL;
+}
+
+int ui_query_moment(const char *query, int64_t *ret_at_ms)
+{
+	static const char key[] = "at=";
+	const char *text = strncmp(query, key, strlen(key)) == 0 ? query + strlen(key) : "";
+	size_t len = strlen(text);
+
+	if (!len || len > 15 || strspn(text, "0123456789") != len)
+		return -EINVAL;
+	*ret_at_ms = strtoll(text, NULL, 10);
+	return 0;
 }

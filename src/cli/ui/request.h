@@ -46,3 +46,6 @@ int ui_query_pod(const char *query, char *ret_namespace, char *ret_name);
 /* ui_query_nodes() - "nodes=A,B" or "": valid names of at most max nodes. *ret_nodes is the part behind "=".
  * -EINVAL for everything else. */
 int ui_query_nodes(const char *query, size_t max, const char **ret_nodes);
+
+/* ui_query_moment() - "at=MILLISECONDS", of Unix time. -EINVAL for everything else. */
+int ui_query_moment(const char *query, int64_t *ret_at_ms);

@@ -15,11 +15,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/pod.h"
 #include "cli/top-cluster.h"
 #include "cli/ui/connection.h"
+#include "cli/ui/data.h"
+#include "cli/ui/moment.h"
 #include "cli/ui/page-files.h"
+#include "cli/ui/past.h"
 #include "cli/ui/runs.h"
 #include "cli/ui/source.h"
 #include "cli/ui/use.h"
@@ -28,6 +32,8 @@
 #define CONNECTIONS_MAX 32
 #define EXPLANATIONS_MAX 4 /* a kubectl each, or three */
 #define EXPLANATION_MAX_NS (60 * NS_PER_S)
+#define MOMENTS_MAX 2 /* a copy of the history each */
+#define MOMENT_MAX_NS (60 * NS_PER_S)
 #define DATA_MAX_NS (150 * NS_PER_S)
 #define ANSWER_MAX (32u << 20)
 
@@ -36,6 +42,7 @@ struct ui_server {
 	struct ui_site site;
 	struct source source;
 	struct use use;
+	struct past past;
 	const struct kubectl *kubectl;
 	struct connection connections[CONNECTIONS_MAX];
 };
@@ -93,6 +100,25 @@ static void reply_own(struct connection *connection, unsigned status, int64_t no
 	connection_reply(connection, status, "application/json", "", strbuf_cstr(own), own->len, now_ns);
 }
 
+static void reply_error(struct connection *connection, unsigned status, const char *text, int64_t now_ns)
+{
+	struct strbuf *own = &connection->own;
+
+	strbuf_adds(own, "{\"error\": ");
+	json_add_string(own, text);
+	strbuf_adds(own, "}\n");
+	reply_own(connection, status, now_ns);
+}
+
+static size_t count(const struct ui_server *server, enum connection_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		n += server->connections[i].state == state;
+	return n;
+}
+
 static void ask_use(
 	struct ui_server *server, struct connection *connection, const char *query, int64_t now_ns)
 {
@@ -147,10 +173,7 @@ static void ask_why(
 {
 	char namespace_[POD_NAME_MAX + 1], name[POD_NAME_MAX + 1];
 	struct explain explain = {.kubectl = server->kubectl, .namespace_ = namespace_, .name = name};
-	size_t running = 0;
 
-	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-		running += server->connections[i].state == CONNECTION_WANTS_WHY;
 	if (!server->kubectl) {
 		connection_reply_text(connection, 404, "Here are no pods.\n", now_ns);
 		return;
@@ -159,33 +182,121 @@ static void ask_why(
 		connection_reply_text(connection, 400, "Ask for ?pod=NAMESPACE/NAME.\n", now_ns);
 		return;
 	}
-	if (running >= EXPLANATIONS_MAX ||
-		task_start(&connection->why, explain_run, &explain, ANSWER_MAX, EXPLANATION_MAX_NS) < 0) {
-		static const char busy[] =
-			"{\"error\": \"ration ui asks for other pods already: ask again.\"}\n";
-
-		connection_reply(connection, 503, "application/json", "", busy, strlen(busy), now_ns);
+	if (count(server, CONNECTION_WANTS_WHY) >= EXPLANATIONS_MAX ||
+		task_start(&connection->work, explain_run, &explain, ANSWER_MAX, EXPLANATION_MAX_NS) < 0) {
+		reply_error(connection, 503, "ration ui asks for other pods already: ask again.", now_ns);
 		return;
 	}
 	connection->state = CONNECTION_WANTS_WHY;
-	connection->deadline_ns = connection->why.deadline_ns + NS_PER_S;
+	connection->deadline_ns = connection->work.deadline_ns + NS_PER_S;
 }
 
 static void take_why(struct connection *connection, int64_t now_ns)
 {
 	struct strbuf *own = &connection->own;
-	int status = 0, r = task_read(&connection->why, now_ns, &status);
+	int status = 0, r = task_read(&connection->work, now_ns, &status);
 	bool good = r == 1 && status == 0;
 
 	if (r == 0)
 		return;
 	strbuf_adds(own, good ? "{\"text\": " : "{\"error\": ");
-	json_add_string(own, r == 1	       ? strbuf_cstr(&connection->why.out)
+	json_add_string(own, r == 1	       ? strbuf_cstr(&connection->work.out)
 			     : r == -ETIMEDOUT ? "`ration why` has not ended within a minute."
 					       : "`ration why` has broken off.");
 	strbuf_adds(own, "}\n");
-	task_stop(&connection->why);
+	task_stop(&connection->work);
 	reply_own(connection, good ? 200 : 502, now_ns);
+}
+
+/* ---- the past ---- */
+
+static void ask_history(struct ui_server *server, struct connection *connection, int64_t now_ns)
+{
+	if (!server->kubectl)
+		reply_error(connection, 404, "Programs of this machine have no history.", now_ns);
+	else if (past_begin(&server->past) < 0)
+		reply_error(connection, 503, "No process can be started.", now_ns);
+	else {
+		connection->state = CONNECTION_WANTS_HISTORY;
+		connection->deadline_ns = now_ns + DATA_MAX_NS;
+	}
+}
+
+static void reply_history(struct ui_server *server, struct connection *connection, int64_t now_ns)
+{
+	const struct past *past = &server->past;
+
+	if (past->problem[0]) {
+		reply_error(connection, 502, past->problem, now_ns);
+		return;
+	}
+	strbuf_addf(&connection->own, "{\"from\": %lld, \"to\": %lld}\n", (long long)past->from_ms,
+		(long long)past->to_ms);
+	reply_own(connection, 200, now_ns);
+}
+
+struct moment {
+	const struct strbuf *history;
+	int64_t at_ms;
+};
+
+/* A task_fn. Status 1: what is written is a sentence. */
+static int show_moment(void *userdata, int fd)
+{
+	const struct moment *moment = userdata;
+	_cleanup_strbuf_ struct strbuf out;
+	struct error err = {""};
+	int r;
+
+	strbuf_init(&out, UI_DATA_MAX);
+	r = ui_moment_json(moment->history, moment->at_ms, &out, &err);
+	if (r < 0)
+		ui_write_all(fd, err.text, strlen(err.text));
+	else
+		r = ui_write_all(fd, out.data, out.len);
+	return r < 0;
+}
+
+static void ask_moment(
+	struct ui_server *server, struct connection *connection, const char *query, int64_t now_ns)
+{
+	const struct past *past = &server->past;
+	struct moment moment = {.history = &past->text};
+
+	if (ui_query_moment(query, &moment.at_ms) < 0)
+		connection_reply_text(
+			connection, 400, "Ask for ?at=TIME, in milliseconds since 1970.\n", now_ns);
+	else if (!past->text.len)
+		reply_error(connection, 404, "No history was read yet.", now_ns);
+	else if (moment.at_ms < past->from_ms)
+		reply_error(connection, 404, "The history does not go back that far.", now_ns);
+	else if (count(server, CONNECTION_WANTS_MOMENT) >= MOMENTS_MAX ||
+		 task_start(&connection->work, show_moment, &moment, UI_DATA_MAX, MOMENT_MAX_NS) < 0)
+		reply_error(connection, 503, "ration ui shows other moments already: ask again.", now_ns);
+	else {
+		connection->state = CONNECTION_WANTS_MOMENT;
+		connection->deadline_ns = connection->work.deadline_ns + NS_PER_S;
+	}
+}
+
+static void take_moment(struct connection *connection, int64_t now_ns)
+{
+	struct task *work = &connection->work;
+	int status = 0, r = task_read(work, now_ns, &status);
+
+	if (r == 0)
+		return;
+	if (r == 1 && status == 0) {
+		connection->own = work->out;
+		strbuf_init(&work->out, 0);
+		reply_own(connection, 200, now_ns);
+	} else {
+		reply_error(connection, 502,
+			r == 1 && work->out.len ? printable(work->out.data)
+						: "the process that repeats the history has ended",
+			now_ns);
+	}
+	task_stop(work);
 }
 
 /* A request that a browser was started with. */
@@ -229,6 +340,10 @@ static void answer(struct ui_server *server, struct connection *connection, int6
 		ask_why(server, connection, request.query, now_ns);
 	else if (strcmp(name, "use") == 0)
 		ask_use(server, connection, request.query, now_ns);
+	else if (strcmp(name, "history") == 0)
+		ask_history(server, connection, now_ns);
+	else if (strcmp(name, "moment") == 0)
+		ask_moment(server, connection, request.query, now_ns);
 	else
 		connection_reply_text(connection, 404, "There is no such page.\n", now_ns);
 }
@@ -280,13 +395,15 @@ static void serve(struct ui_server *server, struct connection *connection, short
 		answer(server, connection, now_ns);
 	if (connection->state == CONNECTION_WANTS_WHY)
 		take_why(connection, now_ns);
+	if (connection->state == CONNECTION_WANTS_MOMENT)
+		take_moment(connection, now_ns);
 	if (connection->state != CONNECTION_FREE && now_ns >= connection->deadline_ns)
 		connection_close(connection);
 }
 
-/* What poll() waits for: the listening socket, the reading of the cluster, the measuring; and for each
- * connection its socket and its `why`. */
-#define FDS_OWN 3
+/* What poll() waits for: the listening socket, the reading of the cluster, the measuring, the reading of the
+ * history; and for each connection its socket and its child process. */
+#define FDS_OWN 4
 #define FDS_MAX (FDS_OWN + 2 * CONNECTIONS_MAX)
 #define TICK_MS 500
 
@@ -295,6 +412,7 @@ static void fds_fill(struct ui_server *server, struct pollfd fds[FDS_MAX])
 	fds[0] = (struct pollfd){.fd = slot_find(server) ? server->fd : -1, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = server->source.task.fd, .events = POLLIN};
 	fds[2] = (struct pollfd){.fd = server->use.task.fd, .events = POLLIN};
+	fds[3] = (struct pollfd){.fd = server->past.task.fd, .events = POLLIN};
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
 		const struct connection *connection = &server->connections[i];
 		bool open = connection->state != CONNECTION_FREE;
@@ -302,8 +420,16 @@ static void fds_fill(struct ui_server *server, struct pollfd fds[FDS_MAX])
 		fds[FDS_OWN + 2 * i] = (struct pollfd){.fd = open ? connection->fd : -1,
 			.events = connection->state == CONNECTION_WRITES ? POLLOUT : POLLIN};
 		fds[FDS_OWN + 1 + 2 * i] = (struct pollfd){
-			.fd = open ? connection->why.fd : -1, .events = POLLIN};
+			.fd = open ? connection->work.fd : -1, .events = POLLIN};
 	}
+}
+
+typedef void reply_fn(struct ui_server *server, struct connection *connection, int64_t now_ns);
+static void reply_all(struct ui_server *server, enum connection_state state, reply_fn *reply, int64_t now_ns)
+{
+	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+		if (server->connections[i].state == state)
+			reply(server, &server->connections[i], now_ns);
 }
 
 int ui_server_run(struct ui_server *server, struct error *err)
@@ -319,9 +445,9 @@ int ui_server_run(struct ui_server *server, struct error *err)
 				err, errno, "the server cannot wait for requests: %s", strerror(errno));
 		now_ns = monotonic_ns();
 		if (server->source.task.pid > 0 && source_take(&server->source, now_ns))
-			for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-				if (server->connections[i].state == CONNECTION_WANTS_DATA)
-					reply_data(server, &server->connections[i], now_ns);
+			reply_all(server, CONNECTION_WANTS_DATA, reply_data, now_ns);
+		if (server->past.task.pid > 0 && past_take(&server->past, now_ns))
+			reply_all(server, CONNECTION_WANTS_HISTORY, reply_history, now_ns);
 		use_take(&server->use, now_ns);
 		for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 			serve(server, &server->connections[i], fds[FDS_OWN + 2 * i].revents, now_ns);
@@ -373,6 +499,7 @@ int ui_server_new(
 	server->kubectl = kubectl;
 	source_init(&server->source, kubectl);
 	use_init(&server->use, kubectl);
+	past_init(&server->past, kubectl);
 	r = make_token(server->site.token);
 	if (r == 0)
 		r = make_token(server->site.once);
@@ -394,6 +521,7 @@ void ui_server_free(struct ui_server *server)
 		connection_close(&server->connections[i]);
 	source_release(&server->source);
 	use_release(&server->use);
+	past_release(&server->past);
 	close_ptr(&server->fd);
 	free(server);
 }
