@@ -355,11 +355,11 @@ static const struct option_row ui_rows[] = {
 const struct option_table ui_option_table = {.program = "ration ui",
 	.usage = "[OPTION]...",
 	.summary =
-		"Show the nodes, their GPUs and the pods on each GPU, and the pods that wait, on a page in the browser. A click on a pod, or Enter, shows what `ration why` says about it. The server listens on 127.0.0.1 only and answers no request without the secret in the URL that it prints; Ctrl-C ends it.",
+		"Show the nodes, their GPUs and the pods on each GPU, and the pods that wait, on a page in the browser, with what the pods use now. A click on a pod, or Enter, shows what `ration why` says about it. A slider shows the last hour. The server listens on 127.0.0.1 only and answers no request without the secret in the URL that it prints; Ctrl-C ends it.",
 	OPTION_ROWS(ui_rows),
 	WITH_KUBECTL,
 	.notes =
-		"Needed rights: list on nodes and on the pods of all namespaces; for nodes in mode dra list on resourceclaims and resourceslices; for the answer about a pod those of `ration why`."};
+		"Needed rights: list on nodes and on the pods of all namespaces; for nodes in mode dra list on resourceclaims, resourceslices and deviceclasses; for what is used those of `ration top`; for the answer about a pod and for the last hour those of `ration why`."};
 
 /* ---- history, replay ------------------------------------------------------------------------------------
  */

@@ -1,9 +1,7 @@
 """The page of `ration ui` in a real browser without a window: what it shows and says, the keyboard, hostile names, large clusters."""
 import json
-import os
 import pathlib
 import re
-import struct
 import time
 
 import pytest
@@ -17,7 +15,6 @@ from webdriver import MISSING, Browser
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-PICTURE_MAX = 200 * 1024
 DRAWN = "performance.getEntriesByName('first-picture').length"
 # With the measured times, docs/measurements/ui.md. A test machine may be busy with other tests.
 FIRST_PICTURE_MS, UPDATE_MS = 2000, 200
@@ -258,7 +255,7 @@ def test_a_slider_shows_the_last_hour_by_keyboard(api, start, person, browser):
         browser.wait("[...document.querySelectorAll('#nodes .gpu button')].length === 2")
         assert sorted(nodes_text(browser)) == ["early", "late"]
         assert re.fullmatch(r"As it was at \d+:\d\d:\d\d( [AP]M)?\.", browser.run("return document.getElementById('state').textContent"))
-        browser.press("ArrowLeft", "ArrowLeft")
+        browser.press("ArrowLeft", "ArrowLeft", "ArrowLeft")
         browser.wait("[...document.querySelectorAll('#nodes .gpu button')].length === 1")
         assert nodes_text(browser) == ["early"]
         value, told = browser.run("const at = document.getElementById('past-at'); return [at.getAttribute('aria-valuetext'), document.getElementById('past-text').textContent]")
@@ -420,46 +417,6 @@ def test_the_page_fits_a_phone(page, browser):
                        " Math.max(...[...row.querySelectorAll('*')].map((part) => part.getBoundingClientRect().bottom))]; })")
     assert all(inside <= bottom + 0.5 for _, bottom, inside in rows)
     assert all(rows[i][1] <= rows[i + 1][0] + 0.5 for i in range(len(rows) - 1))
-
-
-def picture_cluster():
-    """A cluster as the picture of the guide has it: eight nodes, most of their memory allocated."""
-    nodes, pods = [], []
-    for n in range(1, 9):
-        name = f"gpu-{n}"
-        nodes.append(node(name, f"10.0.0.{n}", *[81920] * 5, mode="core_mem" if n % 2 else "cgpu"))
-        for gpu in range(5):
-            free, i = 80, 0
-            while free >= 10 and (n * 7 + gpu * 3 + i * 5) % 11 != 0:
-                units, team = min(free, 8 + (n * 11 + gpu * 7 + i * 13) % 23), ("search", "chat", "vision", "research")[(n + gpu + i) % 4]
-                core = 5 * (units // 4) if n % 2 else 0
-                pods.append(core_pod(f"{team}-{n}{gpu}{i}", name, units, core, f"GPU-{name}-{gpu}", team) if core else
-                            pod(f"{team}-{n}{gpu}{i}", name, units, f"GPU-{name}-{gpu}", team))
-                free, i = free - units, i + 1
-    gpus = json.loads(nodes[2]["metadata"]["annotations"]["ration.dev/gpus"])
-    gpus[4] |= {"healthy": False, "reason": "cordoned: ECC errors"}
-    nodes[2]["metadata"]["annotations"]["ration.dev/gpus"] = json.dumps(gpus)
-    nodes[5]["spec"] = {"unschedulable": True}
-    return nodes, [*pods, pod("train-0", None, 79, namespace="research"), pod("batch-7", None, 60, namespace="vision")]
-
-
-def test_its_picture_is_in_the_guide(cluster, browser):
-    """Writes the guide's picture where RATION_PICTURES names a folder (docs/guide)."""
-    cluster.set(*picture_cluster())
-    browser.devtools("Emulation.setDeviceMetricsOverride", width=1280, height=760, deviceScaleFactor=1, mobile=False)
-    with Ui(cluster.path) as ui:
-        browser.open(ui.url)
-        browser.wait(DRAWN)
-        assert len(labels(browser)) == 40
-        image = browser.picture()
-    size = struct.unpack(">II", image[16:24])
-    assert size == (1280, 760) and len(image) < PICTURE_MAX
-    kept = pathlib.Path(__file__).resolve().parents[2] / "docs/guide/ui.png"
-    if folder := os.environ.get("RATION_PICTURES"):
-        kept = pathlib.Path(folder) / "ui.png"
-        kept.write_bytes(image)
-    there = kept.read_bytes()
-    assert struct.unpack(">II", there[16:24]) == size and len(there) < PICTURE_MAX
 
 
 # ---- hostile names ----

@@ -15,8 +15,8 @@ const unsigned int fuzz_rounds = 50000;
 const char *const fuzz_words[] = {"GET /" TOKEN "/data HTTP/1.1\r\n", "/" TOKEN "/", "/" ONCE,
 	"Host: 127.0.0.1:8123\r\n", "Host: localhost:8123\r\n", "Origin: http://127.0.0.1:8123\r\n",
 	"\r\n\r\n", "\r\n", "Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n",
-	"If-None-Match: \"1\"\r\n", "HEAD ", "POST ", "why?pod=a/b", " HTTP/1.0", "evil.example", "null", ":",
-	" ", "\t", NULL};
+	"If-None-Match: \"1\"\r\n", "HEAD ", "POST ", "why?pod=a/b", "use?nodes=a,b",
+	"moment?at=1795755421100", " HTTP/1.0", "evil.example", "null", ":", " ", "\t", NULL};
 
 /* A request that is answered has the secret and the names of the site, and asks for no change. */
 static void check_answered(const struct ui_request *request, const char *name)
@@ -31,13 +31,26 @@ static void check_answered(const struct ui_request *request, const char *name)
 	MUST(!request->has_body);
 }
 
+/* They go to a child process, which cuts the text at its commas. */
+static void check_nodes(const char *nodes, size_t max)
+{
+	char *copy = strdup(nodes), *rest = copy;
+	size_t n = 0;
+
+	for (char *name; *nodes && (name = strsep(&rest, ",")); n++)
+		MUST(pod_name_is_valid(name));
+	MUST(n <= max);
+	free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct ui_site site = {.port = 8123, .token = TOKEN, .once = ONCE};
 	char *text = fuzz_text(data, size), namespace_[POD_NAME_MAX + 1], pod[POD_NAME_MAX + 1];
 	size_t len = ui_request_end(text, size);
 	struct ui_request request;
-	const char *name = NULL;
+	const char *name = NULL, *nodes;
+	int64_t at_ms;
 	unsigned status;
 
 	MUST(len <= size);
@@ -52,6 +65,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			MUST(strcmp(request.path, "/" ONCE) == 0);
 		if (ui_query_pod(request.query, namespace_, pod) == 0)
 			MUST(pod_name_is_valid(namespace_) && pod_name_is_valid(pod));
+		if (ui_query_nodes(request.query, 3, &nodes) == 0)
+			check_nodes(nodes, 3);
+		if (ui_query_moment(request.query, &at_ms) == 0)
+			MUST(at_ms >= 0 && at_ms < INT64_C(1000000000000000));
 	}
 	free(text);
 	return 0;

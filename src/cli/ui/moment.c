@@ -99,18 +99,17 @@ static int play_line(void *userdata, const char *text, size_t len, struct error 
 {
 	const struct playing *playing = userdata;
 	struct history_replay *history = playing->history;
+	int64_t event_ms;
 	int r = history_replay_line(history, text, len, err);
 
 	if (r)
 		return r;
 	if (history->phase == REPLAY_END)
 		return 2;
-	return history->pending &&
-			       (history->clock_ns + history->event.event.now_ns) / NS_PER_MS >
-				       playing->at_ms &&
-			       history->event.event.now_ns
-		       ? 2
-		       : 0;
+	if (!history->pending || !history->event.event.now_ns)
+		return 0;
+	event_ms = (history->clock_ns + history->event.event.now_ns) / NS_PER_MS;
+	return event_ms > playing->at_ms ? 2 : 0;
 }
 
 static int play(struct history_replay *history, const struct strbuf *text, int64_t at_ms, struct error *err)

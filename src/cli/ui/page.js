@@ -340,12 +340,13 @@ function drawNode(node, row) {
 function layOut() {
 	const width = $("nodes").clientWidth || document.documentElement.clientWidth;
 	const narrow = window.innerWidth <= NARROW;
-	const columns = Math.max(1, Math.min(8, Math.floor((width - (narrow ? 0 : NAME_WIDTH)) / GPU_WIDTH)));
+	const most = view.shown.reduce((all, node) => Math.max(all, node.gpus.length), 0);
+	const columns = Math.max(1, Math.min(8, most, Math.floor((width - (narrow ? 0 : NAME_WIDTH)) / GPU_WIDTH)));
 	const tops = new Array(view.shown.length + 1);
 	tops[0] = 0;
 	for (let i = 0; i < view.shown.length; i++) {
 		const lines = Math.max(1, Math.ceil(view.shown[i].gpus.length / columns));
-		tops[i + 1] = tops[i] + lines * GPU_HEIGHT + (narrow ? 78 : 8);
+		tops[i + 1] = tops[i] + lines * GPU_HEIGHT + (narrow ? 78 : 12);
 	}
 	if (columns !== view.columns)
 		forgetRows();
@@ -672,9 +673,10 @@ async function openPast() {
 	$("past-state").textContent = "The scheduler's history is being read.";
 	try {
 		view.history = await ask("history");
-		for (const [name, value] of Object.entries({min: view.history.from, max: view.history.to}))
+		const {from, to} = view.history, last = from + Math.ceil((to - from) / 1000) * 1000;    // the slider has steps of a second
+		for (const [name, value] of Object.entries({min: from, max: last}))
 			$("past-at").setAttribute(name, value);
-		$("past-at").value = view.history.to;
+		$("past-at").value = last;
 		$("past-slider").hidden = false;
 		$("past-state").textContent = `From ${timeText(view.history.from)} to ${timeText(view.history.to)}.`;
 		pastProblem(null);
