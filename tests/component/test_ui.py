@@ -419,6 +419,20 @@ def test_use_is_measured_and_an_agent_that_is_not_there_is_a_sentence(cluster):
 
 
 @pytest.mark.waits
+def test_pages_that_look_at_different_nodes_take_turns(cluster):
+    with Agents({("team", "busy"): (2048, 1500, 0, 0, 0)}) as agents:
+        cluster.set([node(name, "10.0.0.1", 16384, mode="cgpu") for name in ("a", "b")], [agent_pod("a"), agent_pod("b")], forward=agents.port)
+        with Ui(cluster.path) as ui:
+            known = set()
+
+            def both():
+                for name in ("a", "b"):
+                    known.update(name for name in json.loads(ui.get(f"use?nodes={name}")[2])["nodes"])
+                return known == {"a", "b"}
+            wait_for(both, 30, what="each of them was measured")
+
+
+@pytest.mark.waits
 def test_an_agent_that_starts_later_is_found_and_the_measuring_ends_when_no_page_asks(cluster):
     with Agents({("team", "busy"): (2048, 1500, 0, 0, 0)}) as agents:
         nodes = [node("a", "10.0.0.1", 16384, mode="cgpu")]
@@ -530,6 +544,31 @@ def test_a_moment_of_the_past_is_the_cluster_of_then(api, start, person):
         assert (status, json.loads(body)["error"]) == (404, "The history does not go back that far.")
         for query in ("", "?at=", "?at=x", "?at=-1", "?at=1e9", "?at=" + "1" * 16, "?at=1&at=2"):
             assert ui.get("moment" + query)[0] == 400
+
+
+@pytest.mark.plain
+def test_a_moment_of_a_large_cluster_comes_soon(api, start, person):
+    """With the measured times, docs/measurements/ui.md; a test machine may be busy with other tests."""
+    for i in range(1000):
+        gpu_node(api, f"n{i:03}", *[81559] * 8)
+    scheduler, names, times = start(), [f"n{i:03}" for i in range(1000)], []
+    for i in range(300):
+        bound(scheduler, api.create_pod(f"p{i}", gpu_mem=5 + i % 60), names)
+        times.append(time.time())
+    person.world(scheduler)
+    with Ui(person.path) as ui:
+        read_history(ui)
+        began = time.monotonic()
+        read_history(ui)
+        took, found = [time.monotonic() - began], []
+        for i in (0, 150, 299):
+            began = time.monotonic()
+            found.append(sum(map(len, on_nodes(moment(ui, times[i])).values())))
+            took.append(time.monotonic() - began)
+        size = len(scheduler.http("GET", "/history")[1]) / 1e6
+        print(f"\na history of {size:.1f} MB is read in {took[0]:.2f} s; moments at its beginning, its middle and its end: {took[1]:.2f}, {took[2]:.2f}, {took[3]:.2f} s")
+        # The next pod may have its GPU in the same millisecond.
+        assert all(0 <= pods - expected <= 1 for pods, expected in zip(found, (1, 151, 300))) and max(took) < 10
 
 
 def test_a_history_that_cannot_be_had_is_a_sentence(api, start, person, tmp_path):

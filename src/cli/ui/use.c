@@ -21,6 +21,7 @@
 
 #define INTERVAL_NS (2 * NS_PER_S)
 #define AGAIN_NS (10 * NS_PER_S)       /* between attempts to find an agent that did not answer */
+#define KEPT_NS (6 * NS_PER_S)	       /* other nodes are not measured before */
 #define UNASKED_MAX_NS (15 * NS_PER_S) /* then the measuring ends */
 #define MEASURING_MAX_NS (24 * 3600 * NS_PER_S)
 #define LINE_MAX_BYTES (16u << 20)
@@ -186,6 +187,8 @@ int use_ask(struct use *use, const char *nodes, int64_t now_ns)
 	use->asked_ns = now_ns;
 	if (use->nodes && strcmp(use->nodes, nodes) == 0 &&
 		(use->task.pid > 0 || now_ns - use->begun_ns < INTERVAL_NS))
+		return 0;
+	if (use->task.pid > 0 && now_ns - use->begun_ns < KEPT_NS)
 		return 0;
 	forget(use);
 	use->problem[0] = '\0';

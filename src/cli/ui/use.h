@@ -23,8 +23,9 @@ struct use {
 void use_init(struct use *use, const struct kubectl *kubectl);
 void use_release(struct use *use);
 
-/* use_ask() - a page wants to know these nodes ("a,b"; "" on one machine). Starts to measure, or starts anew
- * if other nodes are measured. Negative errno if no process can be started. */
+/* use_ask() - a page wants to know these nodes ("a,b"; "" on one machine). Starts to measure. If other
+ * nodes are measured, they are measured for some seconds first, so that two pages leave each other some time.
+ * Negative errno if no process can be started. */
 int use_ask(struct use *use, const char *nodes, int64_t now_ns);
 
 /* use_take() - call it when task.fd is readable, and from time to time: the measuring ends if no page has
