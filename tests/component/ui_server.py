@@ -84,8 +84,9 @@ class Agents:
     """The page of metrics of every agent of a cluster: one GPU, `holders` as {(namespace, pod): (limit MiB, used MiB, share, used, waited)}; without a
     share (0) the computing power is not controlled. What is used and waited is a part of the time."""
 
-    def __init__(self, holders, uuid="GPU-a-0", mib=16384, used_mib=9000):
-        self.holders, self.uuid, self.mib, self.used_mib, self.began, self.questions = holders, uuid, mib, used_mib, time.monotonic(), 0
+    def __init__(self, holders, uuid="GPU-a-0", mib=16384, used_mib=9000, container="main"):
+        self.holders, self.uuid, self.mib, self.used_mib, self.container = holders, uuid, mib, used_mib, container
+        self.began, self.questions = time.monotonic(), 0
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -116,7 +117,7 @@ class Agents:
         gpu, seconds = f'gpu="0",UUID="{self.uuid}",modelName="Tesla V100"', time.monotonic() - self.began
         lines = [f"ration_gpu_memory_bytes{{{gpu}}} {self.mib << 20}", f"ration_gpu_used_bytes{{{gpu}}} {self.used_mib << 20}"]
         for (namespace, pod_name), (limit, used, share, core, waited) in self.holders.items():
-            labels = f'{gpu},namespace="{escaped(namespace)}",pod="{escaped(pod_name)}",container="main"'
+            labels = f'{gpu},namespace="{escaped(namespace)}",pod="{escaped(pod_name)}",container="{self.container}"'
             lines += [f"ration_container_limit_bytes{{{labels}}} {limit << 20}", f"ration_container_used_bytes{{{labels}}} {used << 20}"]
             if share:
                 lines += [f"ration_container_core_share_ratio{{{labels}}} {share}", f"ration_container_core_rate_ratio{{{labels}}} {share}",
