@@ -284,7 +284,8 @@ def test_a_slider_shows_the_last_hour_by_keyboard(api, start, person, browser):
             "Why default/large", "At that moment, of the nodes:\n     1  no GPU is that large"]
         assert browser.run("return [document.getElementById('panel-again').hidden, document.getElementById('past-note').hidden]") == [True, False]
         browser.press("Escape")
-        time.sleep(2.5)    # the page does not jump to the present by itself
+        person.world(scheduler, nodes=api.list("nodes"), pods=[pod("now", "a", 3, "GPU-a-0"), pod("new", "a", 3, "GPU-a-1")])
+        time.sleep(5)    # the page does not jump to the present by itself
         assert sorted(nodes_text(browser)) == ["early", "late"]
         browser.run("document.getElementById('past-now').focus()")
         browser.press("Enter")
