@@ -15,13 +15,13 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "net/loop.h"
-#include "scheduler/extender.h"
 #include "scheduler/event-log.h"
+#include "scheduler/pages.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/why.h"
+#include "scheduler/verbs.h"
 
 #define GPUS 8
 #define UNITS 15

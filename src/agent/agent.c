@@ -1,6 +1,5 @@
 #include "agent/agent.h"
 
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,6 @@
 #include "agent/node/strays.h"
 #include "agent/node/topology.h"
 #include "agent/pages.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "core/registry/ledger.h"
 #include "core/requeue-internal.h"
 

@@ -6,7 +6,6 @@
 
 #include <json-c/json.h>
 
-#include "base/cleanup.h"
 #include "base/error.h"
 #include "kube/json.h"
 #include "kube/members.h"

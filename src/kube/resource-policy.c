@@ -8,7 +8,6 @@
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "kube/json.h"
 #include "kube/names.h"

@@ -1,4 +1,5 @@
 /* watch-follow.c - the WATCH of a collection: takes its events until it ends. */
+#include "base/cleanup.h"
 #include "kube/watch-internal.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 
 #include <json-c/json.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strbuf.h"

@@ -1,4 +1,5 @@
 /* watch-list.c - the LIST of a collection, page by page, from which a watch starts. */
+#include "base/cleanup.h"
 #include "kube/watch-internal.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 
 #include <json-c/json.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/parse.h"
 #include "model/facts.h"
 

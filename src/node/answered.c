@@ -1,6 +1,5 @@
 #include "node/answered.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

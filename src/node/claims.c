@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "node/power-facts.h"
 #include "node/published.h"
 #include "node/registry.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "node/inventory.h"
 #include "node/pods.h"
 #include "node/served.h"

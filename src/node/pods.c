@@ -1,6 +1,5 @@
 #include "node/pods.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/strbuf.h"
 
 #define NAMED_MAX 300 /* bytes of the text that lists runs and their shares: it fits into an error */

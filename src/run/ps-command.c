@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "model/shares.h"
 #include "run/commands.h"
 #include "run/options.h"

@@ -5,12 +5,9 @@
 
 #include "base/clock.h"
 #include "net/loop.h"
-#include "scheduler/bind.h"
 #include "scheduler/event-log.h"
-#include "scheduler/evict.h"
 #include "scheduler/gangs.h"
 #include "scheduler/requeue.h"
-#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 
 struct actuator {

@@ -1,7 +1,6 @@
 #include "scheduler/answer.h"
 
 #include <json-c/json.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

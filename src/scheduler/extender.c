@@ -1,5 +1,4 @@
-#include "scheduler/extender.h"
-
+/* extender.c - the verbs filter and prioritize. */
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -22,6 +21,7 @@
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/verbs.h"
 
 #define CHOICE_TEXT_MAX 4096
 

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "core/gang/gang-plan.h"
 #include "core/gang/gang.h"
-#include "core/registry/node-ledger.h"
 #include "kube/client.h"
 #include "kube/event.h"
 #include "kube/eviction.h"
@@ -25,7 +24,6 @@
 #include "scheduler/gang-groups.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
 
 #define TIMEOUT_MS 3000

@@ -1,10 +1,10 @@
-#include "scheduler/inspect.h"
-
+/* inspect.c - the page /inspect. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "scheduler/pages.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 

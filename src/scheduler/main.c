@@ -1,5 +1,4 @@
 /* main.c - starts ration-scheduler: its HTTP servers, its timers, its signals, and its end. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,34 +9,24 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "core/gang/gang.h"
-#include "core/placement/decide.h"
 #include "kube/client.h"
 #include "kube/config.h"
-#include "kube/names.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/actuator.h"
-#include "scheduler/bind.h"
-#include "scheduler/evict.h"
-#include "scheduler/extender.h"
-#include "scheduler/gangs.h"
-#include "scheduler/inspect.h"
 #include "scheduler/event-log.h"
+#include "scheduler/gangs.h"
 #include "scheduler/lease.h"
-#include "scheduler/metrics-page.h"
 #include "scheduler/options.h"
+#include "scheduler/pages.h"
 #include "scheduler/policies.h"
-#include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
-#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/simulate.h"
-#include "scheduler/sync-budgets.h"
 #include "scheduler/sync.h"
 #include "scheduler/uninstall.h"
+#include "scheduler/verbs.h"
 #include "scheduler/webhook.h"
-#include "scheduler/why.h"
 
 /* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
 #define BODY_MAX (8 << 20)

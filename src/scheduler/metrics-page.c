@@ -1,11 +1,9 @@
-#include "scheduler/metrics-page.h"
-
+/* metrics-page.c - the page /metrics. */
 #include "core/registry/node-ledger.h"
 #include "kube/kube-metrics.h"
-#include "scheduler/bind.h"
-#include "scheduler/inspect.h"
 #include "scheduler/event-log.h"
 #include "scheduler/lease.h"
+#include "scheduler/pages.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"

@@ -14,9 +14,7 @@
 #include "kube/resource-policy.h"
 #include "kube/watch.h"
 #include "scheduler/policies-internal.h"
-#include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/sync.h"
 
 /* Pods that have ended are in no unit. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/metrics.h"
 #include "kube/json.h"
 #include "kube/resource-policy.h"

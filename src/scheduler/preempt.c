@@ -1,5 +1,4 @@
-#include "scheduler/preempt.h"
-
+/* preempt.c - the verb preempt as JSON; core/preempt.h decides. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "scheduler/policies.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/verbs.h"
 
 /* ---- the arguments ---- */
 

@@ -5,15 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/metrics.h"
 #include "core/bind.h"
 #include "core/core.h"
-#include "core/evicting.h"
 #include "core/events.h"
+#include "core/evicting.h"
+#include "core/evictions.h"
 #include "core/filter.h"
+#include "core/placement/choose.h"
 #include "core/policies.h"
 #include "core/preempt.h"
 #include "core/resizing.h"
-#include "scheduler/metrics.h"
 
 struct actuator;
 struct budget_sync;
@@ -28,6 +30,21 @@ struct sync;
 struct requeuer;
 struct webhook;
 
+/* The counters for /metrics. */
+struct scheduler_metrics {
+	struct histogram filter, prioritize, bind, preempt;
+	uint64_t preempt_results[PREEMPT_RESULT_MAX];
+	uint64_t eviction_searches[SEARCH_RESULT_MAX];
+	uint64_t evictions[EVICTION_RESULT_MAX];
+	uint64_t eviction_attempts[ATTEMPT_RESULT_MAX];
+	uint64_t filter_results[FILTER_RESULT_MAX];
+	uint64_t filter_reject_reasons[REJECT_MAX]; /* by reason: nodes that filter rejected */
+	uint64_t prioritize_bad_requests;
+	uint64_t bind_results[BIND_RESULT_MAX];
+	uint64_t requeues;   /* waiting pods that were requeued */
+	uint64_t resizes[2]; /* answers to requests for another size: refused, applied */
+};
+
 struct scheduler {
 	struct loop *loop;
 	struct kube_client *client;
@@ -35,7 +52,7 @@ struct scheduler {
 	struct actuator *actuator;
 	struct sync *sync;
 	int64_t verify_at_ns; /* when to ask the API server for pods that the watch has not shown
-				 (verify-unlisted.h); 0: there are none */
+				 (leadership.h); 0: there are none */
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
 	struct recorder *recorder;

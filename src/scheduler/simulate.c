@@ -1,5 +1,4 @@
-#include "scheduler/simulate.h"
-
+/* simulate.c - the verb simulate/filter, for programs that simulate scheduling. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "kube/pod.h"
 #include "scheduler/answer.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/verbs.h"
 
 /* The size up to which kube-scheduler is tested (5,000 nodes: Kubernetes' "Considerations for large
  * clusters"). */

@@ -1,17 +1,16 @@
-#include "scheduler/why-pod.h"
-
+/* why-pod.c - what /why says about the pod itself: its request and state, how long it has waited, its gang.
+ */
 #include <json-c/json.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/gang/gang.h"
-#include "core/registry/node-ledger.h"
 #include "core/requeue.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/selector.h"
-#include "scheduler/inspect.h"
+#include "scheduler/pages.h"
 #include "scheduler/scheduler.h"
 
 static struct json_object *request_json(const struct request *request)

@@ -1,5 +1,4 @@
-#include "scheduler/why.h"
-
+/* why.c - the page /why. */
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +14,10 @@
 #include "kube/json.h"
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
-#include "scheduler/inspect.h"
+#include "scheduler/pages.h"
 #include "scheduler/policies.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/why-pod.h"
 
 #define EXAMPLES_MAX 3
 #define JSON_TYPE "application/json"

@@ -13,12 +13,10 @@
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/actuator.h"
-#include "scheduler/bind.h"
-#include "scheduler/extender.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/simulate.h"
+#include "scheduler/verbs.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "99999999999999999999",

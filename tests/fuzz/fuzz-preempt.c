@@ -12,10 +12,10 @@
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
-#include "scheduler/preempt.h"
+#include "log-fixture.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
-#include "log-fixture.h"
+#include "scheduler/verbs.h"
 
 #define HISTORY_MAX (64u << 20)
 

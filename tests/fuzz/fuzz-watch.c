@@ -12,7 +12,6 @@
 #include "scheduler/actuator.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
-#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 

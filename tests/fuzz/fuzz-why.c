@@ -7,20 +7,20 @@
 
 #include <json-c/json.h>
 
-#include "base/error.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "log-fixture.h"
 #include "net/http-server.h"
 #include "net/loop.h"
-#include "scheduler/extender.h"
+#include "scheduler/pages.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
 #include "scheduler/scheduler.h"
-#include "scheduler/why.h"
-#include "log-fixture.h"
+#include "scheduler/verbs.h"
 
 #define HISTORY_MAX (64u << 20)
 

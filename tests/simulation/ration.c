@@ -1,4 +1,4 @@
-/* ration-scheduler: what extender.c, requeue.c and the requests of bind.c, sync.c and verify-unlisted.c do
+/* ration-scheduler: what extender.c, requeue.c and the requests of bind.c, sync.c and leadership.c do
  * around the core that ships. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,7 +256,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	ration_carry_out(sim, pair);
 }
 
-/* What verify-unlisted.c and sync.c do. */
+/* What leadership.c and sync.c do. */
 static void verify_unlisted(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];

@@ -18,9 +18,9 @@
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/actuator.h"
-#include "scheduler/bind.h"
 #include "scheduler/recorder.h"
 #include "scheduler/requeue.h"
+#include "scheduler/verbs.h"
 #include "scheduler/sync.h"
 
 #define REQUESTS_MAX 256

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fs.h"
-#include "base/log.h"
 #include "kube/json.h"
 
 #define MOUNTS_FILE_MAX 65536

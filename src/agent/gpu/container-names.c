@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/table.h"
 #include "net/grpc-client.h"
-#include "net/loop.h"
 
 #define ARENA_MAX ((size_t)4 << 20)
 #define TIMEOUT_MS 2000

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/container/driver.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

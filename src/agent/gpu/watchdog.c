@@ -10,7 +10,6 @@
 #include "agent/events.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/processes.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"

@@ -1,7 +1,6 @@
 #include "agent/kubelet/plugin.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "core/log/state-internal.h"
 #include "core/policies.h"
 #include "core/preempt.h"
-#include "core/registry/node-ledger.h"
 #include "core/resizing.h"
 
 /* ---- questions of kube-scheduler ---- */

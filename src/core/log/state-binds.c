@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "core/bind.h"
 #include "core/core.h"
 #include "core/log/state-internal.h"

@@ -7,7 +7,6 @@
 #include "core/core.h"
 #include "core/gang/gang-internal.h"
 #include "core/log/state-internal.h"
-#include "core/log/state-policy.h"
 #include "model/facts-archive.h"
 
 /* ---- sets of nodes ---- */

@@ -4,7 +4,6 @@
 
 #include "core/core.h"
 #include "core/log/state-internal.h"
-#include "core/log/state-policy.h"
 #include "core/requeue-internal.h"
 #include "model/facts-archive.h"
 

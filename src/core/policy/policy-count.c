@@ -1,11 +1,11 @@
 /* policy-count.c - puts pods into the groups of a ResourcePolicy, and counts them by unit. */
+#include "base/cleanup.h"
 #include "core/policy/policy-book-internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/strbuf.h"
 
 #define GROUP_TEXT_MAX 4096

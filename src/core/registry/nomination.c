@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "core/placement/choose.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"

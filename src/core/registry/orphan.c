@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/ledger.h"
-#include "core/registry/node-ledger.h"
 
 #define CONTAINER_NAME "held"
 

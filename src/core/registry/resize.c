@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 #include "model/units.h"
