@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/connect.h"
 #include "agent/container/alive.h"
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"

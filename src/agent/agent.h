@@ -9,7 +9,7 @@
 
 #include "agent/container/driver.h"
 #include "agent/events.h"
-#include "agent/node/device-loss.h"
+#include "agent/node/warnings.h"
 #include "agent/node/settle.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "grant/files.h"
-#include "grant/layout.h"
 
 static uint64_t fnv1a(uint64_t hash, const void *from, const void *to)
 {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "grant/files.h"
-#include "grant/layout.h"
 
 #define TRIES 5 /* attempts to read a sum that is being recounted */
 

@@ -1,12 +1,14 @@
 /* ids.h - the device ids that the kubelet counts: "<gpu>-<unit>", or "<gpu>-<unit>.<n>" if a kubelet that has
- * just started still holds the first one for an ended pod (spent.h). They are short, because a ListAndWatch
- * message holds thousands of them in at most 4 MiB. They are only tokens, because the placement says which
- * GPU is meant. */
+ * just started still holds the first one for an ended pod (spent_find()). They are short, because a
+ * ListAndWatch message holds thousands of them in at most 4 MiB. They are only tokens, because the placement
+ * says which GPU is meant. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/table.h"
 
 struct inventory;
 struct node_pods;
@@ -38,3 +40,19 @@ uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid
 
 /* ids_gpu() - the position in the inventory of the GPU that an id names, or -EINVAL. */
 int ids_gpu(const char *id);
+
+/* Device ids that the kubelet still counts as taken by ended pods.
+ *
+ * A kubelet reads its checkpoint when it starts. It frees the ids of ended pods only when its sources are
+ * ready, which is after it has admitted the first batch of pods (kubelet.go:2732, manager.go:562 at 1.36.3).
+ * It would fail a pod of that batch by itself, for good and without a call to the agent: "requested number of
+ * devices unavailable". So the agent offers the units of these ids under other names (ids_build()). */
+
+/* Whether containers of a pod that is gone from the API server may still run. */
+typedef bool (*spent_may_live_fn)(const void *userdata, const char *uid);
+
+/* spent_find() - adds the ids of entries whose pod has ended to *ret_spent, which the caller has initialised.
+ * Call it with a record that was just read from the checkpoint, when all pods of the node are known. Ids that
+ * a living pod also holds are left out. may_live NULL: no pod that is gone has live containers. -ENOMEM. */
+int spent_find(const struct served *served, const struct node_pods *pods, spent_may_live_fn may_live,
+	const void *userdata, struct table *ret_spent);

@@ -13,7 +13,6 @@
 #include "grant/usage.h"
 #include "model/shares.h"
 #include "run/keeper.h"
-#include "run/process.h"
 #include "run/registry.h"
 #include "run/shim.h"
 

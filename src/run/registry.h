@@ -71,3 +71,11 @@ void registry_remove(const char *folder);
 
 /* registry_is_alive() - whether a process of this run lives; zombies do not count. */
 bool registry_is_alive(const char *folder);
+
+/* Identifies a process, even if its pid was used again. */
+/* process_start_ticks() - when the process started (/proc/PID/stat, field 22). -ESRCH: there is none, or it
+ * has ended and waits for its parent. */
+int process_start_ticks(pid_t pid, uint64_t *ret_ticks);
+
+/* process_is_alive() - the process with this start time lives; start_ticks 0: any process with this pid. */
+bool process_is_alive(pid_t pid, uint64_t start_ticks);

@@ -249,7 +249,7 @@ def test_agent_has_descriptors_for_all_that_may_be_on_a_node(down):
     down.up(30)
     worker = down.worker()
     assert int(limit_of(worker, "Max open files")) == min(hard, 65536)
-    # A table that has to grow while there are threads waits for all processors (src/base/descriptors.h).
+    # A table that has to grow while there are threads waits for all processors (src/agent/main.c).
     size = pathlib.Path(f"/proc/{worker}/status").read_text().split("FDSize:")[1].split()[0]
     assert int(size) >= 4096
 

@@ -9,7 +9,6 @@
 #include <json-c/json.h>
 
 #include "agent/agent.h"
-#include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/node/faults.h"
 #include "agent/gpu/power-policy.h"

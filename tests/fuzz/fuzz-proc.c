@@ -14,7 +14,7 @@
 #include "base/fs.h"
 #include "grant/outside.h"
 #include "grant/owner.h"
-#include "run/process.h"
+#include "run/registry.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {

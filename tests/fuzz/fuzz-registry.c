@@ -15,7 +15,6 @@
 #include "grant/grant.h"
 #include "grant/usage.h"
 #include "model/shares.h"
-#include "run/process.h"
 #include "run/registry.h"
 
 const unsigned int fuzz_rounds = 1000;

@@ -97,7 +97,7 @@ void agent_list_devices(struct sim *sim, int n)
 	kubelet_register(sim, n, all, healthy);
 }
 
-/* turn-list.c */
+/* kubelet.c */
 static void list_turn(struct sim *sim, int n, int64_t delay_ns)
 {
 	sim_after(sim, delay_ns, EVENT_TURN, sim->nodes[n].agent.epoch, n, 0, 0);

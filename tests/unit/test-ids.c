@@ -12,7 +12,6 @@
 #include "node/inventory.h"
 #include "node/pods.h"
 #include "node/served.h"
-#include "node/spent.h"
 
 static void two_gpus(struct inventory *inventory, uint32_t unit_mib)
 {

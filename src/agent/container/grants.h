@@ -22,7 +22,7 @@ struct node_grant {
 	char *folder;		  /* STATE/grants/<uid>/<container> */
 	struct grant_file *grant; /* mapped; containers have it read-only */
 	int usage_fd;		  /* O_RDONLY. Never mapped: a container can cut its usage file off */
-	int use_fd;		  /* agent/gpu/use-file.h; -1: it cannot be kept */
+	int use_fd;		  /* kept by agent/gpu/watched.c; -1: it cannot be kept */
 };
 
 /* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the

@@ -27,7 +27,7 @@ void runtime_ask(struct runtime *runtime);
 /* runtime_remember() - its last answer to an agent before this one; it counts until there is a new one. */
 void runtime_remember(struct runtime *runtime, bool does_cdi);
 
-/* runtime_runc_version() - runc_version() (runc.h) of what it starts. */
+/* runtime_runc_version() - the version of the runc that it starts. */
 const char *runtime_runc_version(const struct runtime *runtime);
 
 bool runtime_answered(const struct runtime *runtime);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/gpu/clarity.h"
 #include "agent/gpu/container-names.h"
 #include "agent/gpu/health.h"
 #include "agent/gpu/looker.h"
@@ -171,7 +170,7 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 		known = processes_note_dead(looks->processes, gpu, after, n_after, looks->of_one, n_own) &&
 			!found.moved && !found.doubtful;
 	}
-	/* A sample that left the owner of some memory open (clarity.h) neither ends a program's wait nor
+	/* A sample that left the owner of some memory open (unseen.h) neither ends a program's wait nor
 	 * frees room: that memory may be the waiting program's own context. */
 	grant_file_publish_overhead(
 		watched->grant, gpu->index, gpu->overhead_bytes, gpu->look.wanted, open || found.guessed);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/processes.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/event-rate.h"
 #include "agent/events.h"
 #include "agent/gpu/looks.h"
 #include "agent/gpu/processes.h"

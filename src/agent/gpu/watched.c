@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "agent/gpu/power.h"
-#include "agent/gpu/use-file.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
 #include "grant/usage.h"
 #include "model/facts.h"
+#include "model/use.h"
 #include "net/loop.h"
 
 /* A container that opens its usage file without end gets ROUNDS_AT_ONCE samples at once, and then one each
@@ -191,6 +193,45 @@ bool watched_pause(struct watched_part *gpu, const struct overhead *found)
 	watched->paused_ns = now;
 	atomic_store(&watched->grant->live[0].pause, (uint64_t)now);
 	return true;
+}
+
+/* "RAUSE001"; another layout of struct use_record gets another number. */
+#define MAGIC UINT64_C(0x3130304553554152)
+
+struct head {
+	uint64_t magic;
+	uint32_t count, size;
+};
+
+static struct head head_of(unsigned n)
+{
+	return (struct head){.magic = MAGIC, .count = n, .size = sizeof(struct use_record)};
+}
+
+/* use_file_read() - fills n records, one for each GPU of the grant in its order; zeros if the file is empty,
+ * of another version, or of another number of GPUs. */
+static void use_file_read(int fd, unsigned n, struct use_record *ret_records)
+{
+	const struct head wanted = head_of(n);
+	const ssize_t size = (ssize_t)(n * sizeof(*ret_records));
+	struct head found;
+
+	if (pread(fd, &found, sizeof(found), 0) != (ssize_t)sizeof(found) ||
+		memcmp(&found, &wanted, sizeof(found)) != 0 ||
+		pread(fd, ret_records, (size_t)size, sizeof(found)) != size)
+		memset(ret_records, 0, (size_t)size);
+}
+
+/* use_file_write() - writes record i of n. If it cannot be written, a restart of the agent loses it. */
+static void use_file_write(int fd, unsigned n, unsigned i, const struct use_record *record)
+{
+	const struct head head = head_of(n);
+	off_t at = (off_t)(sizeof(head) + i * sizeof(*record));
+
+	/* The file is as long as all records from the start, so that a reader never finds it too short. */
+	if (fd >= 0 && pwrite(fd, record, sizeof(*record), at) == (ssize_t)sizeof(*record) &&
+		ftruncate(fd, (off_t)(sizeof(head) + n * sizeof(*record))) == 0)
+		(void)!pwrite(fd, &head, sizeof(head), 0);
 }
 
 void watched_note_use(struct watched_part *gpu, bool idle)

@@ -17,7 +17,7 @@
 struct loop;
 struct watched_set;
 
-/* In the folder of a container's grant: use-file.h. */
+/* In the folder of a container's grant. */
 #define WATCHED_USE_FILE "use"
 
 #define WATCHED_TOP 4 /* processes that messages name */
@@ -81,7 +81,7 @@ struct watched_grant {
 	const char *uid, *namespace_, *pod, *container;
 	struct grant_file *grant; /* mapped writable, and usage_fd open for reading, until watched_remove() */
 	int usage_fd;
-	int use_fd; /* use-file.h; -1: none */
+	int use_fd; /* -1: none */
 };
 
 /* wanted: a container asks for a sample of this GPU. */

@@ -23,7 +23,6 @@
 #include "model/request.h"
 #include "node/ids.h"
 #include "node/served.h"
-#include "node/spent.h"
 
 #define ARENA_MAX ((size_t)4 << 20)
 #define CONTAINERS_MAX 64 /* in one call; the kubelet asks for one */
@@ -233,7 +232,7 @@ static bool is_watched(const struct kubelet *kubelet)
 	return core_plugin_watched(kubelet->core_plugin);
 }
 
-/* As for gpu-mem: spent.h. */
+/* As for gpu-mem: ids.h. */
 static void kubelet_started(struct kubelet *kubelet)
 {
 	struct core_plugin *plugin = kubelet->core_plugin;

@@ -27,25 +27,15 @@ struct kubelet {
 	struct checkpoint_cache checkpoint;
 	bool checkpoint_told; /* that it cannot be read */
 	struct unregistered unregistered;
-	struct loop_timer *turn_timer; /* of turn-list.c */
+	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
 	struct kubelet_counts counts;
 };
 
-/* unregistered.c: why the kubelet does not have the agent's devices, and what a user can do about it. */
-
-/* unregistered_look() - checks again; call it at least once a second. The node's problem `unregistered` is
- * empty for the first 10 s, which a kubelet that restarts may take. When it has lasted for 10 s, and then
- * every 5 minutes, an Event and the log report it. */
-void unregistered_look(struct kubelet *kubelet);
-
-/* turn-list.c: lists the kubelet's pods between its calls, so that the next pod is new to the list (turn.h).
- * The next call would be too late for a pod that takes the name of one that was refused. */
-
-int turn_list_start(struct kubelet *kubelet);
-void turn_list_stop(struct kubelet *kubelet);
-
-/* turn_list_begin() - a kubelet has started. */
+/* Lists the kubelet's pods between its calls, so that the next pod is new to the list (turn.h).
+ * The next call would be too late for a pod that takes the name of one that was refused.
+ *
+ * turn_list_begin() - a kubelet has started. */
 void turn_list_begin(struct kubelet *kubelet);
 
 /* turn_list_refused() - the kubelet will remove the pod of a call from its list. */

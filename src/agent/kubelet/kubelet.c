@@ -1,15 +1,149 @@
 #include "agent/kubelet/kubelet.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/container/images.h"
 #include "agent/container/runtime.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/plugin.h"
+#include "agent/kubelet/podresources.h"
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/loop.h"
+
+/* ---- the Event GPUNotRegistered, while the kubelet lacks devices that the node offers ---- */
+
+#define PATIENCE_NS (10 * NS_PER_S)
+#define REMIND_NS (300 * NS_PER_S)
+
+/* The registrar of a resource that is offered and that the kubelet does not have; NULL: the kubelet has all.
+ */
+static const struct registrar *find_missing(const struct kubelet *kubelet)
+{
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_GPUS) && !plugin_watched(kubelet->gpu_plugin))
+		return kubelet->gpu_registrar;
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_UNITS) && !plugin_watched(kubelet->plugin))
+		return kubelet->registrar;
+	if (node_registry_offers(kubelet->deps.node, IDS_OF_CORE) &&
+		!core_plugin_watched(kubelet->core_plugin))
+		return kubelet->core_registrar;
+	return NULL;
+}
+
+static void describe(const struct kubelet *kubelet, const struct registrar *missing, char *buf, size_t size)
+{
+	char failure[320];
+
+	if (!runtime_answered(kubelet->deps.runtime)) {
+		snprintf(buf, size,
+			"the kubelet is not told of this node's GPUs, since the container runtime at %s does not answer",
+			kubelet->deps.cri_socket);
+		return;
+	}
+	registrar_failure(missing, failure, sizeof(failure));
+	snprintf(buf, size,
+		"%s; no new pods go there. To mend it restart the kubelet of this node (systemctl restart kubelet); if that does not help, see its log",
+		failure);
+}
+
+/* Checks again; call it at least once a second. The node's problem `unregistered` is empty for the first 10
+ * s, which a kubelet that restarts may take. When it has lasted for 10 s, and then every 5 minutes, an Event
+ * and the log report it. */
+static void unregistered_look(struct kubelet *kubelet)
+{
+	struct unregistered *unregistered = &kubelet->unregistered;
+	char *text = kubelet->deps.node->problems.unregistered;
+	const struct registrar *missing = kubelet->deps.node->leaving ? NULL : find_missing(kubelet);
+	int64_t now = monotonic_ns();
+
+	if (!missing) {
+		if (*text)
+			log_info("the kubelet has all devices of this node again");
+		*unregistered = (struct unregistered){0};
+		*text = '\0';
+		return;
+	}
+	if (!unregistered->since_ns)
+		unregistered->since_ns = now;
+	if (now - unregistered->since_ns < PATIENCE_NS)
+		return;
+	describe(kubelet, missing, text, sizeof(kubelet->deps.node->problems.unregistered));
+	if (unregistered->told_ns && now - unregistered->told_ns < REMIND_NS)
+		return;
+	unregistered->told_ns = now;
+	event_on_node(kubelet->deps.events, "GPUNotRegistered", text);
+}
+
+int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
+{
+	return kubelet->unregistered.since_ns ? monotonic_ns() - kubelet->unregistered.since_ns : 0;
+}
+
+/* ---- the kubelet's list of pods after its start: whose turn is over (node/turn.h) ---- */
+
+#define SOON_NS (50 * NS_PER_MS)
+#define AGAIN_NS NS_PER_S
+
+static void on_listing(void *userdata, struct listing *listing, const char *text)
+{
+	struct kubelet *kubelet = userdata;
+
+	kubelet->turn_call = NULL;
+	if (!listing) {
+		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
+		return;
+	}
+	listing_follow_turn(listing, &kubelet->deps.node->turn);
+	listing_release(listing);
+	free(listing);
+}
+
+static void on_timer(void *userdata)
+{
+	struct kubelet *kubelet = userdata;
+
+	if (kubelet->turn_call ||
+		podresources_list(kubelet->deps.podresources, on_listing, kubelet, &kubelet->turn_call) < 0)
+		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
+}
+
+static int turn_list_start(struct kubelet *kubelet)
+{
+	int r = loop_add_timer(kubelet->deps.loop, on_timer, kubelet, &kubelet->turn_timer);
+
+	if (r == 0)
+		loop_timer_set(kubelet->turn_timer, 0);
+	return r;
+}
+
+static void turn_list_stop(struct kubelet *kubelet)
+{
+	podresources_cancel(kubelet->turn_call);
+	kubelet->turn_call = NULL;
+	loop_timer_remove(kubelet->turn_timer);
+	kubelet->turn_timer = NULL;
+}
+
+void turn_list_begin(struct kubelet *kubelet)
+{
+	podresources_cancel(kubelet->turn_call); /* it may be the previous kubelet's */
+	kubelet->turn_call = NULL;
+	turn_begin(&kubelet->deps.node->turn);
+	loop_timer_set(kubelet->turn_timer, SOON_NS);
+}
+
+void turn_list_refused(struct kubelet *kubelet)
+{
+	loop_timer_set(kubelet->turn_timer, SOON_NS);
+}
+
+/* ---- start and stop, and what other folders ask ---- */
 
 int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 {

@@ -23,7 +23,6 @@
 #include "base/log.h"
 #include "kube/names.h"
 #include "node/ids.h"
-#include "node/spent.h"
 
 struct plugin {
 	struct kubelet *kubelet;

@@ -52,7 +52,7 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
-/* unregistered.c reports this if it lasts: right after a start the kubelet does not listen at its socket yet.
+/* kubelet.c reports this if it lasts: right after a start the kubelet does not listen at its socket yet.
  */
 static void registrar_failed(struct registrar *r, const char *where, const char *why)
 {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/event-rate.h"
 #include "agent/events.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/connect.h"
 #include "agent/node/state.h"
 #include "agent/options.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/client.h"
+#include "kube/config.h"
 #include "kube/names.h"
 #include "net/loop.h"
 #include "node/registry.h"
@@ -119,4 +120,16 @@ int leave_alone(const struct options *options)
 	node_registry_release(&node);
 	loop_free(loop);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int connect_new(struct loop *loop, const char *kubeconfig, struct kube_client **ret_client, struct error *err)
+{
+	_cleanup_kube_config_ struct kube_config config;
+	int r;
+
+	kube_config_init(&config);
+	r = kube_config_load(kubeconfig, NULL, &config, err);
+	if (r < 0)
+		return r;
+	return kube_client_new(loop, &config, "ration-agent/" RATION_VERSION, ret_client, err);
 }

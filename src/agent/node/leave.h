@@ -20,3 +20,10 @@ void leave_free(struct leave *leave); /* accepts NULL */
  * saved on disk, that the node does not serve. It uses neither driver nor kubelet, because they may be why
  * workers die. Returns the exit status, at most 2 s later. */
 int leave_alone(const struct options *options);
+
+struct error;
+
+/* connect_new() - the agent's client of the API server. kubeconfig: see kube_config_load(). A negative errno
+ * with a sentence on failure. It makes no request. */
+int connect_new(
+	struct loop *loop, const char *kubeconfig, struct kube_client **ret_client, struct error *err);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/log/state-internal.h"
-#include "core/log/state-policy.h"
 #include "core/registry/reject-reason.h"
 #include "model/facts-archive.h"
 

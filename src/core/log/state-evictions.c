@@ -6,7 +6,6 @@
 #include "core/core.h"
 #include "core/eviction-attempt.h"
 #include "core/log/state-internal.h"
-#include "core/log/state-policy.h"
 #include "model/facts-archive.h"
 
 #define VICTIMS_MAX 4096 /* more than fit on the GPUs of one node */

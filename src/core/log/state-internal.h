@@ -9,6 +9,8 @@
 #pragma once
 
 #include "base/archive.h"
+#include "core/policy/policy-book.h"
+#include "core/preemption/budget.h"
 
 struct core;
 struct ownership;
@@ -69,3 +71,9 @@ void state_read_gang(struct core *core, struct archive *archive);
 void state_read_gang_member(struct core *core, struct archive *archive);
 void state_read_gang_order(struct core *core, struct archive *archive);
 void state_read_gangs(struct core *core, struct archive *archive);
+
+/* state-policy.c: a ResourcePolicy, the facts of a pod for it, and a PodDisruptionBudget, in an archive.
+ * Reading needs a struct of zeros, which the caller frees in any case. */
+void state_archive_policy(struct archive *archive, struct resource_policy *policy);
+void state_archive_budget(struct archive *archive, struct budget *budget);
+void state_archive_policy_pod_facts(struct archive *archive, struct policy_pod_facts *facts);

@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "core/core.h"
 #include "core/log/state-internal.h"
-#include "core/log/state-policy.h"
 #include "core/policies.h"
 #include "core/policy/policy-book-internal.h"
 

@@ -1,4 +1,5 @@
-#include "core/log/state-policy.h"
+/* state-policy.c - a ResourcePolicy, the facts of a pod for it, and a PodDisruptionBudget, in an archive. */
+#include "core/log/state-internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
