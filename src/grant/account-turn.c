@@ -28,17 +28,14 @@ static bool is_left(struct account *account, struct process *process, uint64_t t
 	       (owner_has_ended(&process->self, of, owner) || owner_is_dead(&process->self, of, owner));
 }
 
-static void nap(int64_t waited_ns)
-{
-	nanosleep(&(struct timespec){.tv_nsec = waited_ns < EARLY_NS ? WAIT_NAP_NS : LATER_NAP_NS}, NULL);
-}
-
 static int wait_for_turn(struct account *account, struct process *process, _Atomic uint64_t *word)
 {
 	uint64_t ours = turn_of(account, process->slot), turn = 0;
 	int64_t begin = wait_now_ns(), asked = begin, now = begin;
 
 	while (!atomic_compare_exchange_strong(word, &turn, ours)) {
+		int64_t waited_ns;
+
 		if (now - asked >= ASK_NS) {
 			asked = now;
 			if (is_left(account, process, turn))
@@ -46,7 +43,9 @@ static int wait_for_turn(struct account *account, struct process *process, _Atom
 		}
 		if (now - begin > PATIENCE_NS)
 			return -EBUSY;
-		nap(now - begin);
+		waited_ns = now - begin;
+		nanosleep(&(struct timespec){.tv_nsec = waited_ns < EARLY_NS ? WAIT_NAP_NS : LATER_NAP_NS},
+			NULL);
 		now = wait_now_ns();
 		turn = 0;
 	}

@@ -25,22 +25,6 @@ static bool is_text(const char *text, size_t size)
 	return text[0] != '\0' && memchr(text, '\0', size) != NULL;
 }
 
-static const char *verify_gpus(const struct grant_file *grant)
-{
-	if (grant->gpu_count == 0 || grant->gpu_count > GRANT_FILE_GPUS_MAX)
-		return "the grant names no GPU, or more GPUs than it can hold";
-	for (unsigned i = 0; i < grant->gpu_count; i++) {
-		const struct grant_file_gpu *gpu = &grant->gpus[i];
-
-		if (!is_text(gpu->uuid, sizeof(gpu->uuid)) ||
-			!memchr(gpu->pci_bus_id, '\0', sizeof(gpu->pci_bus_id)))
-			return "the grant has a GPU without a name";
-		if (gpu->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
-			return "the grant has a GPU without memory";
-	}
-	return NULL;
-}
-
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes)
 {
 	if (bytes < sizeof(*grant))
@@ -63,7 +47,18 @@ const char *grant_file_verify(const struct grant_file *grant, size_t bytes)
 		!memchr(grant->nvml_library, '\0', sizeof(grant->nvml_library)) ||
 		!memchr(grant->container, '\0', sizeof(grant->container)))
 		return "the grant does not name the driver's library";
-	return verify_gpus(grant);
+	if (grant->gpu_count == 0 || grant->gpu_count > GRANT_FILE_GPUS_MAX)
+		return "the grant names no GPU, or more GPUs than it can hold";
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &grant->gpus[i];
+
+		if (!is_text(gpu->uuid, sizeof(gpu->uuid)) ||
+			!memchr(gpu->pci_bus_id, '\0', sizeof(gpu->pci_bus_id)))
+			return "the grant has a GPU without a name";
+		if (gpu->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
+			return "the grant has a GPU without memory";
+	}
+	return NULL;
 }
 
 int grant_file_write(const char *path, struct grant_file *grant, const char **ret_why)

@@ -170,14 +170,6 @@ static void add_import(struct regions *regions, uint64_t word, uint32_t index, s
 	}
 }
 
-static void add_imports(
-	struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, struct sharing *sharing)
-{
-	for (size_t i = 0; i < slot->n_shares; i++)
-		if (share_kind(slot->shares[i]) == SHARE_IMPORT)
-			add_import(regions, slot->shares[i], index, sharing);
-}
-
 static bool is_listed(const struct usage_peek_slot *slot, const struct overhead_process *processes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -204,8 +196,12 @@ static bool sharing_of(const struct overhead_process *processes, size_t n,
 			freed |= add_exports(&regions, &slots[s], (uint32_t)s,
 				is_listed(&slots[s], processes, n), &ret_sharing[s]);
 	for (size_t s = 0; s < n_slots; s++)
-		if (slots[s].n_shares && is_listed(&slots[s], processes, n))
-			add_imports(&regions, &slots[s], (uint32_t)s, &ret_sharing[s]);
+		if (slots[s].n_shares && is_listed(&slots[s], processes, n)) {
+			uint32_t index = (uint32_t)s;
+			for (size_t i = 0; i < slots[s].n_shares; i++)
+				if (share_kind(slots[s].shares[i]) == SHARE_IMPORT)
+					add_import(&regions, slots[s].shares[i], index, &ret_sharing[s]);
+		}
 	return freed;
 }
 

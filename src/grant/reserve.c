@@ -282,14 +282,6 @@ static enum reserve_result step_recount(struct reserve *r)
 /* ---- a slot of one's own --------------------------------------------------------------------------------
  */
 
-static enum reserve_result claim_owner(struct reserve *r)
-{
-	if (r->at >= USAGE_FILE_SLOTS)
-		return RESERVE_REFUSED;
-	r->at_owner = atomic_load(&r->usage->slots[r->at].owner);
-	return go(r, OWNER_PID(r->at_owner) == 0 ? CLAIM_TAKE : CLAIM_JUDGE);
-}
-
 static enum reserve_result claim_take(struct reserve *r)
 {
 	uint64_t generation = OWNER_GENERATION(r->at_owner) + 1;
@@ -302,24 +294,14 @@ static enum reserve_result claim_take(struct reserve *r)
 	return go(r, CLAIM_COUNT);
 }
 
-/* The previous owner died, perhaps while it held memory or recounted a GPU. */
-static enum reserve_result claim_total(struct reserve *r)
-{
-	r->total = atomic_load(total_of(r));
-	r->dead = r->slot;
-	if (USAGE_IS_RECOUNTED(r->total))
-		return go(r, JUDGE_RECOUNTER);
-	if (r->at_word != 0)
-		return go(r, RECOUNT_BEGIN);
-	r->gpu++;
-	return go(r, CLAIM_WORD);
-}
-
 static enum reserve_result step_claim(struct reserve *r)
 {
 	switch (r->step) {
 	case CLAIM_OWNER:
-		return claim_owner(r);
+		if (r->at >= USAGE_FILE_SLOTS)
+			return RESERVE_REFUSED;
+		r->at_owner = atomic_load(&r->usage->slots[r->at].owner);
+		return go(r, OWNER_PID(r->at_owner) == 0 ? CLAIM_TAKE : CLAIM_JUDGE);
 	case CLAIM_JUDGE:
 		if (r->world->is_dead(r->world->context, &r->usage->slots[r->at], r->at_owner))
 			return go(r, CLAIM_TAKE);
@@ -340,7 +322,15 @@ static enum reserve_result step_claim(struct reserve *r)
 		r->at_word = atomic_load(word_of(r, r->slot));
 		return go(r, CLAIM_TOTAL);
 	case CLAIM_TOTAL:
-		return claim_total(r);
+		/* The previous owner died, perhaps while it held memory or recounted a GPU. */
+		r->total = atomic_load(total_of(r));
+		r->dead = r->slot;
+		if (USAGE_IS_RECOUNTED(r->total))
+			return go(r, JUDGE_RECOUNTER);
+		if (r->at_word != 0)
+			return go(r, RECOUNT_BEGIN);
+		r->gpu++;
+		return go(r, CLAIM_WORD);
 	default: /* CLAIM_FINISH */
 		r->owner &= ~OWNER_IS_HEIR;
 		atomic_store(&r->usage->slots[r->slot].owner, r->owner);

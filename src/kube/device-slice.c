@@ -22,19 +22,6 @@ static int read_text(const char *text, enum attribute_kind kind, struct device_a
 	return 0;
 }
 
-static int read_number(struct json_object *value, struct device_attribute *attribute)
-{
-	attribute->kind = ATTRIBUTE_NUMBER;
-	return json_whole(value, INT64_MIN, INT64_MAX, &attribute->number);
-}
-
-static int read_flag(struct json_object *value, struct device_attribute *attribute)
-{
-	attribute->kind = ATTRIBUTE_BOOL;
-	attribute->number = json_object_get_boolean(value);
-	return json_object_is_type(value, json_type_boolean) ? 0 : -EINVAL;
-}
-
 static int read_attribute(struct json_object *value, struct device_attribute *attribute)
 {
 	struct json_object *member;
@@ -43,10 +30,15 @@ static int read_attribute(struct json_object *value, struct device_attribute *at
 		return read_text(json_string(member), ATTRIBUTE_TEXT, attribute);
 	if ((member = json_member(value, "version")))
 		return read_text(json_string(member), ATTRIBUTE_VERSION, attribute);
-	if ((member = json_member(value, "int")))
-		return read_number(member, attribute);
-	if ((member = json_member(value, "bool")))
-		return read_flag(member, attribute);
+	if ((member = json_member(value, "int"))) {
+		attribute->kind = ATTRIBUTE_NUMBER;
+		return json_whole(member, INT64_MIN, INT64_MAX, &attribute->number);
+	}
+	if ((member = json_member(value, "bool"))) {
+		attribute->kind = ATTRIBUTE_BOOL;
+		attribute->number = json_object_get_boolean(member);
+		return json_object_is_type(member, json_type_boolean) ? 0 : -EINVAL;
+	}
 	return -ENOENT;
 }
 

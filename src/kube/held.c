@@ -34,11 +34,26 @@ static int read_amount(struct json_object *gpu, const char *key, uint32_t *ret_a
 	return 0;
 }
 
-static int read_gpus(struct json_object *gpus, struct held_pod *pod, struct error *err)
+static int read_pod(struct json_object *object, struct held *held, struct error *err)
 {
-	uint32_t units, core;
+	const char *uid = name_member(object, "uid"), *namespace_ = name_member(object, "namespace"),
+		   *name = name_member(object, "name");
+	struct json_object *containers = json_member(object, "containers");
+	int64_t instances = 1;
+	struct held_pod *pod;
 	int r;
+	struct json_object *gpus;
+	uint32_t units, core;
 
+	if (!uid || !namespace_ || !name)
+		return error_set(err, EINVAL, "a pod without uid, namespace or name");
+	if (containers && json_whole(containers, 1, INT32_MAX, &instances) < 0)
+		return error_set(err, EINVAL, "pod %s: containers is not a number", uid);
+	r = held_add_pod(held, uid, namespace_, name, &pod);
+	if (r < 0)
+		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
+	pod->instances = (uint32_t)instances;
+	gpus = json_member(object, "cards");
 	if (!json_object_is_type(gpus, json_type_object) || json_object_object_length(gpus) == 0)
 		return error_set(err, EINVAL, "pod %s: cards names no GPU", pod->uid);
 	json_object_object_foreach (gpus, uuid, gpu) {
@@ -51,26 +66,6 @@ static int read_gpus(struct json_object *gpus, struct held_pod *pod, struct erro
 			return error_set(err, -r, "pod %s: %s", pod->uid, strerror(-r));
 	}
 	return 0;
-}
-
-static int read_pod(struct json_object *object, struct held *held, struct error *err)
-{
-	const char *uid = name_member(object, "uid"), *namespace_ = name_member(object, "namespace"),
-		   *name = name_member(object, "name");
-	struct json_object *containers = json_member(object, "containers");
-	int64_t instances = 1;
-	struct held_pod *pod;
-	int r;
-
-	if (!uid || !namespace_ || !name)
-		return error_set(err, EINVAL, "a pod without uid, namespace or name");
-	if (containers && json_whole(containers, 1, INT32_MAX, &instances) < 0)
-		return error_set(err, EINVAL, "pod %s: containers is not a number", uid);
-	r = held_add_pod(held, uid, namespace_, name, &pod);
-	if (r < 0)
-		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
-	pod->instances = (uint32_t)instances;
-	return read_gpus(json_member(object, "cards"), pod, err);
 }
 
 static int read_ended(struct json_object *list, struct held *held, struct error *err)

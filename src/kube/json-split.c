@@ -166,8 +166,23 @@ static int feed_item(struct json_split *split, const char *data, size_t len, siz
 	return split->depth == 0 ? item_done(split) : split->item.failed;
 }
 
-static int begin_item(struct json_split *split, char c)
+static int feed_between(struct json_split *split, char c)
 {
+	bool list = split->mode == JSON_SPLIT_LIST;
+
+	if (is_blank(c))
+		return 0;
+	if (list && c == ']' && split->state != STATE_AFTER_COMMA) {
+		/* The stream is back in the list object, whose depth is 1. */
+		split->state = STATE_REST;
+		split->depth = 1;
+		split->in_string = split->escaped = split->key.ended = false;
+		return strbuf_adds(&split->rest, "]");
+	}
+	if (split->state == STATE_AFTER_ITEM) {
+		split->state = STATE_AFTER_COMMA;
+		return c == ',' ? 0 : -EBADMSG;
+	}
 	if (c != '{')
 		return -EBADMSG;
 	split->state = STATE_ITEM;
@@ -176,30 +191,6 @@ static int begin_item(struct json_split *split, char c)
 	split->skip_depth = 0;
 	split->item_seen = 1;
 	return strbuf_add(&split->item, &c, 1);
-}
-
-/* The stream is back in the list object, whose depth is 1. */
-static int end_items(struct json_split *split)
-{
-	split->state = STATE_REST;
-	split->depth = 1;
-	split->in_string = split->escaped = split->key.ended = false;
-	return strbuf_adds(&split->rest, "]");
-}
-
-static int feed_between(struct json_split *split, char c)
-{
-	bool list = split->mode == JSON_SPLIT_LIST;
-
-	if (is_blank(c))
-		return 0;
-	if (list && c == ']' && split->state != STATE_AFTER_COMMA)
-		return end_items(split);
-	if (split->state == STATE_AFTER_ITEM) {
-		split->state = STATE_AFTER_COMMA;
-		return c == ',' ? 0 : -EBADMSG;
-	}
-	return begin_item(split, c);
 }
 
 static int feed_rest(struct json_split *split, char c)

@@ -70,17 +70,6 @@ static int gpus_from_status(struct json_object *node, struct node_facts *facts, 
 	return 0;
 }
 
-static enum gpu_mode mode_of_labels(struct json_object *labels)
-{
-	const struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
-		.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
-		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
-	struct mode mode;
-
-	mode_from_labels(&values, "", &mode);
-	return mode.asked;
-}
-
 int node_template_complete(struct json_object *node, const struct node_template_rules *rules,
 	struct node_facts *facts, struct error *err)
 {
@@ -88,8 +77,16 @@ int node_template_complete(struct json_object *node, const struct node_template_
 	struct json_object *annotations = json_member(metadata, "annotations");
 	int r = 0;
 
-	if (!json_member(annotations, ANNOTATION_NODE_MODE))
-		facts->mode = mode_of_labels(json_member(metadata, "labels"));
+	if (!json_member(annotations, ANNOTATION_NODE_MODE)) {
+		struct json_object *labels = json_member(metadata, "labels");
+		const struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
+			.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
+			.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
+		struct mode mode;
+
+		mode_from_labels(&values, "", &mode);
+		facts->mode = mode.asked;
+	}
 	if (!json_member(annotations, ANNOTATION_NODE_UNIT) && rules->unit_mib &&
 		rules->unit_mib <= UNIT_MIB_MAX)
 		facts->unit_mib = rules->unit_mib;

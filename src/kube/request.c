@@ -310,8 +310,17 @@ static int request_set_target(struct kube_request *request, const char *method, 
 	return 0;
 }
 
-static void request_set_callbacks(struct kube_request *request)
+static int request_set_body(struct kube_request *request, const char *body)
 {
+	curl_easy_setopt(request->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+	return curl_easy_setopt(request->easy, CURLOPT_COPYPOSTFIELDS, body) == CURLE_OK ? 0 : -ENOMEM;
+}
+
+static int request_prepare(struct kube_request *request, const char *method, const char *path,
+	const char *content_type, const char *body)
+{
+	int r;
+
 	CURL *easy = request->easy;
 
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
@@ -328,20 +337,6 @@ static void request_set_callbacks(struct kube_request *request)
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
-}
-
-static int request_set_body(struct kube_request *request, const char *body)
-{
-	curl_easy_setopt(request->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-	return curl_easy_setopt(request->easy, CURLOPT_COPYPOSTFIELDS, body) == CURLE_OK ? 0 : -ENOMEM;
-}
-
-static int request_prepare(struct kube_request *request, const char *method, const char *path,
-	const char *content_type, const char *body)
-{
-	int r;
-
-	request_set_callbacks(request);
 	r = request_set_target(request, method, path);
 	if (r == 0)
 		r = request_set_headers(request, content_type);

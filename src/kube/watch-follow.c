@@ -22,28 +22,6 @@
  * the cause. */
 #define BAD_WATCHES_MAX 5
 
-static int watch_on_error_event(struct kube_watch *watch, struct json_object *status)
-{
-	const char *message = json_member_string(status, "message");
-	int64_t code = 0;
-
-	json_whole(json_member(status, "code"), 0, 999, &code);
-	if (code == 410) {
-		watch->expired = true;
-		return -ECANCELED;
-	}
-	watch_log_trouble(watch, "watch", message ? message : "an ERROR event without a message");
-	return -EBADMSG;
-}
-
-static void watch_note_version(struct kube_watch *watch, struct json_object *object)
-{
-	const char *version = json_member_string(json_member(object, "metadata"), "resourceVersion");
-
-	if (version && *version && strlen(version) < sizeof(watch->version))
-		snprintf(watch->version, sizeof(watch->version), "%s", version);
-}
-
 static void watch_note_progress(struct kube_watch *watch)
 {
 	watch->progress = true;
@@ -57,6 +35,7 @@ static int watch_on_event(void *userdata, const char *text, size_t len)
 	struct json_object *object;
 	const char *type;
 	int r = 0;
+	const char *version;
 
 	r = json_parse(text, len, &event, NULL);
 	if (r < 0)
@@ -65,8 +44,18 @@ static int watch_on_event(void *userdata, const char *text, size_t len)
 	object = json_member(event, "object");
 	if (!type || !json_object_is_type(object, json_type_object))
 		return -EBADMSG;
-	if (strcmp(type, "ERROR") == 0)
-		return watch_on_error_event(watch, object);
+	if (strcmp(type, "ERROR") == 0) {
+		const char *message = json_member_string(object, "message");
+		int64_t code = 0;
+
+		json_whole(json_member(object, "code"), 0, 999, &code);
+		if (code == 410) {
+			watch->expired = true;
+			return -ECANCELED;
+		}
+		watch_log_trouble(watch, "watch", message ? message : "an ERROR event without a message");
+		return -EBADMSG;
+	}
 	if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0)
 		r = watch_show(watch, object);
 	else if (strcmp(type, "DELETED") == 0)
@@ -76,7 +65,9 @@ static int watch_on_event(void *userdata, const char *text, size_t len)
 		return r;
 	watch->counts.events++;
 	watch->counts.last_message_ns = monotonic_ns();
-	watch_note_version(watch, object);
+	version = json_member_string(json_member(object, "metadata"), "resourceVersion");
+	if (version && *version && strlen(version) < sizeof(watch->version))
+		snprintf(watch->version, sizeof(watch->version), "%s", version);
 	watch_note_progress(watch);
 	return 0;
 }

@@ -60,18 +60,6 @@ static struct json_object *plain_scalar(const char *text)
 
 static int convert(struct conversion *conversion, yaml_node_t *node, int depth, struct json_object **ret);
 
-static int convert_scalar(struct conversion *conversion, yaml_node_t *node, struct json_object **ret)
-{
-	const char *text = (const char *)node->data.scalar.value;
-	bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-
-	if (strlen(text) != node->data.scalar.length)
-		return error_set(
-			conversion->err, EINVAL, "line %zu has a NUL byte", node->start_mark.line + 1);
-	*ret = plain ? plain_scalar(text) : json_object_new_string(text);
-	return 0;
-}
-
 static int convert_list(struct conversion *conversion, yaml_node_t *node, int depth, struct json_object **ret)
 {
 	_cleanup_json_ struct json_object *list = json_object_new_array();
@@ -136,8 +124,17 @@ static int convert(struct conversion *conversion, yaml_node_t *node, int depth, 
 		return error_set(
 			conversion->err, E2BIG, "it is nested deeper than %d levels", JSON_DEPTH_MAX);
 	switch (node->type) {
+		const char *text;
+		bool plain;
+
 	case YAML_SCALAR_NODE:
-		return convert_scalar(conversion, node, ret);
+		text = (const char *)node->data.scalar.value;
+		plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+		if (strlen(text) != node->data.scalar.length)
+			return error_set(conversion->err, EINVAL, "line %zu has a NUL byte",
+				node->start_mark.line + 1);
+		*ret = plain ? plain_scalar(text) : json_object_new_string(text);
+		return 0;
 	case YAML_SEQUENCE_NODE:
 		return convert_list(conversion, node, depth + 1, ret);
 	case YAML_MAPPING_NODE:

@@ -96,18 +96,11 @@ static bool is_far(double ratio, double factor)
 	return ratio > factor * CORRECTION_FAR || ratio < factor / CORRECTION_FAR;
 }
 
-static void forget(struct correction *c, double elapsed)
-{
-	double kept = elapsed < MEMORY_NS ? 1 - elapsed / MEMORY_NS : 0;
-
-	c->started_ns *= kept;
-	c->used_ns *= kept;
-}
-
 /* Learns from a part in which much was started and used, as in the part before it. */
 static void learn(struct correction *c, double elapsed, double started, double used)
 {
 	double ratio = started / used;
+	double kept;
 
 	c->far = is_far(ratio, c->factor) ? c->far + 1 : 0;
 	if (c->far >= (c->used_ns == 0 ? 1 : FAR_LATER)) {
@@ -121,7 +114,9 @@ static void learn(struct correction *c, double elapsed, double started, double u
 		c->used_ns = PRIOR_NS;
 		c->started_ns = c->used_ns * c->factor;
 	}
-	forget(c, elapsed);
+	kept = elapsed < MEMORY_NS ? 1 - elapsed / MEMORY_NS : 0;
+	c->started_ns *= kept;
+	c->used_ns *= kept;
 	c->started_ns += started;
 	c->used_ns += used;
 	c->factor = bounded(c->started_ns / c->used_ns, CORRECTION_LEAST, CORRECTION_MOST);

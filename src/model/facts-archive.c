@@ -59,16 +59,6 @@ void archive_placement(struct archive *archive, struct placement *placement)
 	archive_list_end(archive, &at);
 }
 
-static void archive_container(struct archive *archive, struct container_request *container)
-{
-	archive_need_text(archive, "name", &container->name);
-	archive_enum(archive, "kind", &container->kind, CONTAINER_MAIN + 1);
-	archive_int(archive, "index", &container->index, 0, INT32_MAX);
-	archive_uint32(archive, "units", &container->units, UINT32_MAX);
-	archive_uint32(archive, "asked", &container->asked, UINT32_MAX);
-	archive_uint32(archive, "core", &container->core, UINT32_MAX);
-}
-
 /* The choice of GPUs relies on these sums. If a pod is known only from the agent, the agent reports its
  * instances. */
 static void check_sums(struct archive *archive, const struct request *request)
@@ -89,8 +79,16 @@ void archive_request(struct archive *archive, struct request *request)
 	request->n_containers = archive_room(
 		archive, n, sizeof(*request->containers), (void **)&request->containers);
 	for (size_t i = 0; i < request->n_containers; i++) {
+		struct container_request *container;
+
 		archive_item(archive, i);
-		archive_container(archive, &request->containers[i]);
+		container = &request->containers[i];
+		archive_need_text(archive, "name", &container->name);
+		archive_enum(archive, "kind", &container->kind, CONTAINER_MAIN + 1);
+		archive_int(archive, "index", &container->index, 0, INT32_MAX);
+		archive_uint32(archive, "units", &container->units, UINT32_MAX);
+		archive_uint32(archive, "asked", &container->asked, UINT32_MAX);
+		archive_uint32(archive, "core", &container->core, UINT32_MAX);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &at);

@@ -110,30 +110,11 @@ static struct container_placement *placement_container(struct placement *placeme
 	return &grown[placement->n_containers++];
 }
 
-static int container_placement_add(
-	struct container_placement *container, const char *uuid, uint32_t units, uint32_t core)
-{
-	struct gpu_share *grown;
-
-	for (size_t i = 0; i < container->n_gpus; i++)
-		if (strcmp(container->gpus[i].uuid, uuid) == 0)
-			return -EEXIST;
-	if (container->n_gpus >= NODE_GPUS_MAX)
-		return -E2BIG;
-	grown = reallocarray(container->gpus, container->n_gpus + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	container->gpus = grown;
-	grown[container->n_gpus] = (struct gpu_share){.units = units, .core = core};
-	memcpy(grown[container->n_gpus].uuid, uuid, strlen(uuid) + 1);
-	container->n_gpus++;
-	return 0;
-}
-
 int placement_add(
 	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core)
 {
 	struct container_placement *c;
+	struct gpu_share *grown;
 
 	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
 		return -EINVAL;
@@ -142,7 +123,19 @@ int placement_add(
 	c = placement_container(placement, container);
 	if (!c)
 		return -ENOMEM;
-	return container_placement_add(c, uuid, units, core);
+	for (size_t i = 0; i < c->n_gpus; i++)
+		if (strcmp(c->gpus[i].uuid, uuid) == 0)
+			return -EEXIST;
+	if (c->n_gpus >= NODE_GPUS_MAX)
+		return -E2BIG;
+	grown = reallocarray(c->gpus, c->n_gpus + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	c->gpus = grown;
+	grown[c->n_gpus] = (struct gpu_share){.units = units, .core = core};
+	memcpy(grown[c->n_gpus].uuid, uuid, strlen(uuid) + 1);
+	c->n_gpus++;
+	return 0;
 }
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container)

@@ -130,10 +130,20 @@ static bool digits_divide_by_5(struct digits *digits)
 	return remainder == 0;
 }
 
-static int digits_to_count(const struct digits *digits, long long exp10, int exp2, int64_t *ret_value)
+/* digits x 10^exp10 x 2^exp2, with a last digit that is not 0. With a negative exp10 it is whole only if
+ * 10^-exp10 divides digits x 2^exp2; as 10 does not divide digits, 5^-exp10 must divide digits and exp2 must
+ * be large enough. */
+static int count_compute(struct digits *digits, long long exp10, int exp2, int64_t *ret_value)
 {
 	int64_t value = 0;
 
+	if ((long long)digits->n + exp10 > COUNT_DIGITS_MAX)
+		return -ERANGE;
+	if (exp10 < -exp2)
+		return -EILSEQ;
+	for (; exp10 < 0; exp10++, exp2--)
+		if (!digits_divide_by_5(digits))
+			return -EILSEQ;
 	for (size_t i = 0; i < digits->n; i++)
 		if (__builtin_mul_overflow(value, 10, &value) ||
 			__builtin_add_overflow(value, digits->value[i], &value))
@@ -146,21 +156,6 @@ static int digits_to_count(const struct digits *digits, long long exp10, int exp
 			return -ERANGE;
 	*ret_value = value;
 	return 0;
-}
-
-/* digits x 10^exp10 x 2^exp2, with a last digit that is not 0. With a negative exp10 it is whole only if
- * 10^-exp10 divides digits x 2^exp2; as 10 does not divide digits, 5^-exp10 must divide digits and exp2 must
- * be large enough. */
-static int count_compute(struct digits *digits, long long exp10, int exp2, int64_t *ret_value)
-{
-	if ((long long)digits->n + exp10 > COUNT_DIGITS_MAX)
-		return -ERANGE;
-	if (exp10 < -exp2)
-		return -EILSEQ;
-	for (; exp10 < 0; exp10++, exp2--)
-		if (!digits_divide_by_5(digits))
-			return -EILSEQ;
-	return digits_to_count(digits, exp10, exp2, ret_value);
 }
 
 /* The grammar is that of parseQuantityString() (apimachinery 0.34.1, resource/quantity.go), which the API

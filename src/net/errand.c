@@ -65,26 +65,21 @@ static void on_answer(void *userdata, int fd, uint32_t events)
 	errand->done(errand->userdata);
 }
 
-static int errand_start_thread(struct errand *errand)
-{
-	sigset_t all, before;
-	int r;
-
-	/* Only the loop receives signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&errand->thread, NULL, errand_main, errand);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	errand->started = r == 0;
-	return r == 0 ? 0 : -EAGAIN;
-}
-
 int errand_start(struct errand *errand)
 {
 	int r = errand->busy ? -EBUSY : 0;
 
-	if (r == 0 && !errand->started)
-		r = errand_start_thread(errand);
+	if (r == 0 && !errand->started) {
+		sigset_t all, before;
+
+		/* Only the loop receives signals. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		r = pthread_create(&errand->thread, NULL, errand_main, errand);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		errand->started = r == 0;
+		r = r == 0 ? 0 : -EAGAIN;
+	}
 	if (r < 0)
 		return r;
 	errand->busy = true;

@@ -14,8 +14,12 @@
 #define HEADERS_MAX 64
 #define WINDOW (1 << 20)
 
-static void call_free(struct grpc_call *call)
+void grpc_call_gone(struct grpc_call *call)
 {
+	struct grpc_server *server = call->connection->server;
+
+	if (call->handled && !call->finished && call->method->closed)
+		call->method->closed(server->userdata, call);
 	call->connection->server->arriving -= call->request.size;
 	list_remove(&call->item);
 	grpc_frame_release(&call->request);
@@ -23,15 +27,6 @@ static void call_free(struct grpc_call *call)
 	free(call->out.sending);
 	free(call->out.waiting);
 	free(call);
-}
-
-void grpc_call_gone(struct grpc_call *call)
-{
-	struct grpc_server *server = call->connection->server;
-
-	if (call->handled && !call->finished && call->method->closed)
-		call->method->closed(server->userdata, call);
-	call_free(call);
 }
 
 bool grpc_call_is_arriving(const struct grpc_call *call)

@@ -239,19 +239,14 @@ static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_i
 	return candidates == 1;
 }
 
-/* The agent has never served this pod. */
-static bool is_new(const struct matching_pod *pod, const struct served *served)
-{
-	return !served_knows(served, pod->facts->uid) && standing_of(pod, served) == STANDING_NEW;
-}
-
 /* Whether the call may be for this pod, although another pod was found. The kubelet lists a new pod because
  * its turn is now. But if its name may return, the kubelet may still list the previous pod. Then the call is
  * for a pod that lost its devices, by whatever status. */
 static bool may_be_meant(const struct matching_pod *pod, size_t n_ids, const struct served *served,
 	const struct matching_pod *found)
 {
-	bool new = is_new(found, served);
+	/* The agent has never served this pod. */
+	bool new = !served_knows(served, found->facts->uid) && standing_of(found, served) == STANDING_NEW;
 
 	if (new && !found->may_return)
 		return false;

@@ -91,27 +91,12 @@ bool room_has_started(const struct node_registry *node, const struct node_pod *p
 	return pod->runs || served_has_started(&node->served, pod->facts.uid);
 }
 
-/* Lists the other pods of this node that have a placement and a container that was allowed to start. Sets
- * *behind if the watch has not shown one of them. */
-static size_t list_started(const struct node_registry *node, const struct node_pod *pod,
-	const struct pod_facts **others, bool *behind)
+int room_look(const struct node_registry *node, const struct held *orphans, const struct node_pod *pod,
+	struct error *err)
 {
 	const struct node_pod *other;
 	size_t n = 0;
 
-	table_for_each (&node->pods.by_uid, cursor, other) {
-		if (other == pod || !other->facts.has_placement || other->facts.finished ||
-			!room_has_started(node, other))
-			continue;
-		others[n++] = &other->facts;
-		*behind |= !other->watched;
-	}
-	return n;
-}
-
-int room_look(const struct node_registry *node, const struct held *orphans, const struct node_pod *pod,
-	struct error *err)
-{
 	_cleanup_free_ const struct pod_facts **others = calloc(
 		node->pods.by_uid.count + 1, sizeof(const struct pod_facts *));
 	const struct inventory *inventory = &node->inventory;
@@ -129,6 +114,15 @@ int room_look(const struct node_registry *node, const struct held *orphans, cons
 		.others = others,
 		.behind = !pod->watched,
 		.first = !room_has_started(node, pod)};
-	room.n_others = list_started(node, pod, others, &room.behind);
+	/* Lists the other pods of this node that have a placement and a container that was allowed to start.
+	 * Sets *behind if the watch has not shown one of them. */
+	table_for_each (&node->pods.by_uid, cursor, other) {
+		if (other == pod || !other->facts.has_placement || other->facts.finished ||
+			!room_has_started(node, other))
+			continue;
+		others[n++] = &other->facts;
+		room.behind |= !other->watched;
+	}
+	room.n_others = n;
 	return room_check(&room, &pod->facts, err);
 }

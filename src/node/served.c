@@ -192,22 +192,13 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool same_ids(const struct served_entry *a, const struct served_entry *b)
-{
-	return a && a->n_ids == b->n_ids && entry_has_ids(a, b->ids, b->n_ids);
-}
-
-static bool same_answer(const struct served_entry *a, const struct served_entry *b)
-{
-	return same_text(a->device, b->device) && same_text(a->gpus, b->gpus);
-}
-
 int served_take(struct served *served, const struct served_entry *entry)
 {
 	const struct served_entry *known = served_find(served, entry->uid, entry->container);
 	int r;
 
-	if (same_ids(known, entry) && same_answer(known, entry))
+	if (known && known->n_ids == entry->n_ids && entry_has_ids(known, entry->ids, entry->n_ids) &&
+		same_text(known->device, entry->device) && same_text(known->gpus, entry->gpus))
 		return 0;
 	r = served_add(served, entry->uid, entry->container, entry->ids, entry->n_ids);
 	if (r == 0)

@@ -87,13 +87,6 @@ static uint8_t smaller(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-/* If the two ends disagree, only links that both report count. */
-static uint8_t count_between(const struct ends *ends, size_t a, size_t b)
-{
-	return (uint8_t)(smaller(ends[a].to_gpu[b], ends[b].to_gpu[a]) +
-			 smaller(ends[a].to_switch, ends[b].to_switch));
-}
-
 void nvml_links(struct nvml *nvml, const struct nvml_inventory *inventory, struct nvml_links *ret_links)
 {
 	const struct nvml_functions *f = nvml_table(nvml);
@@ -111,7 +104,10 @@ void nvml_links(struct nvml *nvml, const struct nvml_inventory *inventory, struc
 	}
 	for (size_t a = 0; a < inventory->count; a++)
 		for (size_t b = 0; b < a; b++) {
-			ret_links->between[a][b].nvlinks = count_between(ends, a, b);
+			/* If the two ends disagree, only links that both report count. */
+			ret_links->between[a][b].nvlinks =
+				(uint8_t)(smaller(ends[a].to_gpu[b], ends[b].to_gpu[a]) +
+					  smaller(ends[a].to_switch, ends[b].to_switch));
 			if (devices[a] && devices[b] && f->common_ancestor &&
 				f->common_ancestor(devices[a], devices[b], &level) == NVML_SUCCESS)
 				ret_links->between[a][b].path = path_of(level);

@@ -334,18 +334,6 @@ static int put_first(const char *variable, const char *value, struct error *err)
 	return 0;
 }
 
-static int environment_preload(const char *folder, struct error *err)
-{
-	char libraries[PATH_MAX], preload[2 * PATH_MAX];
-	int r;
-
-	snprintf(libraries, sizeof(libraries), "%.4000s/lib", folder);
-	snprintf(preload, sizeof(preload), "%.4000s/libcuda.so.1:%.4000s/libnvidia-ml.so.1", libraries,
-		libraries);
-	r = put_first("LD_LIBRARY_PATH", libraries, err);
-	return r < 0 ? r : put_first("LD_PRELOAD", preload, err);
-}
-
 int layer_enter(enum layer layer, const char *folder, const struct driver *driver, const struct shim *shim,
 	struct error *err)
 {
@@ -355,8 +343,15 @@ int layer_enter(enum layer layer, const char *folder, const struct driver *drive
 	snprintf(grant, sizeof(grant), "%.4000s/grant", folder);
 	if (setenv(GRANT_FILE_VARIABLE, grant, 1) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (layer == LAYER_PRELOAD)
-		return environment_preload(folder, err);
+	if (layer == LAYER_PRELOAD) {
+		char libraries[PATH_MAX], preload[2 * PATH_MAX];
+
+		snprintf(libraries, sizeof(libraries), "%.4000s/lib", folder);
+		snprintf(preload, sizeof(preload), "%.4000s/libcuda.so.1:%.4000s/libnvidia-ml.so.1",
+			libraries, libraries);
+		r = put_first("LD_LIBRARY_PATH", libraries, err);
+		return r < 0 ? r : put_first("LD_PRELOAD", preload, err);
+	}
 	r = layer_mount_enter(layer, folder, driver, shim, err);
 	if (r == 0 && *driver->named)
 		r = put_first("LD_LIBRARY_PATH", driver->named, err);

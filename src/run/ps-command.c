@@ -34,17 +34,6 @@ static void print_text(const char *text)
 	putchar('\n');
 }
 
-/* "-": the computing power is not controlled. */
-static void core_text(const struct grant_file *grant, unsigned gpu, char ret_text[16])
-{
-	uint64_t share = atomic_load(&grant->live[gpu].core_share);
-
-	if (share == 0)
-		strcpy(ret_text, "-");
-	else
-		snprintf(ret_text, 16, "%u%%", (unsigned)((share + SHARE_WHOLE / 200) * 100 / SHARE_WHOLE));
-}
-
 static int print_run(void *context, const struct run_seen *run)
 {
 	struct table *table = context;
@@ -55,8 +44,16 @@ static int print_run(void *context, const struct run_seen *run)
 			"PROGRAM");
 	table->head_printed = true;
 	for (unsigned i = 0; i < run->grant->gpu_count; i++) {
+		uint64_t share;
+
 		snprintf(used, sizeof(used), "%" PRIu64 "MiB", run->used_bytes[i] / MIB);
-		core_text(run->grant, i, core);
+		/* "-": the computing power is not controlled. */
+		share = atomic_load(&run->grant->live[i].core_share);
+		if (share == 0)
+			strcpy(core, "-");
+		else
+			snprintf(core, 16, "%u%%",
+				(unsigned)((share + SHARE_WHOLE / 200) * 100 / SHARE_WHOLE));
 		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s %5s  ", (int)run->pid,
 			user_name(run->uid, number), run->labels[i],
 			grant_file_limit_bytes(run->grant, i) / MIB, run->usage_known ? used : "-", core);

@@ -81,15 +81,12 @@ static uint64_t halved(uint64_t size, unsigned level)
 	return size == 0 || size >> level ? size >> level : 1;
 }
 
-static bool is_layered(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	return d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-}
-
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
 {
 	uint64_t width = halved(d->Width, level), height = halved(d->Height, level);
-	uint64_t depth = is_layered(d) ? d->Depth : halved(d->Depth, level), texels;
+	uint64_t depth = (d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)) ? d->Depth
+										    : halved(d->Depth, level),
+		 texels;
 
 	if (is_of_blocks((unsigned)d->Format)) {
 		width = in_whole_blocks(width);
@@ -104,11 +101,6 @@ static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
 static bool has_level(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
 {
 	return level == 0 || (level < LEVELS_MAX && (d->Width | d->Height | d->Depth) >> level);
-}
-
-static bool takes_no_memory(const CUDA_ARRAY3D_DESCRIPTOR *d)
-{
-	return d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING);
 }
 
 /* ---- small ones of one context --------------------------------------------------------------------------
@@ -228,14 +220,6 @@ static bool leave_small(struct object *all, void *context)
 	return all->index > 0;
 }
 
-static void small_refund(const struct memory_here *here, uint32_t count, uint32_t units)
-{
-	struct leaving leaving = {.here = *here, .count = count, .units = units};
-
-	objects_edit(OBJECT_SMALL_ARRAYS, here->index, leave_small, &leaving);
-	context_refunded(here, leaving.surplus * MEMORY_BLOCK);
-}
-
 static bool keep_block(struct object *all, void *context)
 {
 	struct leaving *leaving = context;
@@ -291,17 +275,14 @@ _Static_assert(LEVELS_MAX < 64 && LEVELS_MAX * UNITS < 1u << 26, "they fit");
 
 static void array_refund(const struct array *array)
 {
-	if (array->small.count > 0)
-		small_refund(&array->here, array->small.count, array->small.units);
+	if (array->small.count > 0) {
+		struct leaving leaving = {
+			.here = array->here, .count = array->small.count, .units = array->small.units};
+
+		objects_edit(OBJECT_SMALL_ARRAYS, array->here.index, leave_small, &leaving);
+		context_refunded(&array->here, leaving.surplus * MEMORY_BLOCK);
+	}
 	context_refunded(&array->here, array->large);
-}
-
-static void add_small(struct small *small, uint64_t bytes)
-{
-	uint32_t units = (uint32_t)((bytes + MEMORY_SMALL_UNIT - 1) / MEMORY_SMALL_UNIT);
-
-	small->of[small->count++] = units;
-	small->units += units;
 }
 
 static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
@@ -309,14 +290,17 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 	*array = (struct array){0};
 	if (!context_here(&array->here))
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (array->here.stamp == 0 || takes_no_memory(d))
+	if (array->here.stamp == 0 || (d->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)))
 		return CUDA_SUCCESS;
 	for (unsigned i = 0; i < levels && has_level(d, i); i++) {
 		uint64_t bytes = level_bytes(d, i);
 
-		if (bytes <= MEMORY_SMALL_MAX)
-			add_small(&array->small, bytes);
-		else if (memory_rounded(bytes) > INT64_MAX - array->large)
+		if (bytes <= MEMORY_SMALL_MAX) {
+			uint32_t units = (uint32_t)((bytes + MEMORY_SMALL_UNIT - 1) / MEMORY_SMALL_UNIT);
+
+			array->small.of[array->small.count++] = units;
+			array->small.units += units;
+		} else if (memory_rounded(bytes) > INT64_MAX - array->large)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		else
 			array->large += memory_rounded(bytes);

@@ -21,11 +21,6 @@ struct marks {
 	bool is_paid;
 };
 
-static bool is_set(const uint64_t *bits, unsigned grain)
-{
-	return bits[grain / WORD_BITS] >> grain % WORD_BITS & 1;
-}
-
 static void set(uint64_t *bits, unsigned grain)
 {
 	bits[grain / WORD_BITS] |= UINT64_C(1) << grain % WORD_BITS;
@@ -178,7 +173,7 @@ static bool find(struct object *block, void *context)
 	unsigned first = grain_of(finding->address), last;
 	struct marks *marks = marks_of(block);
 
-	if (!is_set(marks->begins, first))
+	if (!(marks->begins[first / WORD_BITS] >> first % WORD_BITS & 1))
 		return true;
 	last = next_set(marks->ends, first);
 	if (finding->takes) {

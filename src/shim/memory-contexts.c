@@ -36,16 +36,11 @@ struct records {
 
 static void *records; /* struct records */
 
-static struct records *records_make(void)
-{
-	return private_map_once(&records, sizeof(struct records));
-}
-
 static inline struct records *records_get(void)
 {
 	struct records *made = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
 
-	return made ? made : records_make();
+	return made ? made : (private_map_once(&records, sizeof(struct records)));
 }
 
 static inline struct record *record_of(const struct memory_here *here)

@@ -316,20 +316,6 @@ static bool mark_ending(struct object *pool, void *context)
 	return true;
 }
 
-/* A device whose pool is destroyed uses its default pool again (cuda.h of CUDA 13.0.96, cuMemPoolDestroy()).
- */
-static void leave_devices(CUmemoryPool pool)
-{
-	CUmemoryPool now, own;
-	int count = 0;
-
-	DRIVER(cuDeviceGetCount)(&count);
-	for (int i = 0; i < count; i++)
-		if (DRIVER(cuDeviceGetMemPool)(&now, i) == CUDA_SUCCESS && now == pool &&
-			DRIVER(cuDeviceGetDefaultMemPool)(&own, i) == CUDA_SUCCESS)
-			DRIVER(cuDeviceSetMemPool)(i, own);
-}
-
 static CUresult end_or_put_off(const struct reserve_of *of)
 {
 	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
@@ -345,7 +331,17 @@ static CUresult end_or_put_off(const struct reserve_of *of)
 	if (used == 0 && is_ending(&object))
 		return end_pool(of);
 	reserve_remember(of);
-	leave_devices(pool);
+	/* A device whose pool is destroyed uses its default pool again (cuda.h of CUDA 13.0.96,
+	 * cuMemPoolDestroy()).
+	 */
+	CUmemoryPool now, own;
+	int count = 0;
+
+	DRIVER(cuDeviceGetCount)(&count);
+	for (int i = 0; i < count; i++)
+		if (DRIVER(cuDeviceGetMemPool)(&now, i) == CUDA_SUCCESS && now == pool &&
+			DRIVER(cuDeviceGetDefaultMemPool)(&own, i) == CUDA_SUCCESS)
+			DRIVER(cuDeviceSetMemPool)(i, own);
 	return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
 }
 

@@ -261,18 +261,6 @@ static bool see_size(struct object *physical, void *context)
 	return physical->count > 0;
 }
 
-static void see_mapping(uint64_t id, uint64_t end)
-{
-	struct seen seen = {.bytes = memory_rounded(end)};
-
-	if (objects_change(OBJECT_PHYSICAL, id, see_size, &seen) == 0 && seen.more > 0) {
-		memory_enter_uncharged();
-		shared_imported(seen.gpu, (int64_t)seen.more);
-		memory_leave();
-		session_request_sample();
-	}
-}
-
 /* ---- mappings -------------------------------------------------------------------------------------------
  */
 
@@ -288,7 +276,15 @@ HOOK CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGen
 	refer(mapping.stamp, 1);
 	r = DRIVER(cuMemMap)(address, size, offset, handle, flags);
 	if (r == CUDA_SUCCESS && objects_put(&mapping) == 0) {
-		see_mapping(mapping.stamp, offset + size);
+		uint64_t end = offset + size;
+		struct seen seen = {.bytes = memory_rounded(end)};
+
+		if (objects_change(OBJECT_PHYSICAL, mapping.stamp, see_size, &seen) == 0 && seen.more > 0) {
+			memory_enter_uncharged();
+			shared_imported(seen.gpu, (int64_t)seen.more);
+			memory_leave();
+			session_request_sample();
+		}
 		return r;
 	}
 	if (r == CUDA_SUCCESS) {

@@ -20,11 +20,6 @@ struct part {
 /* Cleared in a child of fork(). The memory that its parent's parts pointed to is lost there. */
 static void *parts; /* struct part */
 
-static struct part *parts_make(void)
-{
-	return private_map_once(&parts, PARTS * sizeof(struct part));
-}
-
 /* Pointers are multiples of 512 bytes or more, so all bits must influence the top bits. */
 static uint64_t mix(enum object_kind kind, uint64_t key)
 {
@@ -108,7 +103,7 @@ static inline struct part *part_lock(uint64_t hash)
 {
 	struct part *all = __atomic_load_n(&parts, __ATOMIC_ACQUIRE), *part;
 
-	if (__builtin_expect(!all, 0) && !(all = parts_make()))
+	if (__builtin_expect(!all, 0) && !(all = private_map_once(&parts, PARTS * sizeof(struct part))))
 		return NULL;
 	part = &all[hash >> 58];
 	private_lock(&part->lock);

@@ -237,12 +237,6 @@ static bool may_rise(uint32_t factor)
 	return factor == COST_FACTOR_ONE || factor < COST_FACTOR_ONE - COST_FACTOR_ONE / 10;
 }
 
-static void rise(struct cost *cost)
-{
-	cost->low_ns += cost->low_ns / CLEAN_MOST;
-	cost->spread = 2 * SPREAD_ONE; /* the variation must be measured anew */
-}
-
 /* A lower sample had the GPU for itself. The keeper may already have corrected a charge that was too high. So
  * the charge may fall no faster than the keeper sees it. */
 static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
@@ -274,8 +268,10 @@ static uint64_t follow_long(struct cost *cost, uint64_t ns, uint64_t took, uint3
 	if (!is_clean(cost, took)) {
 		if (cost->above < LONG_MEMORY)
 			cost->above++;
-		else if (may_rise(factor))
-			rise(cost);
+		else if (may_rise(factor)) {
+			cost->low_ns += cost->low_ns / CLEAN_MOST;
+			cost->spread = 2 * SPREAD_ONE; /* the variation must be measured anew */
+		}
 		return ns;
 	}
 	cost->above = 0;

@@ -154,15 +154,6 @@ static void window_close(struct sampler *all, struct window *window)
 /* ---- samples --------------------------------------------------------------------------------------------
  */
 
-/* Kernels with varying durations are charged what each took. Otherwise a few of them per second would distort
- * the share. */
-static void settle_long(const struct window *window, const struct part *part, uint64_t is_ns)
-{
-	if (is_ns != 0)
-		pacing_charge(
-			window->gpu, part->kind, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
-}
-
 /* If the window took longer or shorter than expected, the difference is assumed to be the same for all
  * parts. */
 static void window_apply(const struct window *window, uint64_t took_ns)
@@ -176,15 +167,15 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 		pacing_charge(window->gpu, part->kind,
 			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5),
 				pacing_factor(window->gpu)));
-		if (window->how == COST_ALONE && part->cost_ns >= COST_LONG_NS)
-			settle_long(window, part, cost_of(part->cost, (uint64_t)ns));
+		if (window->how == COST_ALONE && part->cost_ns >= COST_LONG_NS) {
+			uint64_t is_ns = cost_of(part->cost, (uint64_t)ns);
+			/* Kernels with varying durations are charged what each took. Otherwise a few of them
+			 * per second would distort the share. */
+			if (is_ns != 0)
+				pacing_charge(window->gpu, part->kind,
+					((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
+		}
 	}
-}
-
-static void window_fails(const struct window *window)
-{
-	for (uint32_t i = 0; i < window->parts_count; i++)
-		cost_failed(window->parts[i].cost, window->parts[i].key);
 }
 
 /* Returns whether the window has ended on the GPU. */
@@ -199,8 +190,10 @@ static bool window_ask(const struct window *window)
 		r = DRIVER(cuEventElapsedTime)(&ms, window->from, window->to);
 	if (r == CUDA_SUCCESS && ms >= 0)
 		window_apply(window, (uint64_t)((double)ms * 1e6));
-	else
-		window_fails(window);
+	else {
+		for (uint32_t i = 0; i < window->parts_count; i++)
+			cost_failed(window->parts[i].cost, window->parts[i].key);
+	}
 	return true;
 }
 

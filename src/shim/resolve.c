@@ -83,27 +83,6 @@ static bool is_denied(size_t index)
 	return false;
 }
 
-static void slots_fill(void)
-{
-	void *handle = shim_was_cut_off() ? NULL : driver_open();
-	const char *name = shim_library.names;
-
-	if (handle)
-		driver_measure(handle);
-
-	for (size_t i = 0; i < shim_library.count; i++, name += strlen(name) + 1) {
-		void *function = handle ? dlsym(handle, name) : (void *)shim_library.no_driver;
-
-		if (!function)
-			function = (void *)shim_library.missing;
-		else if (handle && is_denied(i))
-			function = (void *)shim_library.denied;
-		__atomic_store_n(&shim_slots[i], function, __ATOMIC_RELAXED);
-	}
-	__atomic_store_n(&driver, handle, __ATOMIC_RELAXED);
-	__atomic_store_n(&filled, 1, __ATOMIC_RELEASE);
-}
-
 /* The length of a name without the suffixes for a version and for per-thread streams: cuMemAlloc_v2_ptsz. */
 static size_t stem_length(const char *name)
 {
@@ -164,8 +143,25 @@ void *shim_resolve(size_t index)
 {
 	int saved = errno;
 
-	if (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE))
-		slots_fill();
+	if (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE)) {
+		void *handle = shim_was_cut_off() ? NULL : driver_open();
+		const char *name = shim_library.names;
+
+		if (handle)
+			driver_measure(handle);
+
+		for (size_t i = 0; i < shim_library.count; i++, name += strlen(name) + 1) {
+			void *function = handle ? dlsym(handle, name) : (void *)shim_library.no_driver;
+
+			if (!function)
+				function = (void *)shim_library.missing;
+			else if (handle && is_denied(i))
+				function = (void *)shim_library.denied;
+			__atomic_store_n(&shim_slots[i], function, __ATOMIC_RELAXED);
+		}
+		__atomic_store_n(&driver, handle, __ATOMIC_RELAXED);
+		__atomic_store_n(&filled, 1, __ATOMIC_RELEASE);
+	}
 	if (index >= shim_library.count)
 		__atomic_store_n(
 			&shim_slots[index], spare_find(index - shim_library.count), __ATOMIC_RELAXED);
