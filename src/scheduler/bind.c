@@ -249,36 +249,33 @@ static void answer(struct scheduler *scheduler, struct bind *bind)
 	core_bind_is_answered(&scheduler->core, bind);
 }
 
-static void carry_out(struct scheduler *scheduler, struct bind *bind)
-{
-	struct bind_call *caller = bind->caller;
-	int r = 0;
-
-	caller->bind = bind;
-	switch (bind->order) {
-	case BIND_LIST_NODE:
-		r = leadership_list_node(scheduler, bind->what.node, DEADLINE_MS, on_node_listed, caller);
-		break;
-	case BIND_READ_POD:
-		r = read_pod(scheduler, bind);
-		break;
-	case BIND_SEND:
-		r = send(scheduler, bind);
-		break;
-	case BIND_ANSWER:
-		answer(scheduler, bind);
-		break;
-	}
-	if (r < 0)
-		core_bind_not_asked(&scheduler->core, bind, strerror(-r), monotonic_ns());
-}
-
 void binds_carry_out(struct scheduler *scheduler)
 {
 	struct bind *bind;
 
-	while ((bind = core_next_bind_order(&scheduler->core)))
-		carry_out(scheduler, bind);
+	while ((bind = core_next_bind_order(&scheduler->core))) {
+		struct bind_call *caller = bind->caller;
+		int r = 0;
+
+		caller->bind = bind;
+		switch (bind->order) {
+		case BIND_LIST_NODE:
+			r = leadership_list_node(
+				scheduler, bind->what.node, DEADLINE_MS, on_node_listed, caller);
+			break;
+		case BIND_READ_POD:
+			r = read_pod(scheduler, bind);
+			break;
+		case BIND_SEND:
+			r = send(scheduler, bind);
+			break;
+		case BIND_ANSWER:
+			answer(scheduler, bind);
+			break;
+		}
+		if (r < 0)
+			core_bind_not_asked(&scheduler->core, bind, strerror(-r), monotonic_ns());
+	}
 }
 
 /* ---- the verb ---- */

@@ -110,22 +110,6 @@ static unsigned parts_of(enum decision_kind kind)
 	return parts[kind];
 }
 
-static void add_lists(struct json_object *object, const struct decision *decision, unsigned parts)
-{
-	if (parts & PART_ASKED)
-		json_set(object, "asked", json_object_new_int64(decision->n_asked));
-	if (parts & PART_NODES)
-		json_set(object, "nodes", nodes_to_json(decision));
-	if (parts & PART_FITTING)
-		json_set(object, "fitting", json_object_new_int64(decision->n_fitting));
-	if (parts & PART_REASONS)
-		json_set(object, "reasons", reasons_to_json(decision));
-	if (parts & PART_VICTIMS)
-		json_set(object, "victims", victims_to_json(decision));
-	if (decision->n_victims_unnamed)
-		json_set(object, "moreVictims", json_object_new_int64(decision->n_victims_unnamed));
-}
-
 static void add_choice(struct json_object *object, const struct decision *decision)
 {
 	if (!*decision->node)
@@ -151,7 +135,18 @@ struct json_object *decision_to_json(const struct decision *decision)
 	json_set(object, "name", json_object_new_string(decision->name));
 	if (decision->units)
 		json_set(object, "units", json_object_new_int64(decision->units));
-	add_lists(object, decision, parts);
+	if (parts & PART_ASKED)
+		json_set(object, "asked", json_object_new_int64(decision->n_asked));
+	if (parts & PART_NODES)
+		json_set(object, "nodes", nodes_to_json(decision));
+	if (parts & PART_FITTING)
+		json_set(object, "fitting", json_object_new_int64(decision->n_fitting));
+	if (parts & PART_REASONS)
+		json_set(object, "reasons", reasons_to_json(decision));
+	if (parts & PART_VICTIMS)
+		json_set(object, "victims", victims_to_json(decision));
+	if (decision->n_victims_unnamed)
+		json_set(object, "moreVictims", json_object_new_int64(decision->n_victims_unnamed));
 	add_choice(object, decision);
 	if (parts & PART_ERROR)
 		json_set(object, "error", json_object_new_string(decision->text));

@@ -62,15 +62,6 @@ static int extender_args_parse(
 		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that an object's annotations may have together; shorten or remove one of them");
 }
 
-static void log_errors(const struct pod_facts *pod, const struct filter_answer *answer)
-{
-	if (answer->requeue_error < 0)
-		requeue_log_refused(pod->namespace_, pod->name, answer->requeue_error);
-	if (answer->hold_error < 0)
-		log_warning("pod %s/%s: no GPU held on node %s: %s, ignoring", pod->namespace_, pod->name,
-			answer->nodes[0]->facts.name, strerror(-answer->hold_error));
-}
-
 /* What `ration why` says of the choice beside its nodes: by the pod's ResourcePolicy, and of a scarce GPU
  * model. */
 static void choice_text(const struct filter_answer *answer, struct strbuf *out)
@@ -96,7 +87,11 @@ static char *answer_text(
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, CHOICE_TEXT_MAX);
-	log_errors(&args->pod, answer);
+	if (answer->requeue_error < 0)
+		requeue_log_refused(args->pod.namespace_, args->pod.name, answer->requeue_error);
+	if (answer->hold_error < 0)
+		log_warning("pod %s/%s: no GPU held on node %s: %s, ignoring", args->pod.namespace_,
+			args->pod.name, answer->nodes[0]->facts.name, strerror(-answer->hold_error));
 	switch (answer->outcome) {
 	case FILTER_NOT_OURS:
 		return answer_names(asked->names, asked->n);

@@ -192,24 +192,6 @@ static void unmark(struct gang_controller *controller, const struct pod_facts *p
 		request_free(request);
 }
 
-static void tell_evicted(struct gang_controller *controller, const struct gang_request *request)
-{
-	const struct pod_facts *pod = &request->pod;
-	const struct kube_object_ref ref = {.api_version = "v1",
-		.kind = "Pod",
-		.namespace_ = pod->namespace_,
-		.name = pod->name,
-		.uid = pod->uid};
-	char text[512];
-
-	snprintf(text, sizeof(text),
-		"evicted: only a part of its gang %s could be placed in time, and no part of a gang runs alone",
-		request->key);
-	kube_event_post(controller->scheduler->client, &ref, "Warning", "GangIncomplete", text,
-		"ration-scheduler", NULL);
-	log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
-}
-
 static void on_evicted(void *userdata, const struct kube_response *response)
 {
 	struct gang_request *request = userdata;
@@ -221,7 +203,20 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 		record_gang_end(request->controller->scheduler, &request->pod, DECISION_GANG_EVICT,
 			request->pod.node, accepted ? "" : reason.text);
 	if (accepted) {
-		tell_evicted(request->controller, request);
+		const struct pod_facts *pod = &request->pod;
+		const struct kube_object_ref ref = {.api_version = "v1",
+			.kind = "Pod",
+			.namespace_ = pod->namespace_,
+			.name = pod->name,
+			.uid = pod->uid};
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			"evicted: only a part of its gang %s could be placed in time, and no part of a gang runs alone",
+			request->key);
+		kube_event_post(request->controller->scheduler->client, &ref, "Warning", "GangIncomplete",
+			text, "ration-scheduler", NULL);
+		log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
 	} else if (response->status != 404) {
 		log_warning(
 			"pod %s/%s: its gang %s did not start in time, but it cannot be evicted: %s, trying again",
@@ -299,29 +294,6 @@ static void recall(struct gang_controller *controller, const struct pod_facts *p
 		request_free(request);
 }
 
-static void carry_out(struct gang_controller *controller, const struct gang_order *order)
-{
-	const struct pod_facts *pod = gangs_facts(&controller->scheduler->core.gangs, order->uid);
-
-	switch (order->kind) {
-	case GANG_GO: /* the core carries it out */
-	case GANG_TURN_AWAY:
-		break;
-	case GANG_EVICT:
-		if (pod)
-			evict(controller, pod);
-		break;
-	case GANG_UNMARK:
-		if (pod)
-			unmark(controller, pod);
-		break;
-	case GANG_RECALL:
-		if (pod)
-			recall(controller, pod);
-		break;
-	}
-}
-
 void gang_controller_carry_out(struct gang_controller *controller)
 {
 	struct gang_order *order;
@@ -329,8 +301,28 @@ void gang_controller_carry_out(struct gang_controller *controller)
 	if (!controller)
 		return;
 	while ((order = core_next_gang_order(&controller->scheduler->core))) {
-		if (!controller->stopped)
-			carry_out(controller, order);
+		if (!controller->stopped) {
+			const struct pod_facts *pod = gangs_facts(
+				&controller->scheduler->core.gangs, order->uid);
+
+			switch (order->kind) {
+			case GANG_GO: /* the core carries it out */
+			case GANG_TURN_AWAY:
+				break;
+			case GANG_EVICT:
+				if (pod)
+					evict(controller, pod);
+				break;
+			case GANG_UNMARK:
+				if (pod)
+					unmark(controller, pod);
+				break;
+			case GANG_RECALL:
+				if (pod)
+					recall(controller, pod);
+				break;
+			}
+		}
 		gang_order_free(order);
 	}
 }

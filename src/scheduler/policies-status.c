@@ -53,14 +53,6 @@ void policy_status_drop(struct policy_namespace *ns, const char *uid)
 	policy_status_free(status);
 }
 
-static void now_text(char *text, size_t size)
-{
-	time_t now = (time_t)(realtime_ns() / NS_PER_S);
-	struct tm utc;
-
-	strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-}
-
 /* If an earlier process wrote the same condition, its time is kept. */
 static void find_since(struct policy_status *status, struct json_object *object)
 {
@@ -100,8 +92,12 @@ void policy_status_set(
 	status->reason[0] = '\0';
 	if (!status->since[0])
 		find_since(status, object);
-	if (!status->since[0])
-		now_text(status->since, sizeof(status->since));
+	if (!status->since[0]) {
+		time_t now = (time_t)(realtime_ns() / NS_PER_S);
+		struct tm utc;
+
+		strftime(status->since, sizeof(status->since), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+	}
 }
 
 void policy_status_note(struct policy_namespace *ns, const struct resource_policy *policy,

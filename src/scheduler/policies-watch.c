@@ -250,14 +250,6 @@ void policies_follow(struct policies *policies)
 	}
 }
 
-static void remember_namespace(struct policies *policies, const char *uid, const char *name)
-{
-	char *copy = table_get(&policies->namespace_names, uid) ? NULL : strdup(name);
-
-	if (copy && table_set(&policies->namespace_names, uid, copy) < 0)
-		free(copy);
-}
-
 static size_t policies_of(const struct policy_namespace *ns)
 {
 	size_t n = 0;
@@ -348,6 +340,7 @@ static void on_policy(void *userdata, struct json_object *object)
 		   *namespace_ = json_member_string(metadata, "namespace");
 	struct policy_namespace *ns;
 	struct policy_status *status;
+	char *copy;
 
 	if (!uid || !name || !object_name_is_valid(name) || !namespace_ || !object_name_is_valid(namespace_))
 		return;
@@ -363,7 +356,9 @@ static void on_policy(void *userdata, struct json_object *object)
 	status->round = policies->round;
 	if (is_unchanged(ns, uid, metadata))
 		return;
-	remember_namespace(policies, uid, namespace_);
+	copy = table_get(&policies->namespace_names, uid) ? NULL : strdup(namespace_);
+	if (copy && table_set(&policies->namespace_names, uid, copy) < 0)
+		free(copy);
 	judge_policy(ns, status, object);
 	policies_follow(policies);
 	policies_look_soon(policies);

@@ -226,15 +226,6 @@ static bool has_virtual_unit(const struct resource_policy *policy)
 	return false;
 }
 
-/* kube-scheduler's own filter keeps the pod from the virtual nodes, and the extender is not asked about them
- * before the pod has the toleration. Only tolerations can be added to an existing pod (ValidatePodUpdate,
- * core/validation.go; 1.36.3). */
-static bool needs_toleration(const struct policy_pod *pod)
-{
-	return pod->policy && !*pod->facts.node && pod->facts.verdict && !pod->facts.tolerates &&
-	       !pod->facts.terminating && (pod->facts.ours || pod->asked) && has_virtual_unit(pod->policy);
-}
-
 #define TOLERATION "{\"key\":\"" TAINT_VIRTUAL_NODE "\",\"operator\":\"Exists\",\"effect\":\"NoSchedule\"}"
 
 static void write_toleration(struct policy_namespace *ns, struct policy_pod *pod)
@@ -266,20 +257,6 @@ static bool needs_cost(const struct policy_pod *pod)
 	return wanted && pod->facts.cost == POLICY_COST_NONE && pod->facts.of_replica_set;
 }
 
-/* The resourceVersion is a precondition, so that a simultaneous write of the user is never overwritten. */
-static void write_cost(struct policy_namespace *ns, struct policy_pod *pod)
-{
-	char value[32] = "null", body[512];
-
-	if (cost_of(pod))
-		snprintf(value, sizeof(value), "\"%d\"", cost_of(pod));
-	snprintf(body, sizeof(body),
-		"{\"metadata\":{\"uid\":\"%.64s\",\"resourceVersion\":\"%s\",\"annotations\":{\"" ANNOTATION_DELETION_COST
-		"\":%s,\"" ANNOTATION_POLICY_COST "\":%s}}}",
-		pod->facts.uid, pod->facts.version, value, value);
-	send(ns, pod, KUBE_CONTENT_MERGE_PATCH, body);
-}
-
 static void write_pods(struct policy_namespace *ns, int64_t now)
 {
 	struct policy_pod *pod;
@@ -288,7 +265,12 @@ static void write_pods(struct policy_namespace *ns, int64_t now)
 		return;
 	ns->space->changed = false;
 	table_for_each (&ns->space->book.pods, cursor, pod) {
-		bool toleration = needs_toleration(pod);
+		/* kube-scheduler's own filter keeps the pod from the virtual nodes, and the extender is not
+		 * asked about them before the pod has the toleration. Only tolerations can be added to an
+		 * existing pod (ValidatePodUpdate, core/validation.go; 1.36.3). */
+		bool toleration = pod->policy && !*pod->facts.node && pod->facts.verdict &&
+				  !pod->facts.tolerates && !pod->facts.terminating &&
+				  (pod->facts.ours || pod->asked) && has_virtual_unit(pod->policy);
 
 		if (!toleration && !needs_cost(pod))
 			continue;
@@ -297,8 +279,19 @@ static void write_pods(struct policy_namespace *ns, int64_t now)
 			continue;
 		if (toleration)
 			write_toleration(ns, pod);
-		else
-			write_cost(ns, pod);
+		else {
+			char value[32] = "null", body[512];
+
+			/* The resourceVersion is a precondition, so that a simultaneous write of the user is
+			 * never overwritten. */
+			if (cost_of(pod))
+				snprintf(value, sizeof(value), "\"%d\"", cost_of(pod));
+			snprintf(body, sizeof(body),
+				"{\"metadata\":{\"uid\":\"%.64s\",\"resourceVersion\":\"%s\",\"annotations\":{\"" ANNOTATION_DELETION_COST
+				"\":%s,\"" ANNOTATION_POLICY_COST "\":%s}}}",
+				pod->facts.uid, pod->facts.version, value, value);
+			send(ns, pod, KUBE_CONTENT_MERGE_PATCH, body);
+		}
 	}
 }
 

@@ -89,13 +89,6 @@ void requeue_log_refused(const char *namespace_, const char *name, int r)
 
 /* ---- the requeue ---- */
 
-/* While the API server is away, no requeue reaches kube-scheduler. Afterwards, the pod must not wait for a
- * long back-off. Other refusals of the API server would be repeated, so they count as arrived. */
-static bool did_not_arrive(const struct kube_response *response)
-{
-	return response->result < 0 || response->status / 100 == 5 || response->status == 429;
-}
-
 static void requeue_failed(struct requeuer *requeuer, const char *uid, const char *why)
 {
 	if (!requeuer->failing)
@@ -110,7 +103,10 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	_cleanup_free_ struct requeue_request *request = userdata;
 
 	list_remove(&request->item);
-	if (did_not_arrive(response)) {
+	/* While the API server is away, no requeue reaches kube-scheduler. Afterwards, the pod must not wait
+	 * for a long back-off. Other refusals of the API server would be repeated, so they count as arrived.
+	 */
+	if (response->result < 0 || response->status / 100 == 5 || response->status == 429) {
 		requeue_failed(request->requeuer, request->uid, response->text);
 		return;
 	}
@@ -142,18 +138,6 @@ static int send(struct requeuer *requeuer, const struct pod_facts *pod)
 	return r;
 }
 
-static void requeue(struct requeuer *requeuer, const struct pod_facts *pod)
-{
-	int r = send(requeuer, pod);
-
-	requeuer->scheduler->metrics.requeues++;
-	record_requeue(requeuer->scheduler, pod);
-	if (r < 0)
-		requeue_failed(requeuer, pod->uid, strerror(-r));
-	else
-		log_debug("nudged pod %s/%s", pod->namespace_, pod->name);
-}
-
 static void requeuer_on_timer(void *userdata)
 {
 	struct requeuer *requeuer = userdata;
@@ -163,8 +147,17 @@ static void requeuer_on_timer(void *userdata)
 	size_t n = core_look_at_requeues(&scheduler->core, monotonic_ns(), pods, &again_ns);
 
 	requeuer->look_ns = 0;
-	for (size_t i = 0; i < n; i++)
-		requeue(requeuer, pods[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct pod_facts *pod = pods[i];
+		int r = send(requeuer, pod);
+
+		requeuer->scheduler->metrics.requeues++;
+		record_requeue(requeuer->scheduler, pod);
+		if (r < 0)
+			requeue_failed(requeuer, pod->uid, strerror(-r));
+		else
+			log_debug("nudged pod %s/%s", pod->namespace_, pod->name);
+	}
 	if (again_ns != INT64_MAX)
 		look_within(requeuer, again_ns);
 }

@@ -47,20 +47,6 @@ static uint64_t limit_mib(const struct gpu_ledger *gpu, uint32_t units)
 	return gpu->units_total ? gpu->facts.mib * units / gpu->units_total : 0;
 }
 
-static void describe_container(
-	const struct node_ledger *node, const struct container_placement *container, struct strbuf *out)
-{
-	strbuf_addf(out, "%scontainer %s:", out->len ? "; " : "", container->name);
-	for (size_t k = 0; k < container->n_gpus; k++) {
-		const struct gpu_ledger *gpu = node_ledger_gpu(node, container->gpus[k].uuid);
-
-		if (gpu)
-			strbuf_addf(out, "%s %" PRIu32 " units of GPU %d (%" PRIu64 " MiB)", k ? "," : "",
-				container->gpus[k].units, gpu->facts.index,
-				limit_mib(gpu, container->gpus[k].units));
-	}
-}
-
 /* Describes the sizes of the containers that the request names. */
 static char *describe(const struct node_ledger *node, const char *request, const struct placement *placement)
 {
@@ -68,8 +54,18 @@ static char *describe(const struct node_ledger *node, const char *request, const
 
 	strbuf_init(&out, SENTENCE_MAX);
 	for (size_t i = 0; i < placement->n_containers; i++)
-		if (resize_names(request, placement->containers[i].name))
-			describe_container(node, &placement->containers[i], &out);
+		if (resize_names(request, placement->containers[i].name)) {
+			const struct container_placement *container = &placement->containers[i];
+			strbuf_addf(&out, "%scontainer %s:", out.len ? "; " : "", container->name);
+			for (size_t k = 0; k < container->n_gpus; k++) {
+				const struct gpu_ledger *gpu = node_ledger_gpu(node, container->gpus[k].uuid);
+
+				if (gpu)
+					strbuf_addf(&out, "%s %" PRIu32 " units of GPU %d (%" PRIu64 " MiB)",
+						k ? "," : "", container->gpus[k].units, gpu->facts.index,
+						limit_mib(gpu, container->gpus[k].units));
+			}
+		}
 	return strdup(strbuf_cstr(&out));
 }
 
@@ -232,22 +228,6 @@ static void on_patched(void *userdata, const struct kube_response *response)
 	core_resize_answered(&scheduler->core, resizing, outcome, response->text, monotonic_ns());
 }
 
-static void report(struct scheduler *scheduler, const struct resizing *resizing)
-{
-	const struct kube_object_ref ref = {.api_version = "v1",
-		.kind = "Pod",
-		.namespace_ = resizing->namespace_,
-		.name = resizing->name,
-		.uid = resizing->uid};
-	char text[1024];
-
-	snprintf(text, sizeof(text),
-		"the request for another size, %.200s, cannot be answered: the API server refuses to change the pod: %.500s",
-		resizing->request, resizing->refusal);
-	kube_event_post(
-		scheduler->client, &ref, "Warning", EVENT_RESIZE_UNANSWERED, text, "ration-scheduler", NULL);
-}
-
 static int send(struct scheduler *scheduler, struct resizing *resizing)
 {
 	char path[1024];
@@ -273,9 +253,20 @@ void resizes_carry_out(struct scheduler *scheduler)
 	struct resizing *resizing;
 
 	while ((resizing = core_next_resize_order(&scheduler->core))) {
-		if (resizing->order == RESIZE_REPORT)
-			report(scheduler, resizing);
-		else if (send(scheduler, resizing) < 0)
+		if (resizing->order == RESIZE_REPORT) {
+			const struct kube_object_ref ref = {.api_version = "v1",
+				.kind = "Pod",
+				.namespace_ = resizing->namespace_,
+				.name = resizing->name,
+				.uid = resizing->uid};
+			char text[1024];
+
+			snprintf(text, sizeof(text),
+				"the request for another size, %.200s, cannot be answered: the API server refuses to change the pod: %.500s",
+				resizing->request, resizing->refusal);
+			kube_event_post(scheduler->client, &ref, "Warning", EVENT_RESIZE_UNANSWERED, text,
+				"ration-scheduler", NULL);
+		} else if (send(scheduler, resizing) < 0)
 			core_resize_not_asked(&scheduler->core, resizing, monotonic_ns());
 	}
 }

@@ -209,11 +209,6 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(x->facts.name, y->facts.name);
 }
 
-static bool is_gpu_node(const struct node_ledger *node)
-{
-	return node->facts.n_gpus || node->facts.mode != GPU_MODE_NONE || node->unplaced_units;
-}
-
 static int feasibility_read(
 	struct ledger *ledger, const struct pod_facts *pod, const char *only, struct feasibility *feasibility)
 {
@@ -228,7 +223,8 @@ static int feasibility_read(
 	table_for_each (&ledger->nodes, cursor, node) {
 		if (only && strcmp(node->facts.name, only) != 0)
 			continue;
-		if (!is_gpu_node(node) && !only)
+		if (!(node->facts.n_gpus || node->facts.mode != GPU_MODE_NONE || node->unplaced_units) &&
+			!only)
 			feasibility->n_without_gpus++;
 		else if (ledger_choose(ledger, node->facts.name, pod, NULL) == FITS)
 			feasibility->fitting[feasibility->n_fitting++] = node;
@@ -332,28 +328,6 @@ static bool concerns(const struct question *question, const struct decision *dec
 	return is_asked_about(question, decision->namespace_, decision->name, decision->uid);
 }
 
-static void add_decisions(
-	struct json_object *root, const struct recorder *recorder, const struct question *question)
-{
-	struct json_object *decisions = json_object_new_array();
-	const struct decision *decision;
-	size_t cursor = 0, n = 0, skip;
-
-	while ((decision = recorder_next(recorder, &cursor)))
-		n += concerns(question, decision);
-	skip = n > WHY_DECISIONS_MAX ? n - WHY_DECISIONS_MAX : 0;
-	json_set(root, "olderDecisions", json_object_new_int64((int64_t)skip));
-	cursor = 0;
-	while ((decision = recorder_next(recorder, &cursor)))
-		if (concerns(question, decision)) {
-			if (skip)
-				skip--;
-			else
-				json_object_array_add(decisions, decision_to_json(decision));
-		}
-	json_set(root, "decisions", decisions);
-}
-
 static char *why_json(struct scheduler *scheduler, const struct question *question)
 {
 	const struct ledger_pod *pod = find_pod(&scheduler->core.ledger, question);
@@ -362,6 +336,9 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		scheduler->policies, question->namespace_, question->name);
 	struct requeue_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
+	struct json_object *decisions;
+	const struct decision *decision;
+	size_t cursor = 0, n = 0, skip;
 
 	json_set(root, "time", json_new_text(time_text(realtime_ns(), time)));
 	json_set(root, "ready", json_object_new_boolean(core_is_ready(&scheduler->core)));
@@ -377,7 +354,20 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	}
 	if (unit)
 		json_set(root, "resourcePolicy", unit);
-	add_decisions(root, scheduler->recorder, question);
+	decisions = json_object_new_array();
+	while ((decision = recorder_next(scheduler->recorder, &cursor)))
+		n += concerns(question, decision);
+	skip = n > WHY_DECISIONS_MAX ? n - WHY_DECISIONS_MAX : 0;
+	json_set(root, "olderDecisions", json_object_new_int64((int64_t)skip));
+	cursor = 0;
+	while ((decision = recorder_next(scheduler->recorder, &cursor)))
+		if (concerns(question, decision)) {
+			if (skip)
+				skip--;
+			else
+				json_object_array_add(decisions, decision_to_json(decision));
+		}
+	json_set(root, "decisions", decisions);
 	text = strdup(json_text(root));
 	json_object_put(root);
 	return text;
