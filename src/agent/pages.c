@@ -93,21 +93,6 @@ static void add_all_gpus(struct metrics *page, const struct agent *agent)
 	add_gpus(page, agent, GPU_USED);
 }
 
-static void add_container(struct metrics *page, const struct agent *agent, const struct pod_facts *pod,
-	const struct container_placement *container)
-{
-	for (size_t i = 0; i < container->n_gpus; i++) {
-		const struct gpu *gpu = inventory_find(&agent->node.inventory, container->gpus[i].uuid);
-		char index[16] = "";
-		struct metric_label labels[] = {{"namespace", pod->namespace_}, {"pod", pod->name},
-			{"container", container->name}, {"gpu", index}, {"UUID", container->gpus[i].uuid}};
-
-		if (gpu)
-			snprintf(index, sizeof(index), "%d", gpu->facts.index);
-		metrics_count(page, labels, ARRAY_SIZE(labels), container->gpus[i].units);
-	}
-}
-
 static void add_containers(struct metrics *page, const struct agent *agent)
 {
 	uint64_t shown = 0, hidden = 0;
@@ -123,10 +108,22 @@ static void add_containers(struct metrics *page, const struct agent *agent)
 			container = placement_find(&pod->facts.placement, entry->container);
 		if (!container)
 			continue;
-		if (shown++ < CONTAINERS_MAX)
-			add_container(page, agent, &pod->facts, container);
-		else
+		if (shown++ < CONTAINERS_MAX) {
+			for (size_t i = 0; i < container->n_gpus; i++) {
+				const struct gpu *gpu = inventory_find(
+					&agent->node.inventory, container->gpus[i].uuid);
+				char index[16] = "";
+				struct metric_label labels[] = {{"namespace", pod->facts.namespace_},
+					{"pod", pod->facts.name}, {"container", container->name},
+					{"gpu", index}, {"UUID", container->gpus[i].uuid}};
+
+				if (gpu)
+					snprintf(index, sizeof(index), "%d", gpu->facts.index);
+				metrics_count(page, labels, ARRAY_SIZE(labels), container->gpus[i].units);
+			}
+		} else {
 			hidden++;
+		}
 	}
 	metrics_one(page, "ration_containers_not_shown", "gauge",
 		"Containers without a ration_container_granted_units, which shows at most 1,024.", hidden);

@@ -91,13 +91,6 @@ static int child_main(const struct supervisor *s, const struct relay_ends *ends,
 	return ends ? s->run(s->options, *ends, s->worker.respawns) : s->notify(s->options);
 }
 
-static void supervisor_start_later(struct supervisor *s)
-{
-	log_error("cannot start the worker: %s; trying again", strerror(errno));
-	s->worker.pid = 0;
-	loop_timer_set(s->timer, FIRST_WAIT_NS);
-}
-
 static void close_all(const int *fds)
 {
 	for (int i = 0; i < PLUGINS; i++)
@@ -141,7 +134,9 @@ static void supervisor_start(struct supervisor *s)
 	s->worker.respawns += s->worker.died_ns != 0;
 	s->worker.pid = make_pairs(ours, &theirs) == 0 ? fork() : -1;
 	if (s->worker.pid < 0) {
-		supervisor_start_later(s);
+		log_error("cannot start the worker: %s; trying again", strerror(errno));
+		s->worker.pid = 0;
+		loop_timer_set(s->timer, FIRST_WAIT_NS);
 		close_all(ours);
 		close_all(theirs.fds);
 		return;
@@ -244,15 +239,6 @@ static void on_timer(void *userdata)
 		loop_timer_set(s->timer, LOCK_AGAIN_NS);
 }
 
-static void end_text(int status, char *buf, size_t size)
-{
-	if (WIFSIGNALED(status))
-		snprintf(buf, size, "was killed by signal %d (%s)", WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
-	else
-		snprintf(buf, size, "ended with status %d", WEXITSTATUS(status));
-}
-
 /* How long the next worker must wait: not at all, unless workers die one after the other. */
 static int64_t supervisor_wait(struct supervisor *s)
 {
@@ -288,7 +274,11 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 		loop_quit(s->loop, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
 		return;
 	}
-	end_text(status, text, sizeof(text));
+	if (WIFSIGNALED(status))
+		snprintf(text, sizeof(text), "was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else
+		snprintf(text, sizeof(text), "ended with status %d", WEXITSTATUS(status));
 	wait_ns = supervisor_wait(s);
 	if (wait_ns == 0) {
 		log_warning("the worker %s after %.1f s; calls of the kubelet wait for the next one", text,
@@ -351,14 +341,6 @@ static void on_watch(void *userdata)
 	kill(s->worker.pid, SIGKILL);
 }
 
-static int make_front(struct supervisor *s, const char *endpoint, struct front **ret_front)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/%s", s->options->plugin_dir, endpoint);
-	return front_new(s->loop, path, ret_front);
-}
-
 static int supervisor_init(struct supervisor *s)
 {
 	static const char *const endpoints[PLUGINS] = {
@@ -378,8 +360,12 @@ static int supervisor_init(struct supervisor *s)
 		r = loop_add_timer(s->loop, on_timer, s, &s->timer);
 	if (r == 0)
 		r = loop_add_timer(s->loop, on_watch, s, &s->watch);
-	for (int i = 0; i < PLUGINS && r == 0; i++)
-		r = make_front(s, endpoints[i], &s->fronts[i]);
+	for (int i = 0; i < PLUGINS && r == 0; i++) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "%s/%s", s->options->plugin_dir, endpoints[i]);
+		r = front_new(s->loop, path, &s->fronts[i]);
+	}
 	return r;
 }
 

@@ -330,17 +330,6 @@ static void bind_pod(struct core *core, struct bind *bind, const struct pod_fact
 		send_bind(core, bind, now_ns);
 }
 
-/* A pod that asks for "0" of our resources must still be bound by this process, but needs no GPU. */
-static void bind_without_gpu(
-	struct core *core, struct bind *bind, const struct pod_facts *facts, int64_t now_ns)
-{
-	if (confirm_unit(core, bind, now_ns, &bind->error) < 0 ||
-		write_binding(core, bind, facts, NULL, &bind->error) < 0)
-		refuse(core, bind, BIND_FAILED, bind->error.text);
-	else
-		send_bind(core, bind, now_ns);
-}
-
 /* The ledger may not know the pod: this process may have restarted between filter and bind, the watch may
  * lag, or the pod needs no GPU. Then the pod is read from the API server. */
 static void read_or_bind(struct core *core, struct bind *bind, int64_t now_ns)
@@ -357,22 +346,6 @@ static void read_or_bind(struct core *core, struct bind *bind, int64_t now_ns)
 		bind_pod(core, bind, &facts, now_ns);
 }
 
-static void begin(struct core *core, struct bind *bind, int64_t now_ns)
-{
-	switch (leadership_node(&core->leadership, bind->what.node, now_ns)) {
-	case LEADERSHIP_GO:
-		read_or_bind(core, bind, now_ns);
-		break;
-	case LEADERSHIP_WAIT:
-		list_append(&core->binds.awaiting_list, &bind->item);
-		break;
-	case LEADERSHIP_LIST:
-		bind->leadership_period = leadership_begin(&core->leadership, bind->what.node);
-		give_order(core, bind, BIND_LIST_NODE);
-		break;
-	}
-}
-
 static void advance(struct core *core, int64_t now_ns)
 {
 	struct binds *binds = &core->binds;
@@ -381,8 +354,21 @@ static void advance(struct core *core, int64_t now_ns)
 		struct bind *bind = list_entry(binds->queued.next, struct bind, item);
 
 		list_remove(&bind->item);
-		if (!refuse_if_too_late(core, bind, now_ns))
-			begin(core, bind, now_ns);
+		if (!refuse_if_too_late(core, bind, now_ns)) {
+			switch (leadership_node(&core->leadership, bind->what.node, now_ns)) {
+			case LEADERSHIP_GO:
+				read_or_bind(core, bind, now_ns);
+				break;
+			case LEADERSHIP_WAIT:
+				list_append(&core->binds.awaiting_list, &bind->item);
+				break;
+			case LEADERSHIP_LIST:
+				bind->leadership_period = leadership_begin(
+					&core->leadership, bind->what.node);
+				give_order(core, bind, BIND_LIST_NODE);
+				break;
+			}
+		}
 	}
 }
 
@@ -466,10 +452,17 @@ void core_bind_pod_read(
 		refuse(core, bind, BIND_POD_REPLACED, "the pod was deleted and created anew meanwhile");
 	else if (is_late(bind, now_ns))
 		refuse(core, bind, BIND_LATE, late);
-	else if (request_is_empty(&facts->request))
-		bind_without_gpu(core, bind, facts, now_ns);
-	else
+	else if (request_is_empty(&facts->request)) {
+		/* A pod that asks for "0" of our resources must still be bound by this process, but needs no
+		 * GPU. */
+		if (confirm_unit(core, bind, now_ns, &bind->error) < 0 ||
+			write_binding(core, bind, facts, NULL, &bind->error) < 0)
+			refuse(core, bind, BIND_FAILED, bind->error.text);
+		else
+			send_bind(core, bind, now_ns);
+	} else {
 		bind_pod(core, bind, facts, now_ns);
+	}
 	advance(core, now_ns);
 }
 

@@ -283,16 +283,6 @@ enum eviction_outcome eviction_outcome(int result, long status, bool accepted)
 	return result < 0 || status == 409 || status >= 500 ? EVICTION_AGAIN : EVICTION_REFUSED;
 }
 
-/* A victim that the API server does not let go is spared from now on; other pods may make room. */
-static void spare(struct core *core, struct eviction_attempt *attempt, int64_t now_ns)
-{
-	ledger_drop_nomination(&core->ledger, attempt->pod.uid);
-	if (table_set(&attempt->spared, eviction_victim(attempt)->uid, attempt) < 0)
-		attempt_end(core, attempt, ATTEMPT_REFUSED, "given up: out of memory", now_ns);
-	else
-		attempt_begin(core, attempt, now_ns);
-}
-
 void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 	enum eviction_outcome outcome, const char *why, int64_t now_ns)
 {
@@ -315,8 +305,15 @@ void core_eviction_answered(struct core *core, struct eviction_attempt *attempt,
 		attempt->step = EVICTION_MARK;
 	else if (outcome == EVICTION_GONE)
 		attempt->plan.next++;
-	else
-		spare(core, attempt, now_ns);
+	else {
+		/* A victim that the API server does not let go is spared from now on; other pods may make
+		 * room. */
+		ledger_drop_nomination(&core->ledger, attempt->pod.uid);
+		if (table_set(&attempt->spared, eviction_victim(attempt)->uid, attempt) < 0)
+			attempt_end(core, attempt, ATTEMPT_REFUSED, "given up: out of memory", now_ns);
+		else
+			attempt_begin(core, attempt, now_ns);
+	}
 }
 
 void core_victim_is_marked(struct core *core, struct eviction_attempt *attempt)

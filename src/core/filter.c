@@ -20,18 +20,6 @@ void filter_answer_release(struct filter_answer *answer)
 	*answer = (struct filter_answer){0};
 }
 
-static int offer_planned(const struct node_ledger *node, struct filter_answer *answer)
-{
-	answer->nodes = malloc(sizeof(*answer->nodes));
-	if (!answer->nodes)
-		return -ENOMEM;
-	answer->nodes[0] = node;
-	answer->n_nodes = answer->n_fitting = 1;
-	answer->planned = true;
-	answer->outcome = FILTER_FITS;
-	return 0;
-}
-
 /* A pod whose gang has not started gets the node that is planned for it, or none. Returns 1 if the pod takes
  * the normal path, 0 if it is answered, or -ENOMEM. */
 static int filter_gang(struct core *core, const struct filter_question *question, int64_t now_ns,
@@ -55,8 +43,16 @@ static int filter_gang(struct core *core, const struct filter_question *question
 		text = answer->policy.text;
 	if (node)
 		planned = ledger_node(&core->ledger, node);
-	if (planned)
-		return offer_planned(planned, answer);
+	if (planned) {
+		answer->nodes = malloc(sizeof(*answer->nodes));
+		if (!answer->nodes)
+			return -ENOMEM;
+		answer->nodes[0] = planned;
+		answer->n_nodes = answer->n_fitting = 1;
+		answer->planned = true;
+		answer->outcome = FILTER_FITS;
+		return 0;
+	}
 	answer->outcome = FILTER_GANG;
 	answer->text = text;
 	return 0;

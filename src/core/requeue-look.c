@@ -119,11 +119,6 @@ struct failures {
 	uint32_t whole; /* number of GPUs: nodes for whole GPUs are other nodes than those for shares */
 };
 
-static void failures_init(struct failures *failures)
-{
-	memset(failures, 0xff, sizeof(*failures));
-}
-
 static uint32_t core_class(const struct request *request)
 {
 	return request->core > CORE_PER_GPU ? CORE_PER_GPU + 1 : request->core;
@@ -265,7 +260,7 @@ size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64
 	int64_t again_ns = pods ? INT64_MAX : NS_PER_S;
 	size_t n = 0;
 
-	failures_init(&look.failures);
+	memset(&look.failures, 0xff, sizeof(look.failures));
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct requeue_pod *pod = pods[i];
 		bool has_room = fits(&look, pod);

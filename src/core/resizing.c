@@ -375,15 +375,6 @@ void core_resize_answered(struct core *core, struct resizing *resizing, enum pat
 
 /* ---- requests ---- */
 
-static void resume(struct core *core, struct resizing *resizing, int64_t now_ns)
-{
-	resizing->stopped = false;
-	core->resizings.n++;
-	forget_refusal(resizing);
-	resizing->backoff_ns = AGAIN_FIRST_NS;
-	start(core, resizing, now_ns);
-}
-
 /* Returns whether this request differs from the last one seen, which may have been withdrawn in a gap of the
  * watch. */
 static bool see_request(struct resizing *resizing, const struct pod_facts *pod)
@@ -408,8 +399,13 @@ void core_see_resize(struct core *core, const struct pod_facts *pod, int64_t now
 		resizing->gone = !wanted;
 		if (!wanted && !resizing->busy && !resizing->answer.text && !resizing->unclear)
 			resizing_free(resizing);
-		else if (wanted && resizing->stopped && is_another(resizing, pod))
-			resume(core, resizing, now_ns);
+		else if (wanted && resizing->stopped && is_another(resizing, pod)) {
+			resizing->stopped = false;
+			core->resizings.n++;
+			forget_refusal(resizing);
+			resizing->backoff_ns = AGAIN_FIRST_NS;
+			start(core, resizing, now_ns);
+		}
 		return;
 	}
 	if (!wanted || resizings->n >= REQUESTS_MAX)

@@ -33,16 +33,6 @@ static void allotment_add_uuids(struct allotment *allotment, const char *name)
 			allotment->gpus[i]->facts.uuid);
 }
 
-static void allotment_add_indices(struct allotment *allotment, const char *name)
-{
-	char *value = allotment_add(allotment, name);
-	size_t len = 0;
-
-	for (size_t i = 0; i < allotment->n_gpus; i++)
-		len += (size_t)snprintf(value + len, ALLOTMENT_VALUE_SIZE - len, "%s%d", i ? "," : "",
-			allotment->gpus[i]->facts.index);
-}
-
 static int allotment_find_gpus(const struct inventory *inventory, const struct pod_facts *pod,
 	const struct container_placement *placed, struct allotment *allotment, struct error *err)
 {
@@ -69,18 +59,6 @@ static bool sees(const struct allotment *allotment, const struct gpu *gpu)
 	return false;
 }
 
-/* One that is gone meanwhile is not worth more than the job's own GPUs. */
-static void allotment_add_visible(
-	const struct inventory *inventory, const struct placement *placement, struct allotment *allotment)
-{
-	for (size_t i = 0; i < placement->n_visible; i++) {
-		const struct gpu *gpu = inventory_find(inventory, placement->visible[i]);
-
-		if (gpu && !sees(allotment, gpu) && allotment->n_gpus < ALLOTMENT_GPUS_MAX)
-			allotment->gpus[allotment->n_gpus++] = gpu;
-	}
-}
-
 /* In the unit of the pod, which is the node's while it is there. */
 static unsigned int units_of_largest(const struct allotment *allotment, uint32_t unit_mib)
 {
@@ -95,9 +73,15 @@ static unsigned int units_of_largest(const struct allotment *allotment, uint32_t
 static void add_units(
 	struct allotment *allotment, const struct pod_facts *pod, const struct container_placement *placed)
 {
+	char *value;
+	size_t len = 0;
+
 	allotment_add_number(allotment, ENV_MEM_CONTAINER, placed->gpus[0].units);
 	allotment_add_number(allotment, ENV_MEM_DEV, units_of_largest(allotment, pod->placement.unit_mib));
-	allotment_add_indices(allotment, ENV_MEM_IDX);
+	value = allotment_add(allotment, ENV_MEM_IDX);
+	for (size_t i = 0; i < allotment->n_gpus; i++)
+		len += (size_t)snprintf(value + len, ALLOTMENT_VALUE_SIZE - len, "%s%d", i ? "," : "",
+			allotment->gpus[i]->facts.index);
 	allotment_add_number(allotment, ENV_MEM_POD, pod->request.units);
 }
 
@@ -125,10 +109,17 @@ int allotment_build(const struct inventory *inventory, const struct pod_facts *p
 	if (r < 0)
 		return r;
 	ret_grant->n_own = ret_grant->n_gpus;
-	if (pod->request.whole)
-		allotment_add_visible(inventory, &pod->placement, ret_grant);
-	else
+	if (pod->request.whole) {
+		/* One that is gone meanwhile is not worth more than the job's own GPUs. */
+		for (size_t i = 0; i < pod->placement.n_visible; i++) {
+			const struct gpu *gpu = inventory_find(inventory, pod->placement.visible[i]);
+
+			if (gpu && !sees(ret_grant, gpu) && ret_grant->n_gpus < ALLOTMENT_GPUS_MAX)
+				ret_grant->gpus[ret_grant->n_gpus++] = gpu;
+		}
+	} else {
 		add_units(ret_grant, pod, placed);
+	}
 	/* CUDA counts devices in this order: a program that takes the first ones takes its own. */
 	if (ret_grant->n_gpus > ret_grant->n_own)
 		allotment_add_uuids(ret_grant, ENV_CUDA_VISIBLE);

@@ -14,20 +14,6 @@
 
 #define UID_SIZE 256
 
-static void clear_finished(struct delivery *delivery)
-{
-	void *value;
-
-	table_for_each (&delivery->deps.node->pods.by_uid, cursor, value) {
-		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
-
-		if (!facts->finished)
-			continue;
-		delivery_remove(delivery, facts->uid);
-		records_remove(delivery->deps.state_dir, facts->uid);
-	}
-}
-
 static void clear_cdi(const char *cdi_dir)
 {
 	DIR *dir = opendir(cdi_dir);
@@ -63,8 +49,16 @@ void delivery_clear(struct delivery *delivery)
 	const char *state_dir = delivery->deps.state_dir;
 	char shim[PATH_MAX];
 	bool grants, pods, claims;
+	void *value;
 
-	clear_finished(delivery);
+	table_for_each (&delivery->deps.node->pods.by_uid, cursor, value) {
+		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
+
+		if (!facts->finished)
+			continue;
+		delivery_remove(delivery, facts->uid);
+		records_remove(delivery->deps.state_dir, facts->uid);
+	}
 	clear_cdi(delivery->deps.cdi_dir);
 	grants = clear_folder(state_dir, "grants");
 	pods = clear_folder(state_dir, "pods");

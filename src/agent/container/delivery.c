@@ -14,17 +14,6 @@
 #include "node/answered.h"
 #include "node/registry.h"
 
-static void report_ignored(struct delivery *delivery, const struct node_pod *pod, const char *container)
-{
-	char text[600];
-
-	snprintf(text, sizeof(text),
-		"container %s sets " ENV_CGPU_DISABLE
-		", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
-		container);
-	event_on_pod(delivery->deps.events, &pod->facts, "GPUDisableIgnored", text);
-}
-
 /* The pod's own at once, the image's when it is known. */
 static void report_capability(
 	struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting)
@@ -55,8 +44,15 @@ static int make_isolated(struct delivery *delivery, const struct node_pod *pod, 
 	if (*delivery->deps.node->problems.isolation)
 		return error_set(err, EHOSTDOWN, "pod %s/%s cannot have its GPU: %.400s",
 			pod->facts.namespace_, pod->facts.name, delivery->deps.node->problems.isolation);
-	if (asks && !delivery->deps.allow_disable && !grants_find(delivery, pod->facts.uid, container))
-		report_ignored(delivery, pod, container);
+	if (asks && !delivery->deps.allow_disable && !grants_find(delivery, pod->facts.uid, container)) {
+		char text[600];
+
+		snprintf(text, sizeof(text),
+			"container %s sets " ENV_CGPU_DISABLE
+			", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
+			container);
+		event_on_pod(delivery->deps.events, &pod->facts, "GPUDisableIgnored", text);
+	}
 	if (!asks || !delivery->deps.allow_disable)
 		r = grants_prepare(delivery, pod, container, starting, err);
 	return r < 0 ? r

@@ -347,17 +347,6 @@ static uint64_t driver_sign(const struct driver *driver)
 	return signature;
 }
 
-static void driver_remember(struct driver *driver, const struct timespec *time)
-{
-	int64_t age = realtime_ns() - (time->tv_sec * NS_PER_S + time->tv_nsec);
-	uint64_t signature = driver_sign(driver);
-
-	driver->library_time = *time;
-	driver->settled = age > SETTLED_NS || age < -SETTLED_NS;
-	driver->generation += !driver->generation || signature != driver->signature;
-	driver->signature = signature;
-}
-
 static int driver_find_libraries(const struct driver *driver, struct stat *ret_st)
 {
 	char relative[PATH_MAX], path[PATH_MAX];
@@ -376,6 +365,8 @@ int driver_scan(struct driver *driver, struct error *err)
 {
 	struct stat st;
 	int r, found = driver_find_libraries(driver, &st);
+	int64_t age;
+	uint64_t signature;
 
 	if (found < 0)
 		return error_set(err, ENOENT,
@@ -407,7 +398,12 @@ int driver_scan(struct driver *driver, struct error *err)
 			driver->devices[driver->n_devices++] = CONTROL_DEVICES[i];
 	}
 	driver_find_version(driver);
-	driver_remember(driver, &st.st_mtim);
+	age = realtime_ns() - (st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+	signature = driver_sign(driver);
+	driver->library_time = st.st_mtim;
+	driver->settled = age > SETTLED_NS || age < -SETTLED_NS;
+	driver->generation += !driver->generation || signature != driver->signature;
+	driver->signature = signature;
 	return 0;
 }
 

@@ -92,19 +92,6 @@ static int node_grant_open_usage(struct node_grant *g, const char **ret_why)
 	return 0;
 }
 
-/* The pod's tmpfs may be full, because its containers can let their usage files grow. */
-static void node_grant_open_use(struct node_grant *g)
-{
-	char path[PATH_MAX];
-
-	if (path_in(g, WATCHED_USE_FILE, path, sizeof(path)) == 0)
-		g->use_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	if (g->use_fd < 0)
-		log_warning(
-			"%s cannot be opened: %s; `ration advise` forgets the peak when the agent restarts",
-			path, strerror(errno));
-}
-
 static int node_grant_map(struct node_grant *g, const char **ret_why)
 {
 	struct grant_file *grant;
@@ -149,19 +136,6 @@ static void forget_pages(const struct node_grant *g)
 		madvise(g->grant, sizeof(*g->grant), MADV_DONTNEED);
 }
 
-static int node_grant_watch(struct delivery *delivery, const struct node_grant *g)
-{
-	const struct watched_grant watched = {.uid = g->uid,
-		.namespace_ = g->namespace_,
-		.pod = g->pod,
-		.container = g->container,
-		.grant = g->grant,
-		.usage_fd = g->usage_fd,
-		.use_fd = g->use_fd};
-
-	return looks_add(delivery->deps.looks, &watched);
-}
-
 /* Takes over what is in the folder, or nothing. */
 static int grants_take_over(
 	struct delivery *delivery, const char *uid, const char *container, const char **ret_why)
@@ -177,10 +151,27 @@ static int grants_take_over(
 		r = node_grant_open_usage(g, ret_why);
 	if (r == 0)
 		r = node_grant_name(g);
-	if (r == 0)
-		node_grant_open_use(g);
-	if (r == 0)
-		r = node_grant_watch(delivery, g);
+	if (r == 0) {
+		char path[PATH_MAX];
+
+		/* The pod's tmpfs may be full, because its containers can let their usage files grow. */
+		if (path_in(g, WATCHED_USE_FILE, path, sizeof(path)) == 0)
+			g->use_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		if (g->use_fd < 0)
+			log_warning(
+				"%s cannot be opened: %s; `ration advise` forgets the peak when the agent restarts",
+				path, strerror(errno));
+	}
+	if (r == 0) {
+		const struct watched_grant watched = {.uid = g->uid,
+			.namespace_ = g->namespace_,
+			.pod = g->pod,
+			.container = g->container,
+			.grant = g->grant,
+			.usage_fd = g->usage_fd,
+			.use_fd = g->use_fd};
+		r = looks_add(delivery->deps.looks, &watched);
+	}
 	forget_pages(g);
 	if (r < 0)
 		node_grant_free(g);

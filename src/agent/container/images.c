@@ -121,18 +121,6 @@ static void on_reply(void *userdata, const struct grpc_reply *reply)
 	learn(images, NULL);
 }
 
-/* ImageStatusRequest{image: {image: name}, verbose: true} */
-static size_t pack_request(char *name, uint8_t *buf)
-{
-	Runtime__V1__ImageSpec image = RUNTIME__V1__IMAGE_SPEC__INIT;
-	Runtime__V1__ImageStatusRequest request = RUNTIME__V1__IMAGE_STATUS_REQUEST__INIT;
-
-	image.image = name;
-	request.image = &image;
-	request.verbose = true;
-	return runtime__v1__image_status_request__pack(&request, buf);
-}
-
 int images_capabilities(struct images *images, const char *name, const char **ret_text)
 {
 	uint8_t message[NAME_MAX_LEN + 32];
@@ -152,7 +140,14 @@ int images_capabilities(struct images *images, const char *name, const char **re
 	images->asked = strdup(name);
 	if (!images->asked)
 		return 0;
-	len = pack_request(images->asked, message);
+	/* ImageStatusRequest{image: {image: name}, verbose: true} */
+	Runtime__V1__ImageSpec image = RUNTIME__V1__IMAGE_SPEC__INIT;
+	Runtime__V1__ImageStatusRequest request = RUNTIME__V1__IMAGE_STATUS_REQUEST__INIT;
+
+	image.image = images->asked;
+	request.image = &image;
+	request.verbose = true;
+	len = runtime__v1__image_status_request__pack(&request, message);
 	if (grpc_client_call(images->cri, "/runtime.v1.ImageService/ImageStatus", message, len, TIMEOUT_MS,
 		    on_reply, images, &images->call) < 0)
 		return 0;

@@ -211,20 +211,6 @@ void leftovers_examine(struct leftovers *l, const char *uid)
 	leftovers_add(l, &pod, true);
 }
 
-static void leftovers_forget_ended(struct leftovers *l)
-{
-	int64_t now = monotonic_ns();
-
-	list_for_each_safe (item, after, &l->pods) {
-		struct leftover *pod = list_entry(item, struct leftover, item);
-
-		if (pod->verdict != HELD_ENDED || now - pod->ended_ns < NAME_ENDED_NS)
-			continue;
-		leftover_free(l, pod);
-		l->changed = true;
-	}
-}
-
 static char *leftovers_text(struct leftovers *l)
 {
 	_cleanup_held_ struct held held = {.names_ended = true};
@@ -391,10 +377,19 @@ static void on_timer(void *userdata)
 	struct leftovers *l = userdata;
 	bool ask = false;
 	int r;
+	int64_t now;
 
 	if (!l->n_pods && !l->changed)
 		return;
-	leftovers_forget_ended(l);
+	now = monotonic_ns();
+	list_for_each_safe (item, after, &l->pods) {
+		struct leftover *pod = list_entry(item, struct leftover, item);
+
+		if (pod->verdict != HELD_ENDED || now - pod->ended_ns < NAME_ENDED_NS)
+			continue;
+		leftover_free(l, pod);
+		l->changed = true;
+	}
 	list_for_each (item, &l->pods)
 		ask |= list_entry(item, struct leftover, item)->verdict != HELD_ENDED;
 	loop_timer_set(l->timer, AGAIN_NS);

@@ -185,11 +185,6 @@ static void shim_remove(const char *state_dir, const char *version)
 		log_info("%s is removed: no container has this version any more", folder);
 }
 
-static bool is_version(const char *name)
-{
-	return strlen(name) == SHIM_VERSION_SIZE - 1 && !name[strspn(name, "0123456789abcdef")];
-}
-
 void shim_remove_old(const char *state_dir, const char *version, const char *cdi_dir)
 {
 	char folder[PATH_MAX];
@@ -200,8 +195,9 @@ void shim_remove_old(const char *state_dir, const char *version, const char *cdi
 	if (!versions)
 		return;
 	for (struct dirent *entry; (entry = readdir(versions));)
-		if (is_version(entry->d_name) && strcmp(entry->d_name, version) != 0 &&
-			!cdi_names(cdi_dir, entry->d_name))
+		if (strlen(entry->d_name) == SHIM_VERSION_SIZE - 1 &&
+			!entry->d_name[strspn(entry->d_name, "0123456789abcdef")] &&
+			strcmp(entry->d_name, version) != 0 && !cdi_names(cdi_dir, entry->d_name))
 			shim_remove(state_dir, entry->d_name);
 	closedir(versions);
 }

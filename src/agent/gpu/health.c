@@ -252,18 +252,6 @@ void gpu_health_follow(struct gpu_health *health)
 	health_ask(health, true);
 }
 
-static void health_look(struct gpu_health *health)
-{
-	struct error err = {""};
-
-	if (driver_scan(health->ops.driver, &err) == 0)
-		health_ask(health, !health->watch || gpu_health_is_outdated(health));
-	else if (health->watch)
-		health_ask(health, false);
-	else
-		health->ops.done(health->ops.userdata, health_failed(health, err.text));
-}
-
 void gpu_health_poll(struct gpu_health *health)
 {
 	int64_t now = monotonic_ns();
@@ -272,8 +260,15 @@ void gpu_health_poll(struct gpu_health *health)
 	if (is_away(health))
 		return;
 	if (now >= health->look_at_ns) {
+		struct error err = {""};
+
 		health->look_at_ns = now + LOOK_AGAIN_NS;
-		health_look(health);
+		if (driver_scan(health->ops.driver, &err) == 0)
+			health_ask(health, !health->watch || gpu_health_is_outdated(health));
+		else if (health->watch)
+			health_ask(health, false);
+		else
+			health->ops.done(health->ops.userdata, health_failed(health, err.text));
 	} else if (health->watch) {
 		health_ask(health, false);
 	}

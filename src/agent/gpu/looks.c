@@ -186,14 +186,6 @@ static void publish(struct looks *looks, struct watched_part *gpu, size_t n, boo
 /* ---- whose they are -------------------------------------------------------------------------------------
  */
 
-/* The grant of a claim that the container uses; container NULL: of the only one that the pod uses. */
-static struct watched *find_claim(const struct looks *looks, const char *pod_uid, const char *container)
-{
-	const struct node_claim *claim = node_claims_of(looks->deps.node, pod_uid, container);
-
-	return claim ? watched_only(looks->set, claim->uid) : NULL;
-}
-
 static void find_container(struct looks *looks, struct holder *holder)
 {
 	const struct cgroup_place *place = &holder->process->place;
@@ -206,8 +198,13 @@ static void find_container(struct looks *looks, struct holder *holder)
 		/* Most pods have one container with a grant. Its first context must count before the runtime
 		 * has answered. */
 		holder->watched = watched_only(looks->set, place->uid);
-	if (!holder->watched && r != -ENOENT)
-		holder->watched = find_claim(looks, place->uid, r == 0 ? holder->container : NULL);
+	if (!holder->watched && r != -ENOENT) {
+		const char *container = r == 0 ? holder->container : NULL;
+		/* The grant of a claim that the container uses; container NULL: of the only one that the pod
+		 * uses. */
+		const struct node_claim *claim = node_claims_of(looks->deps.node, place->uid, container);
+		holder->watched = claim ? watched_only(looks->set, claim->uid) : NULL;
+	}
 	holder->certain = r != -EAGAIN;
 }
 
@@ -370,16 +367,12 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 	looks_go(looks);
 }
 
-static void want(struct looks *looks, const char *uuid)
+static void on_wanted(void *userdata, const char *uuid)
 {
+	struct looks *looks = userdata;
 	for (size_t i = 0; i < looks->n_gpus; i++)
 		if (strcmp(looks->gpus[i].uuid, uuid) == 0)
 			looks->gpus[i].due = true;
-}
-
-static void on_wanted(void *userdata, const char *uuid)
-{
-	want(userdata, uuid);
 	looks_go(userdata);
 }
 

@@ -34,21 +34,6 @@ static void add_bytes(struct strbuf *text, uint64_t bytes)
 		strbuf_addf(text, "%" PRIu64 " bytes", bytes);
 }
 
-static void add_processes(const struct refused *refused, struct strbuf *text, const struct watched_part *gpu)
-{
-	char name[PROCESS_NAME_SIZE];
-
-	for (size_t i = 0; i < WATCHED_TOP && i < gpu->n_processes && gpu->top[i].pid; i++) {
-		looks_process_name(refused->looks, gpu->top[i].pid, name);
-		strbuf_addf(text, "%s%s ", i ? ", " : " (", name);
-		add_bytes(text, gpu->top[i].bytes);
-	}
-	if (gpu->n_processes > WATCHED_TOP)
-		strbuf_addf(text, ", %zu more", gpu->n_processes - WATCHED_TOP);
-	if (gpu->n_processes && gpu->top[0].pid)
-		strbuf_adds(text, ")");
-}
-
 static void tell(struct refused *refused, const struct pod_facts *pod, const struct watched *watched,
 	const struct watched_part *gpu)
 {
@@ -65,8 +50,18 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 	strbuf_addf(&text, "%s, its limit on GPU %d is %" PRIu64 " MiB", count == 1 ? "" : " at last",
 		known ? known->facts.index : -1, grant_file_limit_bytes(watched->grant, index) / MIB);
 	if (gpu->looked) {
+		char name[PROCESS_NAME_SIZE];
+
 		strbuf_addf(&text, ", %" PRIu64 " MiB of it are in use", (gpu->used_bytes + MIB - 1) / MIB);
-		add_processes(refused, &text, gpu);
+		for (size_t i = 0; i < WATCHED_TOP && i < gpu->n_processes && gpu->top[i].pid; i++) {
+			looks_process_name(refused->looks, gpu->top[i].pid, name);
+			strbuf_addf(&text, "%s%s ", i ? ", " : " (", name);
+			add_bytes(&text, gpu->top[i].bytes);
+		}
+		if (gpu->n_processes > WATCHED_TOP)
+			strbuf_addf(&text, ", %zu more", gpu->n_processes - WATCHED_TOP);
+		if (gpu->n_processes && gpu->top[0].pid)
+			strbuf_adds(&text, ")");
 	}
 	event_on_pod(refused->events, pod, "GPUMemoryRefused", strbuf_cstr(&text));
 }

@@ -166,18 +166,6 @@ static void answer_add_device(struct answer *answer, const struct driver *driver
 	answer->container.n_devices++;
 }
 
-static void answer_add_devices(struct answer *answer, const struct driver *driver)
-{
-	char name[32];
-
-	for (size_t i = 0; i < answer->allotment.n_gpus; i++) {
-		snprintf(name, sizeof(name), "nvidia%u", answer->allotment.gpus[i]->minor);
-		answer_add_device(answer, driver, name);
-	}
-	for (size_t i = 0; i < driver->n_devices; i++)
-		answer_add_device(answer, driver, driver->devices[i]);
-}
-
 /* A pod without a placement cannot have a GPU. But an error here would fail it for good, and its controller
  * would create one pod after the other. So it gets a CDI device that does not exist, and PreStartContainer
  * says why. It stays Pending, counted against the node, with its Event. */
@@ -201,7 +189,14 @@ static void answer_placed(
 
 	answer_add_variables(answer);
 	if (!cdi) {
-		answer_add_devices(answer, kubelet->deps.driver);
+		char name[32];
+
+		for (size_t i = 0; i < answer->allotment.n_gpus; i++) {
+			snprintf(name, sizeof(name), "nvidia%u", answer->allotment.gpus[i]->minor);
+			answer_add_device(answer, kubelet->deps.driver, name);
+		}
+		for (size_t i = 0; i < kubelet->deps.driver->n_devices; i++)
+			answer_add_device(answer, kubelet->deps.driver, kubelet->deps.driver->devices[i]);
 		return;
 	}
 	answer_set_cdi(answer);

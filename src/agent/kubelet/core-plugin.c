@@ -101,16 +101,6 @@ static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 		registrar_unwatched(plugin->kubelet->core_registrar);
 }
 
-/* The checkpoint will say to which pods they belong. */
-static void note_answered(struct core_plugin *plugin, const V1beta1__ContainerAllocateRequest *request)
-{
-	char name[16];
-
-	snprintf(name, sizeof(name), "%u", plugin->n_answers++);
-	if (served_add(&plugin->served, "", name, request->devices_ids, request->n_devices_ids) < 0)
-		log_warning("%s: out of memory", RESOURCE_GPU_CORE);
-}
-
 static void handle_allocate(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct core_plugin *plugin = userdata;
@@ -131,7 +121,13 @@ static void handle_allocate(void *userdata, struct kubelet_call *call, const uin
 	/* There must be one answer for each, or the kubelet fails the pod ("no containers return in
 	 * allocation response", manager.go at 1.36.3). */
 	for (size_t i = 0; i < request->n_container_requests; i++) {
-		note_answered(plugin, request->container_requests[i]);
+		char name[16];
+
+		/* The checkpoint will say to which pods they belong. */
+		snprintf(name, sizeof(name), "%u", plugin->n_answers++);
+		if (served_add(&plugin->served, "", name, request->container_requests[i]->devices_ids,
+			    request->container_requests[i]->n_devices_ids) < 0)
+			log_warning("%s: out of memory", RESOURCE_GPU_CORE);
 		containers[i] = &nothing;
 	}
 	response.container_responses = containers;

@@ -93,14 +93,6 @@ static void device_list_remember(struct device_list *list, uint8_t *state, size_
 	list->message_count = list->ops->count(list->kubelet);
 }
 
-/* Some streams were told, some were not: the next update tells all of them. */
-static void device_list_forget(struct device_list *list)
-{
-	free(list->message);
-	list->message = NULL;
-	list->message_len = 0;
-}
-
 void device_list_open(struct device_list *list, struct kubelet_call *call)
 {
 	_cleanup_free_ uint8_t *state = NULL;
@@ -157,7 +149,10 @@ void device_list_update(struct device_list *list)
 	same = list->message && len == list->message_len && memcmp(state, list->message, len) == 0;
 	for (size_t i = 0; !same && i < list->n_streams; i++)
 		if (kubelet_call_send(list->streams[i], state, len) < 0) {
-			device_list_forget(list);
+			/* Some streams were told, some were not: the next update tells all of them. */
+			free(list->message);
+			list->message = NULL;
+			list->message_len = 0;
 			return;
 		}
 	device_list_remember(list, TAKE_PTR(state), len);

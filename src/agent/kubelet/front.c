@@ -135,19 +135,6 @@ static const struct grpc_method METHODS[] = {
 	{"/v1beta1.DevicePlugin/PreStartContainer", handle_prestart, on_closed},
 };
 
-static void front_listen(struct front *front)
-{
-	struct error err = {""};
-	int r;
-
-	if (front->server)
-		r = grpc_server_listen_again(front->server, &err);
-	else
-		r = grpc_server_new(
-			front->loop, front->path, METHODS, ARRAY_SIZE(METHODS), front, &front->server, &err);
-	relay_send(front->relay, RELAY_LISTENING, 0, 0, err.text, r < 0 ? strlen(err.text) : 0);
-}
-
 static struct front_call *front_find(struct front *front, uint32_t id)
 {
 	list_for_each (item, &front->calls)
@@ -164,8 +151,17 @@ static void on_frame(void *userdata, const struct relay_frame *frame, const uint
 
 	if (frame->kind == RELAY_READY)
 		front->ready = true;
-	else if (frame->kind == RELAY_LISTEN)
-		front_listen(front);
+	else if (frame->kind == RELAY_LISTEN) {
+		struct error err = {""};
+		int r;
+
+		if (front->server)
+			r = grpc_server_listen_again(front->server, &err);
+		else
+			r = grpc_server_new(front->loop, front->path, METHODS, ARRAY_SIZE(METHODS), front,
+				&front->server, &err);
+		relay_send(front->relay, RELAY_LISTENING, 0, 0, err.text, r < 0 ? strlen(err.text) : 0);
+	}
 	if (!c)
 		return; /* it was closed meanwhile */
 	switch (frame->kind) {

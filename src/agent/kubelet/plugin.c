@@ -220,19 +220,6 @@ static bool is_gpu_watched(const struct kubelet *kubelet)
 	return plugin_watched(kubelet->gpu_plugin);
 }
 
-static void find_spent(struct kubelet *kubelet)
-{
-	table_release(&kubelet->deps.node->spent);
-	if (!kubelet->deps.node->pods_listed)
-		return;
-	if (spent_find(&kubelet->deps.node->served, &kubelet->deps.node->pods, leftovers_may_live,
-		    kubelet->deps.leftovers, &kubelet->deps.node->spent) < 0)
-		table_release(&kubelet->deps.node->spent);
-	if (kubelet->deps.node->spent.count)
-		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
-			kubelet->deps.node->spent.count);
-}
-
 /* A kubelet that has just started knows what is in its checkpoint, which it reads before it makes its socket;
  * it has forgotten everything else. This comes before Register, because Allocate may follow at once. */
 static void kubelet_started(struct kubelet *kubelet)
@@ -245,7 +232,15 @@ static void kubelet_started(struct kubelet *kubelet)
 	else if (answers_settle(kubelet, &err) < 0)
 		log_warning("%s", err.text);
 	turn_list_begin(kubelet);
-	find_spent(kubelet);
+	table_release(&kubelet->deps.node->spent);
+	if (!kubelet->deps.node->pods_listed)
+		return;
+	if (spent_find(&kubelet->deps.node->served, &kubelet->deps.node->pods, leftovers_may_live,
+		    kubelet->deps.leftovers, &kubelet->deps.node->spent) < 0)
+		table_release(&kubelet->deps.node->spent);
+	if (kubelet->deps.node->spent.count)
+		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
+			kubelet->deps.node->spent.count);
 }
 
 const struct registration plugin_registration = {

@@ -125,18 +125,6 @@ static void prestart_free(struct prestart *p)
 	free(p);
 }
 
-static void report_waiting(struct kubelet *kubelet, const struct prestart *p, const char *text)
-{
-	const struct served_entry *entry = served_find_ids(
-		&kubelet->deps.node->served, NULL, p->ids, p->n_ids);
-	struct node_pod *pod = entry ? node_pods_by_uid(&kubelet->deps.node->pods, entry->uid) : NULL;
-
-	if (pod && !pod->wait_reported)
-		event_on_pod(kubelet->deps.events, &pod->facts, "GPUStillInUse", text);
-	if (pod)
-		pod->wait_reported = true;
-}
-
 /* Images may say which of the driver's files their containers need. If the runtime does not answer in time,
  * this is ignored. */
 static bool waits_for_image(struct kubelet *kubelet, const struct prestart *p)
@@ -181,8 +169,16 @@ static void prestart_try(void *userdata)
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
 	}
-	if (r == -EBUSY)
-		report_waiting(kubelet, p, err.text);
+	if (r == -EBUSY) {
+		const struct served_entry *entry = served_find_ids(
+			&kubelet->deps.node->served, NULL, p->ids, p->n_ids);
+		struct node_pod *pod = entry ? node_pods_by_uid(&kubelet->deps.node->pods, entry->uid) : NULL;
+
+		if (pod && !pod->wait_reported)
+			event_on_pod(kubelet->deps.events, &pod->facts, "GPUStillInUse", err.text);
+		if (pod)
+			pod->wait_reported = true;
+	}
 	kubelet->counts.answers_checked[answered]++;
 	if (r == 0) {
 		kubelet->counts.prestart_accepted++;

@@ -101,20 +101,6 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 	loop_timer_set(r->timer, UNWATCHED_NS);
 }
 
-static uint8_t *pack_registration(const struct registration *registration, size_t *ret_len)
-{
-	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
-	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
-
-	options.pre_start_required = registration->decides;
-	options.get_preferred_allocation_available = registration->decides;
-	request.version = "v1beta1";
-	request.endpoint = (char *)registration->endpoint;
-	request.resource_name = (char *)registration->resource;
-	request.options = &options;
-	return wire_pack(&request.base, ret_len);
-}
-
 /* The plugin must serve first, because the kubelet dials back before it answers. */
 static void registrar_try(struct registrar *r)
 {
@@ -130,7 +116,16 @@ static void registrar_send(struct registrar *r)
 	size_t len = 0;
 	int error;
 
-	packed = pack_registration(r->registration, &len);
+	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
+
+	options.pre_start_required = r->registration->decides;
+	options.get_preferred_allocation_available = r->registration->decides;
+	request.version = "v1beta1";
+	request.endpoint = (char *)r->registration->endpoint;
+	request.resource_name = (char *)r->registration->resource;
+	request.options = &options;
+	packed = wire_pack(&request.base, &len);
 	error = packed ? grpc_client_call(r->client, "/v1beta1.Registration/Register", packed, len,
 				 TIMEOUT_MS, on_registered, r, &r->call)
 		       : -ENOMEM;

@@ -197,19 +197,6 @@ static void source_tell_strangers(struct source *source, const struct inventory 
 	}
 }
 
-static void faults_apply(struct faults *faults)
-{
-	struct inventory *inventory = &faults->deps.node->inventory;
-	bool changed = false;
-
-	for (int i = 0; i < FAULT_SOURCES; i++) {
-		changed |= source_apply(&faults->sources[i], inventory);
-		source_tell_strangers(&faults->sources[i], inventory);
-	}
-	if (changed)
-		faults->deps.node->saved = false;
-}
-
 static void faults_tell(struct faults *faults)
 {
 	struct inventory *inventory = &faults->deps.node->inventory;
@@ -233,7 +220,15 @@ static void faults_tell(struct faults *faults)
 
 void faults_follow(struct faults *faults)
 {
-	faults_apply(faults);
+	struct inventory *inventory = &faults->deps.node->inventory;
+	bool changed = false;
+
+	for (int i = 0; i < FAULT_SOURCES; i++) {
+		changed |= source_apply(&faults->sources[i], inventory);
+		source_tell_strangers(&faults->sources[i], inventory);
+	}
+	if (changed)
+		faults->deps.node->saved = false;
 	faults_tell(faults);
 }
 

@@ -243,26 +243,6 @@ struct words {
 	const char *status, *reason, *message;
 };
 
-static void find_words(
-	const struct node_registry *node, const struct node_problem *problem, struct words *ret_words)
-{
-	const char *unknown = node->problems.unknown_functions;
-
-	*ret_words = (struct words){
-		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};
-	if (*problem->text)
-		*ret_words = (struct words){"True", problem->reason, problem->text};
-	else if (*node->problems.other_plugin)
-		/* The node keeps serving: closing it would not take the GPUs from the other plugin's pods. */
-		*ret_words = (struct words){
-			"True", NODE_REASON_ADVERTISED_TWICE, node->problems.other_plugin};
-	/* This does not block anything yet, but users should know. */
-	else if (*node->problems.device_loss)
-		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, node->problems.device_loss};
-	else if (*unknown)
-		*ret_words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
-}
-
 /* condition_build() - the condition for the node's status. NULL if the status has it already (status: as the
  * API server shows it; a node that never had a problem has no condition), or when out of memory. The caller
  * puts it. */
@@ -274,9 +254,21 @@ static struct json_object *condition_build(const struct node_registry *node, str
 	struct node_problem problem;
 	char now[MICRO_TIME_SIZE];
 	struct words words;
+	const char *unknown;
 
 	condition_problem(node, &problem);
-	find_words(node, &problem, &words);
+	unknown = node->problems.unknown_functions;
+	words = (struct words){"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};
+	if (*problem.text)
+		words = (struct words){"True", problem.reason, problem.text};
+	else if (*node->problems.other_plugin)
+		/* The node keeps serving: closing it would not take the GPUs from the other plugin's pods. */
+		words = (struct words){"True", NODE_REASON_ADVERTISED_TWICE, node->problems.other_plugin};
+	/* This does not block anything yet, but users should know. */
+	else if (*node->problems.device_loss)
+		words = (struct words){"False", NODE_REASON_DEVICE_LOSS, node->problems.device_loss};
+	else if (*unknown)
+		words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
 	if ((!seen && strcmp(words.reason, "NoProblem") == 0) ||
 		(says(seen, "status", words.status) && says(seen, "reason", words.reason) &&
 			says(seen, "message", words.message)))

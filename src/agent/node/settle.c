@@ -143,18 +143,6 @@ static void say_that_it_waits(struct settle *settle, const struct terms *asked)
 	event_on_node(settle->events, "GPUModePending", text);
 }
 
-static void take_terms(struct node_registry *node, const struct terms *terms)
-{
-	node->in_force = terms->mode;
-	inventory_set_unit(&node->inventory, terms->unit_mib);
-	if (terms->mode == GPU_MODE_NONE)
-		log_info("GPU mode in force: none");
-	else
-		log_info("GPU mode in force: %s, gpu-mem counts in %u MiB", gpu_mode_text(terms->mode),
-			terms->unit_mib);
-	node->saved = false;
-}
-
 void settle_terms(struct settle *settle, const struct settle_seen *what)
 {
 	struct json_object *annotations = json_member(json_member(what->object, "metadata"), "annotations");
@@ -181,6 +169,15 @@ void settle_terms(struct settle *settle, const struct settle_seen *what)
 		say_that_it_waits(settle, &seen.asked);
 	else
 		settle->reported = change.in_force;
-	if (state == TERMS_CHANGED || node->inventory.unit_mib != change.in_force.unit_mib)
-		take_terms(node, &change.in_force);
+	if (state == TERMS_CHANGED || node->inventory.unit_mib != change.in_force.unit_mib) {
+		const struct terms *terms = &change.in_force;
+		node->in_force = terms->mode;
+		inventory_set_unit(&node->inventory, terms->unit_mib);
+		if (terms->mode == GPU_MODE_NONE)
+			log_info("GPU mode in force: none");
+		else
+			log_info("GPU mode in force: %s, gpu-mem counts in %u MiB",
+				gpu_mode_text(terms->mode), terms->unit_mib);
+		node->saved = false;
+	}
 }

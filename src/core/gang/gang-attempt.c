@@ -116,14 +116,6 @@ static void mark_planned(struct gangs *gangs, struct gang_member **members, cons
 	}
 }
 
-static void forget_plan(struct gangs *gangs, struct ledger *ledger, struct gang_member **members, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		ledger_drop_hold(ledger, members[i]->facts.uid);
-		member_wait(gangs, members[i]);
-	}
-}
-
 static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	gang->no_room = (struct gang_no_room){
@@ -154,7 +146,10 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	if (slots)
 		gang_slots_release(slots, n);
 	if (r <= 0) {
-		forget_plan(gangs, ledger, members, n);
+		for (size_t i = 0; i < n; i++) {
+			ledger_drop_hold(ledger, members[i]->facts.uid);
+			member_wait(gangs, members[i]);
+		}
 		note_no_room(gang, ledger, now_ns);
 		return false;
 	}
@@ -182,26 +177,22 @@ static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledg
 	gang_changed(gang);
 }
 
-/* Marks the member that the members at bind wait for. To tell users, the first such member is enough. */
-static void look_who_is_missing(struct gang *gang)
+void gang_give_up(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
 {
-	bool waits = gang_count(gang).at_bind;
+	uint32_t doublings = gang->backoff.failures < BACKOFF_DOUBLINGS ? gang->backoff.failures
+									: BACKOFF_DOUBLINGS;
+	bool waits;
 
+	/* Marks the member that the members at bind wait for. To tell users, the first such member is enough.
+	 */
+	waits = gang_count(gang).at_bind;
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
 		member->missed = waits && (member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED);
 		waits &= !member->missed;
 	}
-}
-
-void gang_give_up(
-	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
-{
-	uint32_t doublings = gang->backoff.failures < BACKOFF_DOUBLINGS ? gang->backoff.failures
-									: BACKOFF_DOUBLINGS;
-
-	look_who_is_missing(gang);
 	disperse(gangs, gang, ledger, why);
 	if (gang->started)
 		return;

@@ -147,16 +147,6 @@ static bool have_controllers(const struct gang *gang)
 	return true;
 }
 
-/* kube-scheduler asked for these pods, but the watch never showed them: they were deleted just before. */
-static void forget_unseen(const struct look *look)
-{
-	struct gang_member *member;
-
-	table_for_each (&look->gangs->by_uid, cursor, member)
-		if (!member->listed && look->now_ns - member->asked_ns > WATCH_LAG_MAX_NS)
-			gang_member_leave(look->gangs, member);
-}
-
 /* Is the gang complete, or was it before? A placed member without the mark has lost it when the gang was
  * complete, or another scheduler placed it. Only members that the watch has shown count. The answer to a
  * Binding may be ahead of the watch, and another member may be gone since. */
@@ -459,10 +449,15 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 		.again_ns = INT64_MAX,
 		.leads = leads && gangs->groups_known};
 	_cleanup_free_ struct gang **all = NULL;
+	struct gang_member *member;
 
 	if (!gangs->by_uid.count)
 		return INT64_MAX;
-	forget_unseen(&look);
+	/* kube-scheduler asked for these pods, but the watch never showed them: they were deleted just
+	 * before. */
+	table_for_each (&look.gangs->by_uid, cursor, member)
+		if (!member->listed && look.now_ns - member->asked_ns > WATCH_LAG_MAX_NS)
+			gang_member_leave(look.gangs, member);
 	forget_what_is_over(gangs, now_ns);
 	all = gangs_in_turn(gangs);
 	if (!all)

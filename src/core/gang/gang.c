@@ -469,17 +469,6 @@ void gangs_remove_group(struct gangs *gangs, const char *key)
 
 /* ---- where kube-scheduler would let members go ---- */
 
-static void drop_oldest(struct gangs *gangs)
-{
-	struct gang_nodes *oldest = list_entry(gangs->node_sets.next, struct gang_nodes, item);
-	struct gang_member *member;
-
-	table_for_each (&gangs->by_uid, cursor, member)
-		if (member->nodes == oldest)
-			member->nodes = NULL;
-	set_free(gangs, oldest);
-}
-
 static bool same_names(const struct gang_nodes *nodes, const char *const *names, size_t n)
 {
 	if (nodes->names.count != n)
@@ -504,8 +493,15 @@ static struct gang_nodes *set_new(struct gangs *gangs, const char *const *names,
 			return NULL;
 		}
 	list_append(&gangs->node_sets, &nodes->item);
-	if (++gangs->n_node_sets > GANG_NODE_SETS_MAX)
-		drop_oldest(gangs);
+	if (++gangs->n_node_sets > GANG_NODE_SETS_MAX) {
+		struct gang_nodes *oldest = list_entry(gangs->node_sets.next, struct gang_nodes, item);
+		struct gang_member *member;
+
+		table_for_each (&gangs->by_uid, cursor, member)
+			if (member->nodes == oldest)
+				member->nodes = NULL;
+		set_free(gangs, oldest);
+	}
 	return nodes;
 }
 

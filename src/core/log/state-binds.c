@@ -127,22 +127,6 @@ void state_read_binds(struct core *core, struct archive *archive)
 
 /* ---- orders ---- */
 
-static void write_orders(struct archive *archive, const struct list *orders)
-{
-	struct archive_place place;
-	size_t n = 0, i = 0;
-
-	list_for_each (item, orders)
-		n++;
-	archive_list(archive, "of", n, SIZE_MAX, &place);
-	list_for_each (item, orders) {
-		archive_item(archive, i++);
-		archive_uint64(archive, "bind", &list_entry(item, struct bind, order_item)->number);
-		archive_item_end(archive);
-	}
-	archive_list_end(archive, &place);
-}
-
 static bool may_have_order(const struct bind *bind, struct binds *binds)
 {
 	list_for_each (item, &binds->in_flight)
@@ -180,6 +164,9 @@ void state_read_bind_orders(struct core *core, struct archive *archive)
 void state_write_binds(struct core *core, struct state_writer *writer)
 {
 	struct binds *binds = &core->binds;
+	struct archive *archive;
+	struct archive_place place;
+	size_t n = 0, i = 0;
 
 	archive_uint64(state_begin(writer, "binds"), "begun", &binds->n_begun);
 	state_end(writer);
@@ -188,6 +175,15 @@ void state_write_binds(struct core *core, struct state_writer *writer)
 			write_bind(list_entry(item, struct bind, item), where, writer);
 	if (list_empty(&binds->orders))
 		return;
-	write_orders(state_begin(writer, "bindOrders"), &binds->orders);
+	archive = state_begin(writer, "bindOrders");
+	list_for_each (item, &binds->orders)
+		n++;
+	archive_list(archive, "of", n, SIZE_MAX, &place);
+	list_for_each (item, &binds->orders) {
+		archive_item(archive, i++);
+		archive_uint64(archive, "bind", &list_entry(item, struct bind, order_item)->number);
+		archive_item_end(archive);
+	}
+	archive_list_end(archive, &place);
 	state_end(writer);
 }

@@ -29,18 +29,6 @@ void state_read_budget(struct core *core, struct archive *archive)
 		archive_fail(archive, ENOMEM, "out of memory");
 }
 
-static void write_budgets(struct core *core, struct state_writer *writer)
-{
-	struct list *of_namespace;
-
-	table_for_each (&core->budgets.by_namespace, cursor, of_namespace)
-		list_for_each (item, of_namespace) {
-			state_archive_budget(
-				state_begin(writer, "budget"), list_entry(item, struct budget, item));
-			state_end(writer);
-		}
-}
-
 /* ---- attempts ---- */
 
 /* Writes names of nodes or pods, or reads them into storage of at most max entries. Returns their number. */
@@ -207,8 +195,14 @@ void state_write_evictions(struct core *core, struct state_writer *writer)
 	struct archive_place place;
 	struct archive *archive;
 	size_t n = 0, i = 0;
+	struct list *of_namespace;
 
-	write_budgets(core, writer);
+	table_for_each (&core->budgets.by_namespace, cursor, of_namespace)
+		list_for_each (item, of_namespace) {
+			state_archive_budget(
+				state_begin(writer, "budget"), list_entry(item, struct budget, item));
+			state_end(writer);
+		}
 	table_for_each (&evictions->attempts, cursor, attempt) {
 		archive = state_begin(writer, "eviction");
 		archive_enter(archive, "pod", true, &place);

@@ -33,21 +33,6 @@ static void archive_listed(struct archive *archive, char **name, int64_t *listed
 	archive_int64(archive, "listed", listed, 1, STATE_TIME_MAX);
 }
 
-static void read_listed(struct table *nodes, struct archive *archive)
-{
-	int64_t listed = 0;
-	char *name = NULL;
-
-	archive_listed(archive, &name, &listed);
-	if (!archive->failed && !listed)
-		archive_fail(archive, EINVAL, "node %s was not listed", name);
-	if (!archive->failed && table_get(nodes, name))
-		archive_fail(archive, EINVAL, "node %s is there twice", name);
-	if (!archive->failed && table_set(nodes, name, (void *)(intptr_t)listed) < 0)
-		archive_fail(archive, ENOMEM, "out of memory");
-	free(name);
-}
-
 void state_read_leadership(struct core *core, struct archive *archive)
 {
 	struct archive_place place;
@@ -56,8 +41,19 @@ void state_read_leadership(struct core *core, struct archive *archive)
 	archive_leadership(archive, &core->leadership);
 	n = archive_list(archive, "nodes", 0, SIZE_MAX, &place);
 	for (size_t i = 0; i < n && !archive->failed; i++) {
+		int64_t listed = 0;
+		char *name = NULL;
+
 		archive_item(archive, i);
-		read_listed(&core->leadership.nodes, archive);
+		archive_listed(archive, &name, &listed);
+		if (!archive->failed && !listed)
+			archive_fail(archive, EINVAL, "node %s was not listed", name);
+		if (!archive->failed && table_get(&core->leadership.nodes, name))
+			archive_fail(archive, EINVAL, "node %s is there twice", name);
+		if (!archive->failed &&
+			table_set(&core->leadership.nodes, name, (void *)(intptr_t)listed) < 0)
+			archive_fail(archive, ENOMEM, "out of memory");
+		free(name);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &place);

@@ -49,18 +49,6 @@ static void archive_amounts(struct archive *archive, const char *key, struct amo
 	archive_list_end(archive, &place);
 }
 
-static void archive_unit(struct archive *archive, struct policy_unit *unit)
-{
-	archive_enum(archive, "kind", &unit->kind, POLICY_UNIT_KIND_MAX);
-	archive_pairs(archive, "nodeSelector", &unit->node_selector);
-	archive_bool(archive, "hasMax", &unit->has_max);
-	archive_uint32(archive, "max", &unit->max, UINT32_MAX);
-	archive_amounts(archive, "maxResources", &unit->max_resources, POLICY_RESOURCES_MAX);
-	archive_pairs(archive, "podLabels", &unit->pod_labels);
-	archive_pairs(archive, "podAnnotations", &unit->pod_annotations);
-	archive_bool(archive, "awaitsScaling", &unit->awaits_scaling);
-}
-
 static void archive_requirement(struct archive *archive, struct selector_requirement *requirement)
 {
 	struct archive_place place;
@@ -140,8 +128,18 @@ void state_archive_policy(struct archive *archive, struct resource_policy *polic
 	archive_rules(archive, policy);
 	policy->n_units = archive_list(archive, "units", policy->n_units, POLICY_UNITS_MAX, &place);
 	for (size_t i = 0; i < policy->n_units; i++) {
+		struct policy_unit *unit;
+
 		archive_item(archive, i);
-		archive_unit(archive, &policy->units[i]);
+		unit = &policy->units[i];
+		archive_enum(archive, "kind", &unit->kind, POLICY_UNIT_KIND_MAX);
+		archive_pairs(archive, "nodeSelector", &unit->node_selector);
+		archive_bool(archive, "hasMax", &unit->has_max);
+		archive_uint32(archive, "max", &unit->max, UINT32_MAX);
+		archive_amounts(archive, "maxResources", &unit->max_resources, POLICY_RESOURCES_MAX);
+		archive_pairs(archive, "podLabels", &unit->pod_labels);
+		archive_pairs(archive, "podAnnotations", &unit->pod_annotations);
+		archive_bool(archive, "awaitsScaling", &unit->awaits_scaling);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &place);

@@ -32,14 +32,6 @@ static void archive_ledger(struct archive *archive, struct ledger *ledger)
 
 /* ---- nodes ---- */
 
-static void archive_node_gpu(struct archive *archive, struct gpu_ledger *gpu)
-{
-	archive_gpu_facts(archive, &gpu->facts);
-	archive_uint32(archive, "units", &gpu->units_total, UNITS_MAX);
-	archive_uint32(archive, "instancesMax", &gpu->instances_max, INT32_MAX);
-	archive_text(archive, "reason", &gpu->reason);
-}
-
 /* The lower half of the matrix, row by row. */
 static void archive_links(struct archive *archive, struct node_ledger *node)
 {
@@ -109,7 +101,10 @@ static void archive_node(struct archive *archive, struct node_ledger *node, char
 	node->facts.n_gpus = n;
 	for (size_t i = 0; i < n; i++) {
 		archive_item(archive, i);
-		archive_node_gpu(archive, &node->gpus[i]);
+		archive_gpu_facts(archive, &node->gpus[i].facts);
+		archive_uint32(archive, "units", &node->gpus[i].units_total, UNITS_MAX);
+		archive_uint32(archive, "instancesMax", &node->gpus[i].instances_max, INT32_MAX);
+		archive_text(archive, "reason", &node->gpus[i].reason);
 		archive_item_end(archive);
 	}
 	archive_list_end(archive, &place);
@@ -332,12 +327,6 @@ static void write_uids(struct archive *archive, const char *key, const struct li
 	archive_list_end(archive, &place);
 }
 
-static const struct ledger_pod *nominated_pod(const struct list *item, bool of_node)
-{
-	return of_node ? list_entry(item, const struct nomination, item)->pod
-		       : list_entry(item, const struct nomination, all)->pod;
-}
-
 static void write_nominated(struct archive *archive, const struct list *head, bool of_node)
 {
 	struct archive_place place;
@@ -347,7 +336,10 @@ static void write_nominated(struct archive *archive, const struct list *head, bo
 		n++;
 	archive_list(archive, "nominated", n, SIZE_MAX, &place);
 	list_for_each (item, head)
-		archive_item_text(archive, i++, nominated_pod(item, of_node)->facts.uid);
+		archive_item_text(archive, i++,
+			(of_node ? list_entry(item, const struct nomination, item)->pod
+				 : list_entry(item, const struct nomination, all)->pod)
+				->facts.uid);
 	archive_list_end(archive, &place);
 }
 

@@ -72,19 +72,6 @@ static int check_resizing(const struct core *core, struct archive *archive, cons
 	return 0;
 }
 
-static void image_free(struct resizing *image)
-{
-	free(image->uid);
-	free(image->namespace_);
-	free(image->name);
-	free(image->node);
-	free(image->seen);
-	free(image->request);
-	free(image->refusal);
-	resize_answer_release(&image->answer);
-	free(image);
-}
-
 void state_read_resizing(struct core *core, struct archive *archive)
 {
 	struct resizings *resizings = &core->resizings;
@@ -96,18 +83,20 @@ void state_read_resizing(struct core *core, struct archive *archive)
 	}
 	archive_resizing(archive, resizing);
 	if (check_resizing(core, archive, resizing) < 0) {
-		image_free(resizing);
+		free(resizing->uid);
+		free(resizing->namespace_);
+		free(resizing->name);
+		free(resizing->node);
+		free(resizing->seen);
+		free(resizing->request);
+		free(resizing->refusal);
+		resize_answer_release(&resizing->answer);
+		free(resizing);
 		return;
 	}
 	resizing->resizings = resizings;
 	list_append(&resizings->all, &resizing->item);
 	resizings->n += !resizing->stopped;
-}
-
-/* A report needs the API server's sentence. All other orders are allowed while they are not carried out. */
-static bool may_have_order(const struct resizing *resizing)
-{
-	return resizing->order == RESIZE_REPORT ? resizing->request && resizing->refusal : resizing->busy;
 }
 
 /* Read after all resizes. */
@@ -120,7 +109,11 @@ void state_read_resize_orders(struct core *core, struct archive *archive)
 		const char *uid = archive_item_text(archive, i, NULL);
 		struct resizing *resizing = uid ? resizings_find(&core->resizings, uid) : NULL;
 
-		if (resizing && !resizing->order_item.next && may_have_order(resizing))
+		/* A report needs the API server's sentence. All other orders are allowed while they are not
+		 * carried out. */
+		if (resizing && !resizing->order_item.next &&
+			(resizing->order == RESIZE_REPORT ? resizing->request && resizing->refusal
+							  : resizing->busy))
 			list_append(&core->resizings.orders, &resizing->order_item);
 		else
 			archive_fail(

@@ -58,26 +58,22 @@ static void read_core(struct core *core, struct archive *archive)
 	archive_core(archive, core);
 }
 
-/* An entry of a table from uids to numbers. */
-static void write_number(struct state_writer *writer, const char *kind, const char *uid, void *value)
-{
-	struct archive *archive = state_begin(writer, kind);
-	uint64_t number = (uintptr_t)value;
-	char *key = (char *)uid;
-
-	archive_text(archive, "uid", &key);
-	/* All 64 bits: a verdict is a hash. */
-	archive_int64(archive, "n", (int64_t *)&number, INT64_MIN, INT64_MAX);
-	state_end(writer);
-}
-
 static void write_numbers(struct state_writer *writer, const char *kind, const struct table *table)
 {
 	const char *uid;
 	void *value;
 
-	for (size_t cursor = 0; table_next(table, &cursor, &uid, &value);)
-		write_number(writer, kind, uid, value);
+	for (size_t cursor = 0; table_next(table, &cursor, &uid, &value);) {
+		struct archive *archive = state_begin(writer, kind);
+		uint64_t number = (uintptr_t)value;
+		char *key = (char *)uid;
+
+		/* An entry of a table from uids to numbers. */
+		archive_text(archive, "uid", &key);
+		/* All 64 bits: a verdict is a hash. */
+		archive_int64(archive, "n", (int64_t *)&number, INT64_MIN, INT64_MAX);
+		state_end(writer);
+	}
 }
 
 static void read_number(struct table *table, struct archive *archive)

@@ -250,20 +250,15 @@ bool policy_book_is_gone(const struct policy_book *book, const char *uid)
 	return false;
 }
 
-/* A finished or deleted pod can no longer be bound, so nothing would end a claim that it was given. */
-static bool is_to_be_ignored(
-	const struct policy_book *book, const struct policy_pod_facts *facts, bool listed)
-{
-	return facts->finished ||
-	       (!listed && !policy_book_pod(book, facts->uid) && policy_book_is_gone(book, facts->uid));
-}
-
 struct policy_pod *policy_book_set_pod(struct policy_book *book, struct policy_pod_facts *facts, bool listed)
 {
 	struct policy_pod *pod = policy_book_pod(book, facts->uid);
 	struct standing before;
 
-	if (is_to_be_ignored(book, facts, listed)) {
+	/* A finished or deleted pod can no longer be bound, so nothing would end a claim that it was given.
+	 */
+	if (facts->finished ||
+		(!listed && !policy_book_pod(book, facts->uid) && policy_book_is_gone(book, facts->uid))) {
 		if (pod)
 			pod_remove(book, pod);
 		policy_pod_facts_release(facts);
@@ -382,18 +377,15 @@ void policy_book_drop_claim(struct policy_book *book, struct policy_pod *pod)
 	book->freed++;
 }
 
-/* The pod was deleted while kube-scheduler's call was on its way, or while a LIST was read. */
-static bool is_unseen(const struct policy_pod *pod, int64_t shown_ns)
-{
-	return !pod->round && pod->claim.began_ns <= shown_ns;
-}
-
 void policy_book_expire(struct policy_book *book, int64_t now_ns, int64_t shown_ns)
 {
 	struct policy_pod *pod;
 
 	table_for_each (&book->pods, cursor, pod) {
-		if (pod->claim.unit >= 0 && (pod->claim.ends_ns <= now_ns || is_unseen(pod, shown_ns)))
+		/* The pod was deleted while kube-scheduler's call was on its way, or while a LIST was read.
+		 */
+		if (pod->claim.unit >= 0 &&
+			(pod->claim.ends_ns <= now_ns || (!pod->round && pod->claim.began_ns <= shown_ns)))
 			policy_book_drop_claim(book, pod);
 		if (pod->claim.unit < 0 && !pod->round && pod->forget_ns <= now_ns)
 			pod_remove(book, pod);

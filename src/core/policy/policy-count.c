@@ -201,14 +201,6 @@ void policy_group_drop_if_empty(
 	free(group);
 }
 
-/* The pod has another policy, or another version of it. */
-static void begin_anew(struct policy_pod *pod)
-{
-	pod->wait_serial = pod->policy->serial;
-	pod->wait = (struct policy_wait){0};
-	pod->claim.given = -1;
-}
-
 void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
 {
 	struct policy_entry *entry = entry_of(book, pod);
@@ -219,8 +211,12 @@ void policy_pod_put_in(struct policy_book *book, struct policy_pod *pod)
 	pod->counts = false;
 	if (!pod->policy)
 		pod->claim.unit = -1;
-	else if (pod->wait_serial != pod->policy->serial)
-		begin_anew(pod);
+	else if (pod->wait_serial != pod->policy->serial) {
+		/* The pod has another policy, or another version of it. */
+		pod->wait_serial = pod->policy->serial;
+		pod->wait = (struct policy_wait){0};
+		pod->claim.given = -1;
+	}
 	if (!pod->group)
 		return;
 	pod->group->members++;

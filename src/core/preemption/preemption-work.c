@@ -52,28 +52,6 @@ static bool may_be_victim(const struct plan_work *work, const struct ledger_pod 
 	       !pod->facts.deleting;
 }
 
-static void collect(struct plan_work *work)
-{
-	const struct preemption_question *question = work->question;
-
-	list_for_each (item, &work->node->pods) {
-		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
-		bool given = question->given && table_get(question->given, pod->facts.uid);
-		struct candidate *candidate = &work->candidates[work->n_candidates];
-
-		if (strcmp(pod->facts.uid, question->pod->uid) == 0) {
-			work->aside[work->n_aside++] = pod;
-		} else if (given || may_be_victim(work, pod)) {
-			*candidate = (struct candidate){.pod = pod, .given = given};
-			candidate->n_budgets = budgets_matching(question->budgets, pod->facts.namespace_,
-				pod->facts.labels, candidate->budgets, BUDGETS_MAX);
-			work->n_candidates++;
-		} else if (pod->facts.deleting && !question->ignore_deleting) {
-			work->aside[work->n_aside++] = pod;
-		}
-	}
-}
-
 static size_t list_length(const struct list *list)
 {
 	size_t n = 0;
@@ -94,6 +72,7 @@ void work_release(struct plan_work *work)
 int work_open(struct plan_work *work)
 {
 	size_t n = list_length(&work->node->pods) + 1;
+	const struct preemption_question *question;
 
 	work->candidates = calloc(n, sizeof(*work->candidates));
 	work->aside = calloc(n, sizeof(*work->aside));
@@ -101,7 +80,23 @@ int work_open(struct plan_work *work)
 	work->was_gone = calloc(n, sizeof(*work->was_gone));
 	if (!work->candidates || !work->aside || !work->by_size || !work->was_gone)
 		return -ENOMEM;
-	collect(work);
+	question = work->question;
+	list_for_each (item, &work->node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		bool given = question->given && table_get(question->given, pod->facts.uid);
+		struct candidate *candidate = &work->candidates[work->n_candidates];
+
+		if (strcmp(pod->facts.uid, question->pod->uid) == 0) {
+			work->aside[work->n_aside++] = pod;
+		} else if (given || may_be_victim(work, pod)) {
+			*candidate = (struct candidate){.pod = pod, .given = given};
+			candidate->n_budgets = budgets_matching(question->budgets, pod->facts.namespace_,
+				pod->facts.labels, candidate->budgets, BUDGETS_MAX);
+			work->n_candidates++;
+		} else if (pod->facts.deleting && !question->ignore_deleting) {
+			work->aside[work->n_aside++] = pod;
+		}
+	}
 	nominations_lay(work->node, work->question->pod);
 	for (size_t i = 0; i < work->n_aside; i++)
 		node_ledger_remove(work->node, work->aside[i]);

@@ -313,22 +313,6 @@ static void reprieve(struct plan_work *work)
 	}
 }
 
-static int plan_fill(struct plan_work *work, struct preemption_plan *plan)
-{
-	const struct pod_facts *pod = work->question->pod;
-
-	plan->node = work->node;
-	plan->victims = calloc(work->n_candidates + 1, sizeof(*plan->victims));
-	if (!plan->victims)
-		return -ENOMEM;
-	for (size_t i = 0; i < work->n_candidates; i++)
-		if (work->candidates[i].gone)
-			plan->victims[plan->n_victims++] = work->candidates[i].pod;
-	qsort(plan->victims, plan->n_victims, sizeof(*plan->victims), compare_victims);
-	plan->n_violations = work_count_violations(work);
-	return placement_choose(work->node, &pod->request, pod->owner ? pod->owner : "", &plan->placement);
-}
-
 static bool fits_without_waiting(struct plan_work *work)
 {
 	bool yes;
@@ -343,11 +327,6 @@ static bool fits_without_waiting(struct plan_work *work)
 	return yes;
 }
 
-static bool is_of_other_kind(const struct request *request, const struct ledger_pod *pod)
-{
-	return (request->core > 0) != (pod->facts.request.core > 0);
-}
-
 /* If pods of the two kinds must not be on the node together, all pods of the other kind must go. */
 static bool free_of_other_kind(struct plan_work *work)
 {
@@ -356,7 +335,7 @@ static bool free_of_other_kind(struct plan_work *work)
 	for (size_t i = 0; i < work->n_candidates && node_ledger_mixes(work->node, request); i++) {
 		struct candidate *candidate = &work->candidates[i];
 
-		if (candidate->gone || !is_of_other_kind(request, candidate->pod) ||
+		if (candidate->gone || !((request->core > 0) != (candidate->pod->facts.request.core > 0)) ||
 			(!work->question->may_violate && candidate_violates(work, candidate)))
 			continue;
 		candidate_leave(work, candidate);
@@ -366,6 +345,8 @@ static bool free_of_other_kind(struct plan_work *work)
 
 static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 {
+	const struct pod_facts *pod;
+
 	if (!free_of_other_kind(work))
 		return REJECT_MIXED;
 	while (!fits(work))
@@ -373,7 +354,17 @@ static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 			return REJECT_FULL;
 	reprieve(work);
 	plan->waits = !fits_without_waiting(work);
-	return plan_fill(work, plan);
+	pod = work->question->pod;
+	plan->node = work->node;
+	plan->victims = calloc(work->n_candidates + 1, sizeof(*plan->victims));
+	if (!plan->victims)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->n_candidates; i++)
+		if (work->candidates[i].gone)
+			plan->victims[plan->n_victims++] = work->candidates[i].pod;
+	qsort(plan->victims, plan->n_victims, sizeof(*plan->victims), compare_victims);
+	plan->n_violations = work_count_violations(work);
+	return placement_choose(work->node, &pod->request, pod->owner ? pod->owner : "", &plan->placement);
 }
 
 void preemption_plan_release(struct preemption_plan *plan)

@@ -441,19 +441,6 @@ static int pod_change_models(struct ledger *ledger, struct ledger_pod *pod, cons
 	return 0;
 }
 
-/* The API server shows the pod bound. The ledger may never have seen the pod at its first size; then the
- * request differs from the one that the ledger knows, too. */
-static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *shown)
-{
-	if (shown->has_placement && shown->placement.resizes && pod->placement.resizes == 0) {
-		pod_vacate(ledger, pod);
-		if (request_resize(&pod->facts.request, &shown->placement) == -ENOMEM)
-			return -ENOMEM;
-	}
-	return ledger_pod_occupy(
-		ledger, pod, shown->node, facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
-}
-
 /* The API server shows a pod again that the ledger kept as an orphan. An event that names the pod's node, or
  * its end, is right. */
 static bool orphan_returns(struct ledger *ledger, struct ledger_pod *orphan, const struct pod_facts *shown)
@@ -469,9 +456,17 @@ static int pod_follow(struct ledger *ledger, struct ledger_pod *pod, struct pod_
 {
 	if (shown->finished || pod->facts.finished)
 		pod_vacate(ledger, pod);
-	else if (*shown->node && pod->occupancy != OCCUPANCY_BOUND)
-		return pod_bind(ledger, pod, shown);
-	else if (*shown->node)
+	else if (*shown->node && pod->occupancy != OCCUPANCY_BOUND) {
+		/* The API server shows the pod bound. The ledger may never have seen the pod at its first
+		 * size; then the request differs from the one that the ledger knows, too. */
+		if (shown->has_placement && shown->placement.resizes && pod->placement.resizes == 0) {
+			pod_vacate(ledger, pod);
+			if (request_resize(&pod->facts.request, &shown->placement) == -ENOMEM)
+				return -ENOMEM;
+		}
+		return ledger_pod_occupy(ledger, pod, shown->node,
+			facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
+	} else if (*shown->node)
 		return ledger_pod_follow_resize(ledger, pod, shown);
 	return 0;
 }

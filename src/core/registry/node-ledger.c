@@ -376,20 +376,6 @@ static uint32_t facts_nvlink_gbps(const struct node_facts *facts)
 	return NVLINK_GBPS;
 }
 
-static bool same_links(const struct links *links, const struct node_facts *facts)
-{
-	if (!links || !says_links(facts))
-		return !links && !says_links(facts);
-	for (size_t a = 0; a < facts->n_gpus; a++)
-		for (size_t b = 0; b < a; b++) {
-			struct link was = links->at[a * links->n + b], is = facts->details[a].links[b];
-
-			if (was.kind != is.kind || was.lanes != is.lanes)
-				return false;
-		}
-	return links->nvlink_gbps == facts_nvlink_gbps(facts);
-}
-
 /* Returns NULL if no connection is known or memory ran out. In the latter case, the lowest GPUs are as good
  * as any others. */
 static struct links *links_of(const struct node_facts *facts)
@@ -406,6 +392,8 @@ static struct links *links_of(const struct node_facts *facts)
  * change all the time are not compared: node_ledger_set_facts() takes them over in any case. */
 static bool same_facts(const struct node_ledger *node, const struct node_facts *facts)
 {
+	const struct links *links;
+
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
 		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
@@ -416,7 +404,17 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (!same_gpu(node, facts, i))
 			return false;
-	return same_links(node->links, facts);
+	links = node->links;
+	if (!links || !says_links(facts))
+		return !links && !says_links(facts);
+	for (size_t a = 0; a < facts->n_gpus; a++)
+		for (size_t b = 0; b < a; b++) {
+			struct link was = links->at[a * links->n + b], is = facts->details[a].links[b];
+
+			if (was.kind != is.kind || was.lanes != is.lanes)
+				return false;
+		}
+	return links->nvlink_gbps == facts_nvlink_gbps(facts);
 }
 
 /* gpus: an array for facts->n_gpus GPUs, which the node takes over. */

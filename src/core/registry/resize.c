@@ -21,15 +21,10 @@ void ledger_resize_free(struct ledger_resize *resize)
 
 /* ---- sizes ---- */
 
-static struct container_placement *find_container(struct placement *placement, const char *name)
-{
-	return (struct container_placement *)placement_find(placement, name);
-}
-
 int placement_resize(struct placement *placement, const struct request *request, const char *name,
 	uint32_t units, struct error *err)
 {
-	struct container_placement *container = find_container(placement, name);
+	struct container_placement *container = (struct container_placement *)placement_find(placement, name);
 
 	if (request->whole)
 		return error_set(
@@ -108,22 +103,6 @@ static bool same_shape(const struct placement *a, const struct placement *b)
 bool ledger_resize_fits(const struct ledger_resize *resize, const struct placement *placement)
 {
 	return same_shape(&resize->before, placement) && same_shape(&resize->target, placement);
-}
-
-/* Each container takes the larger of both sizes on each GPU. Both placements have the same shape. */
-static void grow_to(struct placement *placement, const struct placement *other)
-{
-	for (size_t i = 0; i < placement->n_containers; i++) {
-		struct container_placement *container = &placement->containers[i];
-
-		for (size_t k = 0; k < container->n_gpus; k++) {
-			struct gpu_share *share = &container->gpus[k];
-			uint32_t units =
-				container_share(placement_find(other, container->name), share->uuid)->units;
-
-			share->units = share->units > units ? share->units : units;
-		}
-	}
 }
 
 /* ---- how a resize changes what the pod occupies ---- */
@@ -223,7 +202,18 @@ static int prepare(const struct ledger_pod *pod, const struct placement *target,
 		placement_copy(&pod->placement, &resize->before) < 0 ||
 		placement_copy(target, &resize->target) < 0 || request_copy(&pod->facts.request, request) < 0)
 		return -ENOMEM;
-	grow_to(larger, target);
+	/* Each container takes the larger of both sizes on each GPU. Both placements have the same shape. */
+	for (size_t i = 0; i < larger->n_containers; i++) {
+		struct container_placement *container = &larger->containers[i];
+
+		for (size_t k = 0; k < container->n_gpus; k++) {
+			struct gpu_share *share = &container->gpus[k];
+			uint32_t units =
+				container_share(placement_find(target, container->name), share->uuid)->units;
+
+			share->units = share->units > units ? share->units : units;
+		}
+	}
 	return request_resize(request, larger);
 }
 
