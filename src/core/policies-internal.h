@@ -1,5 +1,5 @@
 /* policies-internal.h - functions that policies.c (calls of kube-scheduler), policies-gang.c and
- * events-policies.c share. */
+ * events-cluster.c share. */
 #pragma once
 
 #include "core/policies.h"

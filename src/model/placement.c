@@ -178,7 +178,7 @@ size_t placement_gpus(const struct placement *placement, const struct gpu_share 
 
 /* A container never names a GPU twice (placement_add), so the sets are equal if the numbers are, and if each
  * GPU is in the other set. */
-static bool same_gpus(const struct container_placement *a, const struct container_placement *b)
+bool container_placement_same_gpus(const struct container_placement *a, const struct container_placement *b)
 {
 	if (a->n_gpus != b->n_gpus)
 		return false;
@@ -254,7 +254,7 @@ bool placement_matches(const struct placement *placement, const struct request *
 		const struct container_placement *got = placement_find(placement, asked->name);
 
 		if (!got || !container_gets(got, asked, request_gpus(request)) ||
-			!same_gpus(got, &placement->containers[0]))
+			!container_placement_same_gpus(got, &placement->containers[0]))
 			return false;
 	}
 	return true;

@@ -55,6 +55,9 @@ int placement_add_visible(struct placement *placement, const char *uuid);
 /* container_share() - the container's share of this GPU; NULL if it is not on it. */
 const struct gpu_share *container_share(const struct container_placement *container, const char *uuid);
 
+/* container_placement_same_gpus() - whether both are on the same GPUs, with whatever shares. */
+bool container_placement_same_gpus(const struct container_placement *a, const struct container_placement *b);
+
 /* placement_matches() - each container of the request is placed with exactly what it asks for, and no other
  * container is. All are on the same GPU, or on the same request_gpus() GPUs with an equal part on each. With
  * whole GPUs, each container is on as many as it asks for, containers that run at the same time are on

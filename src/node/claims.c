@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/power-facts.h"
+#include "node/pods.h"
 #include "node/published.h"
 #include "node/registry.h"
 

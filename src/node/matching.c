@@ -97,16 +97,6 @@ static void mark_one(size_t n, size_t pod, bool *ret_ask)
 		ret_ask[i] = i == pod;
 }
 
-static bool same_gpus(const struct container_placement *a, const struct container_placement *b)
-{
-	if (a->n_gpus != b->n_gpus)
-		return false;
-	for (size_t i = 0; i < a->n_gpus; i++)
-		if (!container_share(b, a->gpus[i].uuid))
-			return false;
-	return true;
-}
-
 static bool same_answer(
 	const struct matching_pod *pod_a, const struct matching_pod *pod_b, const struct served *served)
 {
@@ -355,7 +345,7 @@ static bool gpus_depend_on_container(const struct pod_facts *facts)
 				&facts->placement, request->containers[k].name);
 
 			if (request->containers[i].asked == request->containers[k].asked &&
-				(!a || !b || !same_gpus(a, b)))
+				(!a || !b || !container_placement_same_gpus(a, b)))
 				return true;
 		}
 	}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -48,7 +49,7 @@ struct node_pod {
 	struct error rights;
 	bool rights_reported;	   /* an Event was posted about them */
 	char *owner;		   /* its controller, as "Deployment/web"; NULL if it has none */
-	struct power_facts *power; /* power-facts.h */
+	struct power_facts *power; /* see below */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is invalid */
 	uint64_t runs;	      /* bit i: request.containers[i] runs, by its status */
@@ -96,3 +97,25 @@ bool node_pod_is_idle(const struct node_pod *pod, const char *container);
  * watch is open, that time is long enough: the pod's end was told before the agent knew the pod, or the pod
  * is on another node. */
 struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns);
+
+/* Facts about the computing power of a pod's containers besides their percentages: the
+ * variable ALIYUN_COM_GPU_SCHD_WEIGHT, and which containers have ended. Only containers with such a fact have
+ * an entry. */
+struct request;
+
+struct power_facts {
+	char *container;
+	uint32_t weight;     /* 0: none */
+	bool weight_refused; /* it has the variable, but its value is not a weight */
+	bool ended;
+};
+
+void power_facts_free(struct power_facts *list, size_t n); /* accepts NULL */
+
+/* power_facts_find() - NULL if the container has no entry. */
+const struct power_facts *power_facts_find(const struct power_facts *list, size_t n, const char *container);
+
+/* power_facts_counts() - whether this container of the pod may run now. Init containers run one after the
+ * other, and the main containers run when all of those have ended. */
+bool power_facts_counts(
+	const struct power_facts *list, size_t n, const struct request *request, const char *container);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "run/commands.h"
+#include "run/options.h"
 #include "run/keeper.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,4 @@
 /* option-table.c - only data: docs/options/dump.c compiles it too. */
-#include "run/commands.h"
 #include "run/options.h"
 
 #define TO(kind, member) OPTION_TO(kind, struct run_options, member)

@@ -1,5 +1,4 @@
-/* options.h - the command lines of `ration run` and `ration ps`.
- */
+/* options.h - the command lines of `ration run` and `ration ps`, and the commands. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,3 +25,13 @@ struct run_options {
 
 extern const struct option_table run_option_table; /* of struct run_options */
 extern const struct option_table ps_option_table;  /* without any members */
+
+/* The commands of this program. Each returns the exit status. */
+#define RUN_EXIT_FAILURE                                                                                     \
+	125 /* as env(1), timeout(1) and docker-run(1): differs from any status of the program */
+#define RUN_EXIT_CANNOT_EXEC 126
+#define RUN_EXIT_NOT_FOUND 127
+
+int run_command(int argc, char **argv);
+int ps_command(int argc, char **argv);
+int sample_command(void);

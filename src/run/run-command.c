@@ -9,7 +9,6 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
-#include "run/commands.h"
 #include "run/driver.h"
 #include "run/keeper.h"
 #include "run/layer.h"

@@ -21,7 +21,7 @@
 #include "shim/graph-needs.h"
 #include "shim/memory.h"
 #include "shim/memory-pools.h"
-#include "shim/pacing-graphs.h"
+#include "shim/pacing.h"
 
 #define TRIM_PATIENCE_NS INT64_C(1000000000)
 #define TRIES 4 /* of a launch that other threads trim; the last try charges everything */

@@ -1,5 +1,7 @@
-/* The tables of the substitute for libnvidia-ml.so.1. */
+/* The tables of the substitute for libnvidia-ml.so.1, and nvmlInit. */
 #include "shim/nvml-library.h"
+
+#include "shim/session.h"
 
 static int missing(void)
 {
@@ -50,3 +52,42 @@ const struct shim_library shim_library = {
 	.denied_symbols = denied_symbols,
 	.denied_count = sizeof(denied_symbols) / sizeof(denied_symbols[0]),
 };
+
+/* Whether the driver may be started: without a grant it is reported as not loaded, as in a container without
+ * a GPU. */
+static bool may_start(size_t symbol)
+{
+	return session_get() && shim_driver_has(symbol);
+}
+
+HOOK nvmlReturn_t nvmlInit(void)
+{
+	return may_start(SYMBOL_nvmlInit) ? DRIVER(nvmlInit)() : NVML_ERROR_DRIVER_NOT_LOADED;
+}
+
+HOOK nvmlReturn_t nvmlInit_v2(void)
+{
+	return may_start(SYMBOL_nvmlInit_v2) ? DRIVER(nvmlInit_v2)() : NVML_ERROR_DRIVER_NOT_LOADED;
+}
+
+HOOK nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+	return may_start(SYMBOL_nvmlInitWithFlags) ? DRIVER(nvmlInitWithFlags)(flags)
+						   : NVML_ERROR_DRIVER_NOT_LOADED;
+}
+
+HOOK const char *nvmlErrorString(nvmlReturn_t error)
+{
+	if (shim_driver_has(SYMBOL_nvmlErrorString))
+		return DRIVER(nvmlErrorString)(error);
+	switch (error) {
+	case NVML_SUCCESS:
+		return "Success";
+	case NVML_ERROR_UNINITIALIZED:
+		return "Uninitialized";
+	case NVML_ERROR_DRIVER_NOT_LOADED:
+		return "Driver Not Loaded";
+	default:
+		return "Unknown Error";
+	}
+}

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <time.h>
 
-#include "grant/token-bucket.h"
 #include "grant/private.h"
+#include "grant/token-bucket.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/pacing-constants.h"
@@ -310,3 +310,23 @@ void pacing_renew(uint64_t key)
 	for (uint32_t i = 0; session && i < session->grant->gpu_count; i++)
 		cost_renew(key_on_gpu(key, i));
 }
+
+uint64_t graph_key(CUgraphExec exec)
+{
+	/* No function has the address 0, so this key cannot be a kernel's. */
+	return cost_key((uint64_t[]){0, (uintptr_t)exec}, 2);
+}
+
+static CUresult changed(CUgraphExec exec, CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		pacing_renew(graph_key(exec));
+	return r;
+}
+
+#define CHANGE(symbol, variant, params, args)                                                                \
+	HOOK CUresult symbol params                                                                          \
+	{                                                                                                    \
+		return changed(exec, DRIVER(symbol) args);                                                   \
+	}
+#include "shim/hooks.def"

@@ -55,3 +55,7 @@ static inline CUstream pacing_own_stream(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;
 }
+
+/* An executable graph costs what its last launch cost, until it is changed. */
+/* graph_key() - the key for pacing_begin(). */
+uint64_t graph_key(CUgraphExec exec);

@@ -10,7 +10,6 @@
 #include "cli/doctor/machine.h"
 #include "kubectl-of-input.h"
 #include "model/shares.h"
-#include "run/commands.h"
 #include "run/options.h"
 
 const unsigned int fuzz_rounds = 10000;

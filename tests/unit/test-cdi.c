@@ -19,7 +19,6 @@
 #include "agent/container/driver-files.h"
 #include "agent/container/driver.h"
 #include "agent/container/allotment.h"
-#include "agent/container/grants-folder.h"
 #include "agent/container/images.h"
 #include "node/inventory.h"
 #include "kube/node-mode.h"

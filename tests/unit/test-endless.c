@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "model/endless.h"
+#include "model/activity.h"
 
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)

@@ -11,7 +11,7 @@
 
 #include "agent-fixture.h"
 #include "node/claims.h"
-#include "node/power-facts.h"
+#include "node/pods.h"
 #include "node/published.h"
 #include "node/registry.h"
 

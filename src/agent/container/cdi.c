@@ -10,7 +10,7 @@
 
 #include "agent/container/allotment.h"
 #include "agent/container/driver-files.h"
-#include "agent/container/grants-folder.h"
+#include "agent/container/state-mount.h"
 #include "agent/container/shim-install.h"
 #include "base/cleanup.h"
 #include "base/error.h"

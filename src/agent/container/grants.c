@@ -14,7 +14,6 @@
 
 #include "agent/container/cdi.h"
 #include "agent/container/delivery-internal.h"
-#include "agent/container/grants-folder.h"
 #include "agent/container/state-mount.h"
 #include "agent/events.h"
 #include "agent/gpu/looks.h"

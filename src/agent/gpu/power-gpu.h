@@ -8,7 +8,6 @@
 #include "grant/peek.h"
 #include "model/activity.h"
 #include "model/correction.h"
-#include "model/endless.h"
 
 #define POWER_LOOKS 3
 

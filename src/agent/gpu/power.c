@@ -15,7 +15,7 @@
 #include "model/shares.h"
 #include "net/loop.h"
 #include "node/claims.h"
-#include "node/power-facts.h"
+#include "node/pods.h"
 #include "node/registry.h"
 
 /* The period in which SHARE_SOFT, the only policy that needs it, samples which containers have work. With

@@ -12,7 +12,6 @@
 #include "kube/pod.h"
 #include "model/shares.h"
 #include "node/pods.h"
-#include "node/power-facts.h"
 
 /* The kubelet marks pods that did not come from the API server (kubernetes.io/config.source; mirror pods also
  * have kubernetes.io/config.mirror). */

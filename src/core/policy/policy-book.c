@@ -424,3 +424,39 @@ uint64_t policy_book_units_of(
 			policy->serial, policy_units_of_node(policy, known->labels, known->is_virtual)};
 	return seen->units;
 }
+
+/* Restores a book as it was, without counting any change. */
+int policy_book_restore_policy(struct policy_book *book, struct resource_policy *policy)
+{
+	struct policy_entry *entry = calloc(1, sizeof(*entry));
+
+	if (!entry) {
+		resource_policy_free(policy);
+		return -ENOMEM;
+	}
+	entry->policy = policy;
+	table_init(&entry->groups);
+	list_append(&book->policies, &entry->item);
+	return policy_book_note_keys(book, policy);
+}
+
+int policy_book_restore_pod(struct policy_book *book, struct policy_pod *image, bool selected, bool grouped)
+{
+	struct policy_pod *pod = malloc(sizeof(*pod));
+	int r = -ENOMEM;
+
+	if (!pod)
+		return -ENOMEM;
+	*pod = *image;
+	pod->policy = NULL;
+	pod->group = NULL;
+	if (table_set(&book->pods, pod->facts.uid, pod) == 0)
+		r = policy_pod_put_back(book, pod, selected, grouped);
+	if (r == 0) {
+		image->facts = (struct policy_pod_facts){0};
+		return 0;
+	}
+	table_remove(&book->pods, pod->facts.uid);
+	free(pod);
+	return r;
+}

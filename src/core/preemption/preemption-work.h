@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/preemption/preemption-question.h"
+#include "core/preemption/preemption.h"
 #include "core/registry/registry.h"
 
 struct budget;
