@@ -31,6 +31,12 @@ static bool names_have(const struct names *names, const char *name)
 	return false;
 }
 
+static void names_add(struct names *names, const char *name)
+{
+	if (names->n < DEVICES_MAX && strlen(name) < NAME_SIZE)
+		snprintf(names->names[names->n++], NAME_SIZE, "%s", name);
+}
+
 /* The driver's devices that containers get: nvidiactl, nvidia-uvm, nvidia-uvm-tools, nvidia0 and so on.
  * nvidia-caps is a directory, and nvidia-modeset is for displays. */
 static bool is_device(const char *name)
@@ -54,11 +60,8 @@ static void read_links(const char *path, struct names *names)
 			continue;
 		target[len] = '\0';
 		slash = strrchr(target, '/');
-		if (is_device(slash ? slash + 1 : target)) {
-			const char *name = slash ? slash + 1 : target;
-			if (names->n < DEVICES_MAX && strlen(name) < NAME_SIZE)
-				snprintf(names->names[names->n++], NAME_SIZE, "%s", name);
-		}
+		if (is_device(slash ? slash + 1 : target))
+			names_add(names, slash ? slash + 1 : target);
 	}
 	closedir(dir);
 }
