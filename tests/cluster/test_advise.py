@@ -22,6 +22,7 @@ def advice(cluster, *args):
     return {c["pod"]: c for c in document["containers"]}
 
 
+@pytest.mark.long(40)    # as tests/component/test_advise.py
 def test_programs_of_known_peaks_get_the_right_size_within_a_unit_and_apply_gives_it(cluster):
     for name, (units, mib) in HOLD.items():
         cluster.create(pod(name, containers=[container("c0", units, command=program("hold", mib))]))

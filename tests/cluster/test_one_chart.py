@@ -40,6 +40,7 @@ def cluster(lab):
     return lab([f"{NODE}=1x16160MiB,share"], fresh=True)
 
 
+@pytest.mark.long(50)    # test_charts.py has what the chart installs
 def test_one_chart_is_enough_and_the_other_one_brings_nothing_beside_it(cluster):
     assert owner(cluster) == SCHEDULER
     assert f"belongs to the release kube-system/{SCHEDULER} already" in install(cluster, AGENT)

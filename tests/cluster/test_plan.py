@@ -142,12 +142,13 @@ class Situations:
         return self.seen
 
 
+@pytest.mark.long(95)    # as tests/component/test_plan*.py
 def test_in_twelve_random_situations_what_the_plan_says_is_what_happens(lab):
     seen = Situations(lab(NODES), 4).play(12)
     assert seen.get("a pod runs", 0) >= 3, seen
 
 
-@pytest.mark.long(500)
+@pytest.mark.full
 def test_in_fifty_random_situations_what_the_plan_says_is_what_happens(lab):
     seen = Situations(lab(NODES), 5).play(50)
     assert seen.keys() >= {"a pod runs", "a pod waits", "a drained pod runs", "a node is added", "a pod is moved"}, seen

@@ -11,6 +11,7 @@ from fake_apiserver import wait_for
 from scheduler_fixture import BUILD, gpu_node
 
 RATION = BUILD.resolve() / "src/cli/ration"
+FULL = "RATION_FULL" in os.environ
 KUBECTL = pathlib.Path(__file__).parent.resolve() / "http_kubectl.py"
 LEADER = "ack-co-scheduler-7c9f8d-x2x4z"
 QUANTITIES = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}

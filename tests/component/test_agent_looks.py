@@ -623,7 +623,7 @@ def test_container_that_may_have_the_whole_card_is_no_bypass():
                      cgroup=f"/kubepods/pod{uid}/{container_id(uid, 'main')}").reads()
         a_later_bypass_is_found(node)
         assert bypasses(node) == {"no_grant": 0, "over_limit": 1}
-        assert [e["involvedObject"]["name"] for e in node.api.events("GPUOverLimit")] == ["later"]
+        assert [e["involvedObject"]["name"] for e in wait_for(lambda: node.api.events("GPUOverLimit"))] == ["later"]
 
 
 @pytest.mark.waits

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 BUILD = pathlib.Path(os.environ["RATION_BUILD"])
+pytestmark = pytest.mark.plain    # of shell scripts
 COMPLETIONS = BUILD / "completions"
 KUBECTL = r"""#!/bin/sh
 case "$*" in

@@ -11,6 +11,7 @@ import cuda_clients
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["RATION_BUILD"])
+pytestmark = pytest.mark.plain    # of headers, not of a build
 
 # Prints for each "TYPE FIELD OFFSET SIZE" of standard input what the bindings see otherwise: a field is written through
 # them, the bytes that changed tell where it is.
@@ -50,7 +51,6 @@ def env():
 
 
 @pytest.mark.long(20)
-@pytest.mark.plain    # of headers, not of a build
 def test_layouts_are_those_of_the_published_bindings(env):
     ours = subprocess.run([BUILD / "tests/component/cuda-abi"], capture_output=True, text=True, check=True).stdout
     assert len(ours.splitlines()) > 80

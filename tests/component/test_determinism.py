@@ -10,6 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", ROOT / "build"))
+pytestmark = pytest.mark.plain    # the suite `unit` plays histories with sanitizers, and fuzzers record and repeat them
 KINDS = {"plain": [], "leaders": ["--leaders"], "gangs": ["--gangs"], "cards": ["--cards"], "cards-of-gangs": ["--cards", "--gangs"],
          "priorities": ["--priorities"]}
 HISTORIES = {"plain": 500, "leaders": 200, "gangs": 40, "cards": 300, "cards-of-gangs": 40, "priorities": 200}
@@ -21,7 +22,6 @@ def digest(program, kind, histories, seed=1):
     return re.search(r"^digest (\w{16})$", done.stdout, re.M)[1]
 
 
-@pytest.mark.plain    # the suite `unit` plays them with sanitizers
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_process_takes_the_same_steps(kind):
     program = BUILD / "tests/simulation/simulation"
@@ -36,7 +36,6 @@ def events(program, kind, histories, seed):
     return int(re.search(r"^\| events \| (\d+) \|$", out, re.M)[1])
 
 
-@pytest.mark.plain    # the suite `unit` plays them with sanitizers
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_history_takes_the_same_steps_whatever_ran_before_it(kind):
     program = BUILD / "tests/simulation/simulation"
@@ -67,7 +66,6 @@ def test_what_was_recorded_comes_out_again(kind, tmp_path):
 
 
 # Debian's clang comes with the tools of ./check fuzz.
-@pytest.mark.plain
 @pytest.mark.long(1)
 @pytest.mark.parametrize("compiler", ["gcc -O0", *(["clang"] if shutil.which("clang") else [])])
 def test_what_another_compiler_makes_takes_the_same_steps(tmp_path, compiler):

@@ -116,6 +116,7 @@ def test_bytes_that_are_no_request_cost_their_connection_and_nothing_else(api, d
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "XYZZY"])
 def test_other_methods_do_nothing(api, doors, method):
+    wait_for(lambda: doors.http("GET", "/history")[0] == 200)    # a child writes the first state
     for path in ("/filter", "/prioritize", "/bind", "/preempt", "/inspect", "/metrics", "/why", "/history", "/healthz", "*"):
         for port in (0, 2):
             answer = say(doors.ports[port], request(method, path, b"{}", "Connection: close\r\n"))

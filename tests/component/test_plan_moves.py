@@ -9,9 +9,7 @@ import pytest
 
 from fake_apiserver import wait_for
 from histories import SEED
-from planning import RATION, create, fates, manifest, node, schedule
-
-FULL = "RATION_FULL" in os.environ
+from planning import FULL, RATION, create, fates, manifest, node, schedule
 
 
 def texts(plan):

@@ -13,7 +13,8 @@ from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 from webdriver import MISSING, Browser
 
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+# The server runs with sanitizers in test_ui.py.
+pytestmark = [pytest.mark.plain, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 DRAWN = "performance.getEntriesByName('first-picture').length"
 # With the measured times, docs/measurements/ui.md. A test machine may be busy with other tests.
@@ -530,7 +531,6 @@ def memory_mb(pid):
     return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1000
 
 
-@pytest.mark.plain
 def test_a_large_cluster_stays_usable(browser, tmp_path):
     (tmp_path / "kubectl").write_text(LARGE_KUBECTL)
     (tmp_path / "kubectl").chmod(0o755)
