@@ -144,7 +144,6 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct pod_facts *pod, const struct node_ledger **ret_spared)
 {
 	const struct node_ledger *plenty = NULL;
-
 	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand};
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
