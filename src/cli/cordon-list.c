@@ -83,7 +83,12 @@ static int take_away(struct fault_list *list, const struct fault *fault)
 /* The part without I/O. Returns whether the list has changed. -ENOSPC: the list is full. */
 static int cordon_list_apply(const struct cordon_change *change, struct fault_list *list)
 {
-	int r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
+	const struct fault *there = find(list, &change->fault);
+	int r;
+
+	if (change->own && there && strcmp(there->reason, change->fault.reason) != 0)
+		return 0;
+	r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
 
 	if (r > 0)
 		refresh_indices(change->gpus, list);

@@ -94,6 +94,7 @@ def test_a_pod_that_came_to_the_node_since_the_plan_ends_it_before_the_first_evi
         api.create_pod("late", node="a", status={"phase": "Running"})
         sentence = process.communicate(timeout=60)[1]
     assert "pod default/late has come to node a since the plan was made; no pod is evicted" in sentence
+    assert sentence.startswith("ration: 1 node is cordoned: ")
     assert not evictions(api) and is_cordoned(api)
 
 
@@ -117,6 +118,16 @@ def test_a_budget_is_respected_and_the_pod_that_stays_is_named(api, two_pods):
     assert sentence == ("the evictions of the plan are done, and 1 pod is still there: pod default/p2, because PodDisruptionBudget two allows no "
                         "eviction now; the nodes stay cordoned: run the command again later\n")
     assert "1 of 1: default/p1-new follows" in said and [e.path.split("/")[-2] for e in evictions(api)] == ["p1"]
+
+
+def test_a_pod_that_was_ending_before_is_awaited(api, two_pods):
+    api.patch("pods", "p2", {"metadata": {"deletionTimestamp": "2026-05-04T03:02:01Z"}})
+    two_pods.scheduler.has_read_pods()
+    with Cluster(api, two_pods) as cluster:
+        cluster.seen.add(api.pod("p2")["metadata"]["uid"])    # it does not end
+        said, sentence = ends(two_pods, "--timeout", "4")
+    assert "pod default/p2 has not ended within 4 s" in sentence and "drained" not in said
+    assert [e.path.split("/")[-2] for e in evictions(api)] == ["p1"]
 
 
 def test_a_pod_that_does_not_end_is_named(api, two_pods):

@@ -249,6 +249,28 @@ def test_an_interrupt_ends_the_wait_for_an_agent(api, two_moves, agents):
     assert not in_lists(api) and not evictions(api)
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGPIPE])
+def test_a_lost_terminal_and_a_closed_pipe_leave_no_gpu_cordoned(api, two_moves, agents, number):
+    agents.works = False
+    with two_moves.start("moves", "--execute") as process:
+        wait_for(lambda: in_lists(api) or process.poll() is not None, 60)
+        process.send_signal(number)
+        sentence = process.communicate(timeout=20)[1]
+    assert f"interrupted by signal {number.value}. 0 of 2 moves are done, and pod p1 was not evicted" in sentence
+    assert not in_lists(api) and not evictions(api)
+
+
+def test_a_gpu_that_someone_else_cordons_meanwhile_stays_cordoned(api, two_moves):
+    def cordon(name):
+        subprocess.run([RATION, "cordon", "a1", "0", "--reason", "its fan", "--timeout", "0"], check=True, capture_output=True,
+                       env=two_moves.environment()) if name == "p1" else None
+    with Cluster(api, two_moves) as cluster:
+        cluster.before = cordon
+        ends(two_moves, "--timeout", "4")
+    assert in_lists(api) == ["0"]
+    assert "its fan" in api.list("configmaps")[0]["metadata"]["annotations"]["ration.dev/cordoned"]
+
+
 def test_a_gpu_that_cannot_be_uncordoned_is_named(api, two_moves):
     with Cluster(api, two_moves) as cluster:
         cluster.before = lambda name: api.inject("PUT", "/configmaps/unhealthy-gpu-a1$", status=500, times=9, reason="InternalError", message="no")

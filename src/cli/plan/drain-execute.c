@@ -83,7 +83,7 @@ static int on_present(void *userdata, struct json_object *pod, struct error *err
 	if (table_get(&present->planned, uid_of(pod)))
 		return 0;
 	return error_set(err, ESTALE,
-		"pod %.120s/%.120s has come to node %.120s since the plan was made; no pod is evicted, and the nodes stay cordoned: run the command again",
+		"pod %.120s/%.120s has come to node %.120s since the plan was made; no pod is evicted: run the command again",
 		text_of(metadata, "namespace"), text_of(metadata, "name"),
 		text_of(json_member(pod, "spec"), "nodeName"));
 }
@@ -119,10 +119,17 @@ static int prepare(const struct plan_input *input, const struct plan_options *op
 	const struct plan_moves *moves, struct error *err)
 {
 	int r = options->force ? 0 : refuse_losses(moves, err);
+	size_t cordoned = 0;
 
-	for (char **node = options->nodes; r == 0 && *node; node++)
+	for (char **node = options->nodes; r == 0 && *node; node++) {
 		r = cordon_node(options, *node, err);
-	return r < 0 ? r : check_present(input, options, err);
+		cordoned += r == 0;
+	}
+	if (r == 0)
+		r = check_present(input, options, err);
+	if (r < 0 && cordoned)
+		error_prefix(err, "%zu node%s cordoned", cordoned, cordoned == 1 ? " is" : "s are");
+	return r;
 }
 
 /* ---- after the last one ---- */
@@ -200,5 +207,9 @@ int drain_execute(const struct plan_input *input, const struct plan_options *opt
 	give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = await_end(options, &moves->list[at[i]], give_up_ns, err);
+	/* Those that were ending before. */
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		if (json_member(json_member(moves->list[i].pod, "metadata"), "deletionTimestamp"))
+			r = await_end(options, &moves->list[i], give_up_ns, err);
 	return r < 0 ? r : tell_who_stays(moves, err);
 }

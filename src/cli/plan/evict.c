@@ -32,6 +32,13 @@ static int refused(const char *namespace_, const char *name, const char *words, 
 		len < WORDS_MAX ? (int)len : WORDS_MAX, words);
 }
 
+/* An answer of the API server does, but for those after which it may go on with the request. */
+static bool says_that_nothing_happened(const char *complaint)
+{
+	return strstr(complaint, "Error from server (") && !strstr(complaint, "Timeout)") &&
+	       !strstr(complaint, "(InternalError)") && !strstr(complaint, "(Unknown)");
+}
+
 int plan_evict(
 	const struct kubectl *kubectl, struct json_object *pod, enum evicted *ret_evicted, struct error *err)
 {
@@ -61,8 +68,7 @@ int plan_evict(
 		return refused(namespace_, name, reason.text, err);
 	}
 	if (r > 0) {
-		/* Only an answer of the API server says that nothing has happened. */
-		if (strstr(strbuf_cstr(&complaints), "Error from server ("))
+		if (says_that_nothing_happened(strbuf_cstr(&complaints)))
 			*ret_evicted = EVICTED_NO;
 		return refused(namespace_, name,
 			complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason", err);

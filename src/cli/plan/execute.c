@@ -271,6 +271,8 @@ static int on_sibling(void *userdata, struct json_object *pod, struct error *err
 		return 0;
 	free(state_of(executor)->new_pod);
 	state_of(executor)->new_pod = strdup(text_of(metadata, "name"));
+	if (!state_of(executor)->new_pod)
+		return error_set(err, ENOMEM, "out of memory");
 	r = look_at(executor, pod, step->fate == PLAN_RUNS ? step->to : NULL, &siblings->wrong);
 	siblings->found = r == 1 || (r == 0 && step->fate == PLAN_WAITS && is_unschedulable(pod));
 	return 0;
@@ -400,6 +402,7 @@ static int await_new_pod(struct executor *executor, struct error *err)
 
 static int carry_out(struct executor *executor, struct error *err)
 {
+	struct error problem = {""}; /* do_step() tries again, and says what stays cordoned */
 	int r = check_pod(executor, err);
 
 	if (r == 0 && plan_controller(step_of(executor)->pod))
@@ -415,8 +418,8 @@ static int carry_out(struct executor *executor, struct error *err)
 	r = evict(executor, err);
 	if (r == 0)
 		r = await_new_pod(executor, err);
-	if (r == 0)
-		r = release_gpus(&executor->options->kubectl, &executor->held, err);
+	if (r == 0 && release_gpus(&executor->options->kubectl, &executor->held, &problem) < 0)
+		r = error_set(err, EIO, "the GPUs that the pod had could not be uncordoned at once");
 	if (r == 0)
 		r = await(executor, true, err);
 	if (r == 0)
@@ -471,8 +474,9 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
 	struct execution *execution, struct error *err)
 {
-	/* A second signal ends the program. */
-	struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND}, before[2];
+	/* A lost terminal or a closed pipe must not leave GPUs cordoned, either. */
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+	struct sigaction action = {.sa_handler = note_signal}, before[ARRAY_SIZE(signals)];
 	struct executor executor = {.input = input,
 		.options = options,
 		.steps = steps,
@@ -486,10 +490,13 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 		return error_set(err, ENOMEM, "out of memory");
 	execution->n = n;
 	interrupted = 0;
-	sigaction(SIGINT, &action, &before[0]);
-	sigaction(SIGTERM, &action, &before[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		/* A second signal ends the program, but each line into a closed pipe is one. */
+		action.sa_flags = signals[i] == SIGPIPE ? 0 : (int)SA_RESETHAND;
+		sigaction(signals[i], &action, &before[i]);
+	}
 	r = execute_all(&executor, err);
-	sigaction(SIGINT, &before[0], NULL);
-	sigaction(SIGTERM, &before[1], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &before[i], NULL);
 	return r;
 }

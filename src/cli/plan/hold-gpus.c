@@ -1,6 +1,7 @@
 #include "cli/plan/hold-gpus.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char *reason,
 	const volatile sig_atomic_t *stop, struct held_gpus *held, struct inspect *inspect, struct error *err)
 {
-	struct cordon_change change = {.node = held->node, .fault = {.index = -1}};
+	struct cordon_change change = {.node = held->node, .own = true, .fault = {.index = -1}};
 	const struct inspect_gpu *gpu;
 	bool changed;
 	int r = fault_parse_gpu(uuid, &change.fault);
@@ -27,6 +28,7 @@ static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char 
 	fault_reason_copy(change.fault.reason, reason);
 	held->gpus[held->n++] = change.fault;
 	r = cordon_list_change(kubectl, &change, &changed, err);
+	held->n -= r == 0 && !changed; /* someone else has cordoned it just now */
 	return r < 0 ? r : cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, stop, inspect, err);
 }
 
@@ -48,27 +50,37 @@ int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, c
 	return r;
 }
 
+static int tell_cordoned(const struct held_gpus *held, int r, const char *why, struct error *err)
+{
+	char others[64] = "";
+
+	if (held->n > 1)
+		snprintf(others, sizeof(others), ", and so do %zu other GPUs of it", held->n - 1);
+	return error_set(err, -r,
+		"GPU %d of node %.100s stays cordoned%s: `ration uncordon %.100s %d` gives it back (%.100s)",
+		held->gpus[0].index, held->node, others, held->node, held->gpus[0].index, why);
+}
+
 int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct error *err)
 {
+	struct error problem = {""};
 	size_t left = 0;
 	int result = 0;
 
 	for (size_t i = 0; i < held->n; i++) {
-		struct cordon_change change = {.node = held->node, .uncordon = true, .fault = held->gpus[i]};
-		struct error problem = {""};
+		struct cordon_change change = {
+			.node = held->node, .uncordon = true, .own = true, .fault = held->gpus[i]};
 		bool changed;
 		int r = cordon_list_change(kubectl, &change, &changed, &problem);
 
 		if (r < 0) {
-			result = error_set(err, -r,
-				"GPU %d of node %.100s stays cordoned: `ration uncordon %.100s %d` gives it back (%.120s)",
-				change.fault.index, held->node, held->node, change.fault.index, problem.text);
+			result = r;
 			held->gpus[left++] = held->gpus[i];
 		}
 	}
 	held->n = left;
 	if (left)
-		return result;
+		return tell_cordoned(held, result, problem.text, err);
 	free(held->gpus);
 	held->gpus = NULL;
 	return 0;

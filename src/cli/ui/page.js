@@ -633,6 +633,8 @@ async function update() {
 		return;
 	if (answer.status === 200) {
 		const data = await answer.json();
+		if (view.moment !== null)
+			return;
 		view.etag = answer.headers.get("ETag");
 		show(data);
 		measure(first ? "first-picture" : "update", first ? 0 : start);

@@ -31,8 +31,9 @@
 struct measured {
 	char *node;
 	struct top_sample samples[2];
-	unsigned last; /* of the two */
-	bool known;    /* the last one was taken */
+	unsigned last;	  /* of the two */
+	bool known;	  /* the last one was taken */
+	int64_t rests_ns; /* it is not asked before */
 };
 
 struct measuring {
@@ -86,10 +87,16 @@ static int measure(struct measuring *measuring, struct measured *node)
 	_cleanup_json_ struct json_object *document = NULL;
 	struct top_sample *before = &node->samples[node->last], *now = &node->samples[!node->last];
 	struct error err = {""};
-	int r = take_sample(measuring, node->node, now, &err);
+	int r;
 
+	if (monotonic_ns() < node->rests_ns) {
+		measuring->incomplete = true;
+		return 0;
+	}
+	r = take_sample(measuring, node->node, now, &err);
 	if (r < 0) {
 		node->known = false;
+		node->rests_ns = monotonic_ns() + AGAIN_NS; /* the others are not to wait for it each time */
 		measuring->incomplete = true;
 		return tell_problem(
 			measuring, node->node, err.text[0] ? err.text : "the agent's page cannot be held");
@@ -97,7 +104,8 @@ static int measure(struct measuring *measuring, struct measured *node)
 	document = top_json(node->known ? before : now, now, !measuring->kubectl);
 	node->last = !node->last;
 	node->known = true;
-	return document ? write_line(measuring, node->node, document) : -ENOMEM;
+	r = document ? write_line(measuring, node->node, document) : -ENOMEM;
+	return r == -EMSGSIZE ? tell_problem(measuring, node->node, "the agent's page is too long") : r;
 }
 
 static int open_nodes(struct measuring *measuring, const char *nodes, struct error *err)
@@ -186,12 +194,14 @@ int use_ask(struct use *use, const char *nodes, int64_t now_ns)
 {
 	use->asked_ns = now_ns;
 	if (use->nodes && strcmp(use->nodes, nodes) == 0 &&
-		(use->task.pid > 0 || now_ns - use->begun_ns < INTERVAL_NS))
+		(use->task.pid > 0 || now_ns - use->begun_ns < (*use->problem ? AGAIN_NS : INTERVAL_NS)))
 		return 0;
 	if (use->task.pid > 0 && now_ns - use->begun_ns < KEPT_NS)
 		return 0;
+	if (!use->nodes ||
+		strcmp(use->nodes, nodes) != 0) /* else the sentence stays until something is measured */
+		use->problem[0] = '\0';
 	forget(use);
-	use->problem[0] = '\0';
 	use->begun_ns = now_ns;
 	use->nodes = strdup(nodes);
 	if (!use->nodes)
@@ -212,6 +222,7 @@ static void take_line(struct use *use, char *line)
 		return;
 	latest->at_ns = monotonic_ns();
 	strcpy(latest->text, text);
+	use->problem[0] = '\0';
 	free(table_remove(&use->latest, line));
 	if (table_set(&use->latest, line, latest) < 0)
 		free(latest);
