@@ -97,10 +97,10 @@ def test_what_a_refused_allocation_would_have_needed_is_remembered(node):
     assert use(node)["wantedBytes"] == CONTEXT + 3000 * MIB
     # The container can write any number into its usage file; no GPU has more than 16160 MiB.
     with open(folder(node, pod) / "usage", "r+b") as usage:
-        usage.seek(128 + 8)
-        usage.write(b"\xff" * 8)
-        usage.seek(128 + 24)
-        usage.write(b"\xff" * 8)
+        for offset in (24, 8):    # what was wanted is read when the number of refusals has grown
+            usage.seek(128 + offset)
+            usage.write(b"\xff" * 8)
+            usage.flush()
     wait_for(lambda: use(node)["wantedBytes"] == 16160 * MIB, 10)
     assert use(node)["refused"] == (1 << 63) - 1
 
