@@ -699,7 +699,7 @@ static uint64_t number_from_environment(const char *name, uint64_t otherwise)
 static void a_random_plan_keeps_its_promises(void **state)
 {
 	uint64_t seed = number_from_environment("RATION_SEED", 1),
-		 n = number_from_environment("RATION_HISTORIES", 400);
+		 n = number_from_environment("RATION_HISTORIES", 1000);
 	struct seen seen = {0};
 
 	for (uint64_t i = 0; i < n; i++)
