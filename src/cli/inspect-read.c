@@ -11,10 +11,10 @@
 #include "base/strbuf.h"
 #include "cli/claims-read.h"
 #include "cli/claims.h"
+#include "cli/inspect-internal.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
-#include "cli/waiting-claims.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/node.h"
@@ -249,7 +249,7 @@ static int fetch_claims(
 	if (r == 0 && inspect_add_claims(reading->inspect, &claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return r == 0 && reading->inspect->everything
-		       ? waiting_claims_fetch(reading->inspect, kubectl, reading->warnings, err)
+		       ? inspect_fetch_waiting(reading->inspect, kubectl, reading->warnings, err)
 		       : r;
 }
 

@@ -1,5 +1,5 @@
 /* ration plan drain --execute. */
-#include "cli/plan/drain-execute.h"
+#include "cli/plan/execute.h"
 
 #include <errno.h>
 #include <inttypes.h>

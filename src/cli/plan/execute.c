@@ -17,17 +17,20 @@
 #include "base/table.h"
 #include "cli/fields.h"
 #include "cli/inspect.h"
+#include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "cli/options.h"
-#include "cli/plan/evict.h"
 #include "cli/plan/hold-gpus.h"
 #include "cli/plan/plan.h"
 #include "cli/pod.h"
+#include "kube/eviction-object.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "plan/eviction.h"
 
 #define LOOK_US 500000
+#define WORDS_MAX 240
+#define ANSWER_MAX (1u << 20)
 #define PLACE_SIZE 320
 
 struct executor {
@@ -219,15 +222,67 @@ static void tell_eviction(const struct executor *executor)
 	tell(executor, "evicting %s/%s from %s; %s", namespace_of(executor), name_of(executor), from, then);
 }
 
+/* words: of the API server; the first line counts. */
+static int refused(
+	const char *namespace_, const char *name, bool is_known, const char *words, struct error *err)
+{
+	size_t len = strcspn(words, "\n");
+
+	if (strstr(words, "cannot create resource \"pods/eviction\""))
+		return error_set(err, EACCES,
+			"you may not evict pod %s in namespace %s: ask for the verb create on pods/eviction there",
+			name, namespace_);
+	if (len && words[len - 1] == '.')
+		len--;
+	return error_set(err, EBUSY, "%s pod %s/%s: %.*s",
+		is_known ? "the API server does not evict" : "kubectl failed to evict", namespace_, name,
+		len < WORDS_MAX ? (int)len : WORDS_MAX, words);
+}
+
+/* An answer of the API server does, but for those after which it may go on with the request. */
+static bool says_that_nothing_happened(const char *complaint)
+{
+	return strstr(complaint, "Error from server (") && !strstr(complaint, "Timeout)") &&
+	       !strstr(complaint, "(InternalError)") && !strstr(complaint, "(Unknown)");
+}
+
+/* Through the user's kubectl; no other pod of the same name. */
 static int evict(const struct executor *executor, struct error *err)
 {
-	static const enum step_state states[] = {
-		[EVICTED_NO] = STEP_NOT_BEGUN, [EVICTED_MAYBE] = STEP_UNKNOWN, [EVICTED_YES] = STEP_EVICTED};
-	enum evicted evicted;
-	int r = plan_evict(&executor->options->kubectl, step_of(executor)->pod, &evicted, err);
+	struct json_object *metadata = json_member(step_of(executor)->pod, "metadata");
+	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
+	_cleanup_json_ struct json_object *answer = NULL, *object = eviction_object(
+								  namespace_, name, text_of(metadata, "uid"));
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	struct error reason = {""};
+	enum step_state *state = &state_of(executor)->state;
+	char path[640];
+	int r;
 
-	state_of(executor)->state = states[evicted];
-	return r;
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&complaints, ANSWER_MAX);
+	if (!object)
+		return error_set(err, ENOMEM, "out of memory");
+	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s/eviction", namespace_, name);
+	*state = STEP_UNKNOWN;
+	r = kubectl_send(&executor->options->kubectl,
+		(const char *const[]){"create", path, "--filename=-", NULL}, json_text(object), &out,
+		&complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0 && json_parse(strbuf_cstr(&out), out.len, &answer, &reason) == 0 &&
+		eviction_is_refused(answer, &reason)) {
+		*state = STEP_NOT_BEGUN;
+		return refused(namespace_, name, true, reason.text, err);
+	}
+	if (r > 0) {
+		if (says_that_nothing_happened(strbuf_cstr(&complaints)))
+			*state = STEP_NOT_BEGUN;
+		return refused(namespace_, name, *state == STEP_NOT_BEGUN,
+			complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason", err);
+	}
+	*state = STEP_EVICTED;
+	return 0;
 }
 
 /* ---- what follows ---- */

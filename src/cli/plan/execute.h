@@ -1,5 +1,5 @@
-/* execute.h - carries out the evictions of a plan, one after the other. `ration plan moves --execute` and
- * `ration plan drain --execute` use it. */
+/* execute.h - carries out the evictions of a plan, one after the other: `ration plan moves --execute` and
+ * `ration plan drain --execute`. */
 #pragma once
 
 #include <stdbool.h>
@@ -57,3 +57,9 @@ struct execution_words {
 int plan_execute(const struct plan_input *input, const struct plan_options *options,
 	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
 	struct execution *execution, struct error *err);
+
+/* drain_execute() - cordons the nodes, evicts the pods of the plan one after the other, and waits
+ * for their end. Pods that are lost are evicted with the option force only. *ret_at: for each step of the
+ * execution, the move; malloc'ed. The sentence of a negative errno says what was done. */
+int drain_execute(const struct plan_input *input, const struct plan_options *options,
+	const struct plan_moves *moves, struct execution *execution, size_t **ret_at, struct error *err);

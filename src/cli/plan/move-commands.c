@@ -13,7 +13,7 @@
 #include "cli/fields.h"
 #include "cli/inspect.h"
 #include "cli/options.h"
-#include "cli/plan/drain-execute.h"
+#include "cli/plan/execute.h"
 #include "cli/plan/plan.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"

@@ -10,7 +10,7 @@
 #include "cli/inspect-text.h"
 #include "cli/inspect.h"
 #include "cli/list-read.h"
-#include "cli/ui/room.h"
+#include "cli/ui/stranded.h"
 #include "kube/json.h"
 
 #define WARNINGS_MAX (64u << 10)
@@ -53,7 +53,7 @@ int ui_data_add(const struct inspect *inspect, const struct strbuf *notes, const
 	strbuf_addf(out, ", \"warnings\": [%s], \"cluster\": ", strbuf_cstr(notes));
 	inspect_json(inspect, out);
 	strbuf_adds(out, ", \"stranded\": ");
-	if (ui_room_json(inspect, out) == -ENOMEM)
+	if (ui_stranded_json(inspect, out) == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
 	strbuf_adds(out, ", \"waiting\": [");
 	for (size_t i = 0; i < inspect->n_waiting; i++) {

@@ -10,9 +10,9 @@ struct strbuf;
 #define UI_DATA_MAX (256u << 20)
 
 /* ui_data_read() - {"version", "warnings": [sentence], "cluster": what `ration inspect -o json` prints, of
- * nodes of all modes, "stranded": of room.h, "waiting": [{"namespace", "name", "units", "gpus", "core",
- * "whole"}]}; for a pod that waits for ResourceClaims "memoryBytes" (of each GPU) and "claims" instead of the
- * units. */
+ * nodes of all modes, "stranded": of ui_stranded_json(), "waiting": [{"namespace", "name", "units", "gpus",
+ * "core", "whole"}]}; for a pod that waits for ResourceClaims "memoryBytes" (of each GPU) and "claims"
+ * instead of the units. */
 int ui_data_read(const struct kubectl *kubectl, struct strbuf *out, struct error *err);
 
 /* ui_data_add() - the same from a cluster that was read. notes: the warnings, as items of an array. more:

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct inspect;
+struct strbuf;
+
 #define STRANDED_KINDS_MAX 64
 
 struct stranded_kind {
@@ -53,3 +56,9 @@ void stranded_add_kind(struct stranded *stranded, const struct stranded_kind *ki
  * -ENOMEM. */
 int stranded_find(
 	struct stranded *stranded, const struct stranded_gpu *gpus, size_t n_gpus, uint32_t *ret_stranded);
+
+/* ui_stranded_json() - of a whole cluster: [[units of a GPU, ...] of a node, ...] in the order of `inspect`.
+ * The kinds are those of the pods that run or wait. A kind counts on nodes that give memory in the same way:
+ * for a pod without a claim with the same unit, with a percentage of the computing power only in mode
+ * core_mem. -ENOMEM. */
+int ui_stranded_json(const struct inspect *inspect, struct strbuf *out);

@@ -1,4 +1,5 @@
-#include "cli/waiting-claims.h"
+/* The pods that wait for GPUs of ration by ResourceClaims. Reads pods, claims and DeviceClasses. */
+#include "cli/inspect-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -169,7 +170,7 @@ static int read_lists(struct reading *reading, const struct kubectl *kubectl, st
 	return r;
 }
 
-int waiting_claims_fetch(
+int inspect_fetch_waiting(
 	struct inspect *inspect, const struct kubectl *kubectl, struct warnings *warnings, struct error *err)
 {
 	struct reading reading = {.inspect = inspect, .warnings = warnings};

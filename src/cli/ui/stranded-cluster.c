@@ -1,4 +1,5 @@
-#include "cli/ui/room.h"
+/* Which free memory of a cluster is stranded (stranded.h): the kinds are those of its pods. Pure. */
+#include "cli/ui/stranded.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,7 +7,6 @@
 
 #include "base/strbuf.h"
 #include "cli/inspect.h"
-#include "cli/ui/stranded.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define SORTS_MAX 32 /* sorts of nodes; nodes of further sorts count as if no pod was there */
@@ -210,7 +210,7 @@ static int find(struct room *room, const struct inspect_node *node, uint32_t *re
 					  : stranded_find(&sort->stranded, gpus, node->n_gpus, ret_stranded);
 }
 
-int ui_room_json(const struct inspect *inspect, struct strbuf *out)
+int ui_stranded_json(const struct inspect *inspect, struct strbuf *out)
 {
 	struct room room = {.inspect = inspect};
 	uint32_t units[NODE_GPUS_MAX];
