@@ -54,30 +54,6 @@ enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit
 	return list_empty(&node->pods) ? PLAN_UNIT_NOW : PLAN_UNIT_LATER;
 }
 
-/* The node as its agent shows it; all is borrowed. Nodes that share their GPUs have no links. */
-static void facts_of(const struct node_ledger *node, struct node_facts *facts)
-{
-	*facts = (struct node_facts){.name = node->facts.name,
-		.uid = node->facts.uid,
-		.address = node->facts.address,
-		.mode = node->facts.mode,
-		.policy = node->facts.policy,
-		.unit_mib = node->facts.unit_mib,
-		.n_gpus = node->facts.n_gpus,
-		.instances_max = node->facts.instances_max,
-		.host = node->facts.host,
-		.mixing = node->facts.mixing,
-		.serving = node->facts.serving,
-		.changing = node->facts.changing,
-		.held = node->facts.held,
-		.held_unreadable = node->facts.held_unreadable};
-	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		facts->gpus[i] = node->gpus[i].facts;
-		snprintf(facts->details[i].reason, sizeof(facts->details[i].reason), "%s",
-			node->gpus[i].reason ? node->gpus[i].reason : "");
-	}
-}
-
 /* kube-scheduler knows the number of device ids. */
 static int advertise(struct plan_world *world, const struct node_facts *facts)
 {
@@ -95,7 +71,7 @@ int plan_set_unit(struct plan_world *world, struct node_ledger *node, uint32_t u
 	uint32_t before = gpu_instances_max(node->facts.mode, node->facts.unit_mib, 0);
 	struct node_facts facts;
 
-	facts_of(node, &facts);
+	node_ledger_facts(node, &facts);
 	facts.unit_mib = unit_mib;
 	facts.changing = false;
 	/* A maximum that the chart sets does not depend on the unit. */
@@ -110,7 +86,7 @@ int plan_close_node(struct plan_world *world, struct node_ledger *node)
 {
 	struct node_facts facts;
 
-	facts_of(node, &facts);
+	node_ledger_facts(node, &facts);
 	facts.changing = true;
 	return core_see_node(world->core, &facts) < 0 ? -ENOMEM : 0;
 }

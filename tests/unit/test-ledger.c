@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "core/registry/node-ledger.h"
 #include "model-fixture.h"
 
 #define NODE_GPUS ((const uint32_t[]){15, 15})
@@ -587,6 +588,42 @@ static void gpu_mode_parse_knows_the_six_words(void **state)
 
 #define ledger_test(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
+/* A caller that changes one fact of a node shows all others again. */
+static void what_the_ledger_says_of_a_node_is_what_it_was_shown(void **state)
+{
+	struct world *w = *state;
+	struct node_facts facts;
+
+	w->node.models = strdup("T4,Tesla-T4");
+	w->node.address = strdup("10.0.0.1");
+	w->node.instances_max = 16;
+	w->node.host = (struct host_amount){.cpu_milli = 16000, .memory_mib = 65536};
+	w->node.policy = GPU_POLICY_SPREAD;
+	w->node.mixing = w->node.changing = w->node.held_unreadable = true;
+	w->node.serving = false;
+	w->node.gpus[1].healthy = false;
+	strcpy(w->node.details[1].reason, "Xid 79");
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	node_ledger_facts(ledger_node(&w->ledger, "n"), &facts);
+	assert_string_equal(facts.name, "n");
+	assert_string_equal(facts.uid, w->node.uid);
+	assert_string_equal(facts.address, "10.0.0.1");
+	assert_string_equal(facts.models, "T4,Tesla-T4");
+	assert_int_equal(facts.mode, w->node.mode);
+	assert_int_equal(facts.policy, GPU_POLICY_SPREAD);
+	assert_int_equal(facts.unit_mib, w->node.unit_mib);
+	assert_int_equal(facts.n_gpus, 2);
+	assert_int_equal(facts.instances_max, 16);
+	assert_int_equal(facts.host.cpu_milli, 16000);
+	assert_int_equal(facts.host.memory_mib, 65536);
+	assert_true(facts.mixing && facts.changing && facts.held_unreadable && !facts.serving);
+	assert_true(facts.gpus[0].healthy && !facts.gpus[1].healthy);
+	assert_string_equal(facts.details[1].reason, "Xid 79");
+	/* Shown again, nothing changes. */
+	assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
+	assert_string_equal(ledger_node(&w->ledger, "n")->model->names, "T4,Tesla-T4");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +666,7 @@ int main(void)
 		ledger_test(ledger_confirm_after_the_deletion_brings_nothing_back),
 		ledger_test(generation_grows_when_something_becomes_free),
 		ledger_test(choose_sees_the_node_without_the_pods_own_hold),
+		ledger_test(what_the_ledger_says_of_a_node_is_what_it_was_shown),
 		cmocka_unit_test(gpu_mode_parse_knows_the_six_words),
 	};
 

@@ -127,27 +127,13 @@ static int play(struct history_replay *history, const struct strbuf *text, int64
 
 /* ---- what the core knows then ---- */
 
-/* The texts stay those of the ledger. */
 static int add_node(struct inspect *inspect, const struct node_ledger *node, struct node_facts *facts)
 {
 	static const struct node_capacity capacity = {0};
 
 	if (!node_ledger_known(node) || !node->facts.n_gpus || node->facts.mode == GPU_MODE_DRA)
 		return 0;
-	*facts = (struct node_facts){.name = node->facts.name,
-		.uid = node->facts.uid,
-		.address = node->facts.address,
-		.mode = node->facts.mode,
-		.unit_mib = node->facts.unit_mib,
-		.n_gpus = node->facts.n_gpus,
-		.mixing = node->facts.mixing,
-		.changing = node->facts.changing,
-		.held = node->facts.held};
-	for (size_t i = 0; i < facts->n_gpus; i++) {
-		facts->gpus[i] = node->gpus[i].facts;
-		snprintf(facts->details[i].reason, sizeof(facts->details[i].reason), "%s",
-			node->gpus[i].reason ? node->gpus[i].reason : "");
-	}
+	node_ledger_facts(node, facts);
 	return inspect_add_node(inspect, facts, &capacity);
 }
 

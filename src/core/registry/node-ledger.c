@@ -1,6 +1,7 @@
 #include "core/registry/node-ledger.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -472,6 +473,30 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 			node->gpus[i].facts =
 				facts->gpus[i]; /* includes the facts that same_gpu() does not compare */
 	return changed;
+}
+
+void node_ledger_facts(const struct node_ledger *node, struct node_facts *ret_facts)
+{
+	*ret_facts = (struct node_facts){.name = node->facts.name,
+		.uid = node->facts.uid,
+		.address = node->facts.address,
+		.mode = node->facts.mode,
+		.policy = node->facts.policy,
+		.unit_mib = node->facts.unit_mib,
+		.n_gpus = node->facts.n_gpus,
+		.instances_max = node->facts.instances_max,
+		.host = node->facts.host,
+		.models = node->model ? (char *)node->model->names : NULL,
+		.mixing = node->facts.mixing,
+		.serving = node->facts.serving,
+		.changing = node->facts.changing,
+		.held = node->facts.held,
+		.held_unreadable = node->facts.held_unreadable};
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		ret_facts->gpus[i] = node->gpus[i].facts;
+		snprintf(ret_facts->details[i].reason, sizeof(ret_facts->details[i].reason), "%s",
+			node->gpus[i].reason ? node->gpus[i].reason : "");
+	}
 }
 
 void node_ledger_forget(struct node_ledger *node)

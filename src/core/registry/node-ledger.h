@@ -20,6 +20,10 @@ bool node_ledger_known(const struct node_ledger *node);
 int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *facts);
 void node_ledger_forget(struct node_ledger *node);
 
+/* node_ledger_facts() - all facts that the ledger has of the node, so that a caller can change one and show
+ * the node again. It has no links between GPUs and no gpu_details.model. The texts stay the node's. */
+void node_ledger_facts(const struct node_ledger *node, struct node_facts *ret_facts);
+
 /* node_ledger_add() / node_ledger_remove() - the pod occupies the node by pod->placement. A pod without a
  * placement occupies the node but none of its GPUs. */
 void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod);
