@@ -114,14 +114,20 @@ static uint64_t free_bytes(const struct node_registry *node, const struct publis
 /* An insertion sort keeps the order of equal ones. */
 void published_sort(const struct node_registry *node, struct published_device *devices, size_t n)
 {
+	uint64_t bytes[NODE_GPUS_MAX];
+
 	if (node->placement != GPU_POLICY_SPREAD)
 		return;
-	for (size_t i = 1; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct published_device device = devices[i];
+		uint64_t is_free = free_bytes(node, &device);
 		size_t at = i;
 
-		for (; at > 0 && free_bytes(node, &devices[at - 1]) < free_bytes(node, &device); at--)
+		for (; at > 0 && bytes[at - 1] < is_free; at--) {
 			devices[at] = devices[at - 1];
+			bytes[at] = bytes[at - 1];
+		}
 		devices[at] = device;
+		bytes[at] = is_free;
 	}
 }

@@ -61,7 +61,7 @@ static bool demand_is_right(const struct ledger *ledger)
 		uint64_t mib = 0;
 
 		for (size_t i = 0; i < node->facts.n_gpus; i++)
-			mib += node->gpus[i].facts.mib;
+			mib += node->gpus[i].facts.mib < GPU_MIB_MAX ? node->gpus[i].facts.mib : GPU_MIB_MAX;
 		right &= node->supply.gpus == node->facts.n_gpus && node->supply.mib == mib;
 		right &= demand_enter(
 				 &again, node->model ? node->model->names : NULL, node->supply, &model) == 0;

@@ -503,6 +503,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	if (r < 0) {
 		if (added)
 			pod_drop(ledger, pod);
+		else
+			demand_set(&ledger->demand, &pod->demand, &pod->facts); /* its unit may be another */
 		return r;
 	}
 	pod_take_facts(pod, &copy);
