@@ -469,6 +469,7 @@ static void note_host_paths(struct agent *agent)
 	agent->host_paths[1] = agent->cri_folder;
 	agent->host_paths[2] = o->cdi_dir;
 	agent->host_paths[3] = o->kubelet_dir;
+	agent->host_paths[4] = o->state_dir;
 	agent->node.pods.host_paths = agent->host_paths;
 }
 

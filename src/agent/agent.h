@@ -63,7 +63,7 @@ struct agent {
 
 	struct node_registry node;
 	char cri_folder[PATH_MAX];     /* of the container runtime's socket */
-	const char *host_paths[4 + 1]; /* of the node, which pods with claims may not mount */
+	const char *host_paths[5 + 1]; /* of the node, which pods with claims may not mount */
 	int64_t pods_relisted_ns;      /* 0: the events of pods were seen without a gap */
 	struct podresources *podresources;
 

@@ -286,8 +286,10 @@ static int read_pods(struct json_object *status, struct claim *claim, struct err
 		struct json_object *object = json_object_array_get_idx(list, i);
 		struct claim_pod *pod = &claim->pods[claim->n_pods];
 
-		if (!is_pod(object))
+		if (!is_pod(object)) {
+			claim->n_other_consumers++;
 			continue;
+		}
 		r = member_name(object, "name", NAME_DNS, pod->name, sizeof(pod->name), err);
 		if (r == 0)
 			r = member_name(object, "uid", NAME_LABEL, pod->uid, sizeof(pod->uid), err);

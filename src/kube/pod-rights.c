@@ -17,13 +17,11 @@
 #define RULE ": not in a pod with a claim of " DRA_DRIVER ": "
 
 /* A lint test compares the list with that of the chart's template gpu-volumes.yaml. */
-const char *const pod_rights_host_paths[] = {"run/ration/", "run/cdi/", "var/run/cdi/", "etc/cdi/",
-	"var/run/ration/", "var/lib/kubelet/", "dev/nvidia", "dev/dri/", "dev/char/", "proc/", "sys/",
-	"usr/lib/x86_64-linux-gnu/", "usr/lib/aarch64-linux-gnu/", "usr/lib64/", "lib/x86_64-linux-gnu/",
-	"lib/aarch64-linux-gnu/", "lib64/", "run/nvidia/", "var/run/nvidia/", "run/containerd/",
-	"var/run/containerd/", "var/lib/containerd/", "run/k3s/", "run/crio/", "var/run/crio/",
-	"var/lib/containers/", "run/docker.sock/", "var/run/docker.sock/", "run/cri-dockerd.sock/",
-	"var/run/cri-dockerd.sock/", NULL};
+const char *const pod_rights_host_paths[] = {"run/ration/", "run/cdi/", "etc/cdi/", "var/lib/kubelet/",
+	"dev/nvidia", "dev/dri/", "dev/char/", "proc/", "sys/", "usr/lib/x86_64-linux-gnu/",
+	"usr/lib/aarch64-linux-gnu/", "usr/lib64/", "lib/x86_64-linux-gnu/", "lib/aarch64-linux-gnu/",
+	"lib64/", "run/nvidia/", "run/containerd/", "var/lib/containerd/", "run/k3s/", "run/crio/",
+	"var/lib/containers/", "run/docker.sock/", "run/cri-dockerd.sock/", NULL};
 
 static const char *const capabilities[] = {
 	"ALL", "BPF", "DAC_READ_SEARCH", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", NULL};
@@ -49,7 +47,13 @@ static const char *name_of(struct json_object *object)
 
 /* ---- paths ---- */
 
-/* "/run//./ration" becomes "run/ration/", and "/" "". */
+static bool begins(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* "/run//./ration" becomes "run/ration/", and "/" "". /var/run is /run: "/var/run/ration" becomes the same.
+ */
 static int normalize(const char *path, struct strbuf *ret_normal)
 {
 	strbuf_init(ret_normal, PATH_MAX_BYTES);
@@ -62,12 +66,9 @@ static int normalize(const char *path, struct strbuf *ret_normal)
 		}
 		path += len + (path[len] == '/');
 	}
+	if (begins(strbuf_cstr(ret_normal), "var/run/"))
+		strbuf_drop_front(ret_normal, strlen("var/"));
 	return ret_normal->failed;
-}
-
-static bool begins(const char *text, const char *start)
-{
-	return strncmp(text, start, strlen(start)) == 0;
 }
 
 static bool goes_up(const char *path)
@@ -87,8 +88,7 @@ static bool covers_grant(const char *path)
 	if (normalize(path, &normal) < 0 || goes_up(path))
 		return true;
 	text = strbuf_cstr(&normal);
-	return !*text || strcmp(text, "run/") == 0 || strcmp(text, "var/run/") == 0 ||
-	       begins(text, "run/ration/") || begins(text, "var/run/ration/");
+	return !*text || strcmp(text, "run/") == 0 || begins(text, "run/ration/");
 }
 
 /* At, above or below one of the list. Paths of the options have a slash at the start; "/" does not count. */

@@ -7,7 +7,8 @@ struct error;
 struct json_object;
 
 /* Folders and files of the node that such a pod may not mount, from "run/ration/" on: with no slash at the
- * start, and one behind each folder. "dev/nvidia" stands for every name that begins so. Up to a NULL. */
+ * start, and one behind each folder. "dev/nvidia" stands for every name that begins so. /var/run is not
+ * named, since it is /run. Up to a NULL. */
 extern const char *const pod_rights_host_paths[];
 
 /* pod_rights_check() - returns 0, or -EPERM with a sentence that names the container or the volume. own: more

@@ -71,6 +71,7 @@ struct claim {
 	size_t n_results;
 	struct claim_pod *pods;
 	size_t n_pods;
+	size_t n_other_consumers;     /* for which the claim is reserved, and which are not pods */
 	struct claim_config *configs; /* those for ration's driver */
 	size_t n_configs;
 };

@@ -550,7 +550,7 @@ struct node_pod *node_claims_unlimited(const struct node_registry *node, const s
 		for (size_t i = 0; i < claim->n_users; i++) {
 			struct node_pod *pod = node_pods_by_uid(&node->pods, claim->users[i].pod_uid);
 
-			if (!pod || !pod->rights.text[0] || pod->rights_reported)
+			if (!pod || pod->facts.finished || !pod->rights.text[0] || pod->rights_reported)
 				continue;
 			*ret_claim = claim;
 			return pod;

@@ -205,7 +205,7 @@ HARMLESS = """
 OF_THE_NODE = """
     / // /dev /dev/ /dev/nvidia0 /dev/nvidiactl /dev/nvidia-caps /dev/dri/card0 /dev/char /run /run/ration
     /run/ration/grants /var /var/run /var/run/cdi /run/cdi /etc /etc/cdi /etc//cdi/ /var/lib /var/lib/kubelet
-    /var/lib/kubelet/device-plugins/kubelet.sock /run/containerd /run/containerd/containerd.sock /var/run/docker.sock
+    /var/lib/kubelet/device-plugins/kubelet.sock /run/containerd /run/containerd/containerd.sock /var/run/docker.sock /var/run/k3s/containerd/containerd.sock
     /run/crio/crio.sock /usr /usr/lib64 /lib /usr/lib/x86_64-linux-gnu/libcuda.so.1 /opt /opt/ration-sim
     /opt/ration-sim/lib /proc /sys /sys/bus/pci""".split()
 OF_USERS = """

@@ -55,9 +55,11 @@ def test_the_claim_of_a_pod_that_it_would_not_limit_is_refused_with_a_sentence(w
     prepared(world, other)    # and nothing is in its way
 
 
-def test_paths_of_the_agents_options_count_too(world):
-    claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod(world, "p", volumes=[{"name": "v", "hostPath": {"path": str(world.kubelet.cdi_dir)}}])])
-    assert f"hostPath {world.kubelet.cdi_dir}"[:90] in refusal(world, claim)
+@pytest.mark.parametrize("path_of", [lambda w: w.kubelet.cdi_dir, lambda w: w.state], ids=["cdi", "state"])
+def test_paths_of_the_agents_options_count_too(world, path_of):
+    path = str(path_of(world))
+    claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod(world, "p", volumes=[{"name": "v", "hostPath": {"path": path}}])])
+    assert f"hostPath {path}"[:90] in refusal(world, claim)
 
 
 def test_a_pod_that_the_watch_has_not_shown_is_read_first(world):
@@ -74,6 +76,27 @@ def test_each_pod_that_the_claim_is_reserved_for_is_judged(world):
     assert SENTENCE.format("p6") in refusal(world, claim)
     world.api.delete("pods", "p6", "default")    # it is gone; the claim still names it for a moment
     prepared(world, claim)
+
+
+def test_a_claim_that_is_reserved_for_something_else_than_pods_is_not_prepared(world):
+    p = pod(world, "p")
+    claim = world.claim("slice", {"memory": "3Gi"}, pods=[p])
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "u"}
+    world.api.patch("resourceclaims", "slice", {"status": {"reservedFor": [group]}}, "default")
+    assert "it is reserved for something that is not a pod" in refusal(world, claim)
+    nothing_left(world)
+    reserve(world, p)
+    prepared(world, claim)
+
+
+def test_a_pod_that_has_ended_is_not_reported(world):
+    first = pod(world, "first")
+    prepared(world, world.claim("slice", {"memory": "3Gi"}, pods=[first]))
+    ended, second = pod(world, "ended", container=PRIVILEGED), pod(world, "second", container=PRIVILEGED)
+    world.api.patch("pods", "ended", {"status": {"phase": "Succeeded"}}, "default")
+    reserve(world, first, ended, second)
+    wait_for(lambda: said(world, "second"), what="the Event of the other pod")
+    assert said(world, "ended") == []
 
 
 def test_another_pod_of_the_same_name_is_not_meant(world):

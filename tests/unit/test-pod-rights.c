@@ -118,10 +118,12 @@ static void volume_of_the_node_is_refused(void **state)
 {
 	static const char *const bad[] = {"/", "/dev", "/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-caps/",
 		"/run", "//run/./ration", "/proc/1", "/sys", "/usr/lib", "/usr/lib64/x",
-		"/var/lib/kubelet/pods", "/run/containerd/containerd.sock", "/var"};
+		"/var/lib/kubelet/pods", "/run/containerd/containerd.sock", "/var", "/var/run",
+		"/var/run/k3s/containerd/containerd.sock", "/var/./run//crio"};
 	static const char *const good[] = {
 		"/data", "/dev/shm", "/dev/nv", "/runs", "/procs", "/usr/libx", "/dev/fuse", "/var/lib/data"};
-	static const char *const own[] = {"/", "/opt/nvidia/", "/srv/runtime", NULL};
+	static const char *const own[] = {
+		"/", "/opt/nvidia/", "/srv/runtime", "/run/mine", "/var/run/other/", NULL};
 	struct error err = {""};
 	char spec[200];
 
@@ -144,6 +146,13 @@ static void volume_of_the_node_is_refused(void **state)
 		check("\"volumes\":[{\"name\":\"w\",\"hostPath\":{\"path\":\"/srv\"}}]", own, &err), -EPERM);
 	assert_int_equal(
 		check("\"volumes\":[{\"name\":\"w\",\"hostPath\":{\"path\":\"/srv/other\"}}]", own, &err), 0);
+	/* /var/run is a link to /run. */
+	assert_int_equal(check("\"volumes\":[{\"name\":\"w\",\"hostPath\":{\"path\":\"/var/run/mine/x\"}}]",
+				 own, &err),
+		-EPERM);
+	assert_int_equal(
+		check("\"volumes\":[{\"name\":\"w\",\"hostPath\":{\"path\":\"/run/other\"}}]", own, &err),
+		-EPERM);
 }
 
 /* Which containers have the claim is in no spec then. */

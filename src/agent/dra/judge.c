@@ -99,7 +99,13 @@ void judge_start(struct judge *judge, const struct claim *claim, struct error *e
 	judge->claim = claim;
 	judge->err = err;
 	judge->next = is_due ? 0 : claim->n_pods;
-	go_on(judge);
+	if (is_due && claim->n_other_consumers)
+		judge->fn(judge->userdata,
+			error_set(err, EPERM,
+				"ResourceClaim %s/%.100s: it is reserved for something that is not a pod, and the rights of its pods are not known",
+				claim->namespace_, claim->name));
+	else
+		go_on(judge);
 }
 
 void judge_cancel(struct judge *judge)
