@@ -13,13 +13,14 @@ Suites:
 Without a suite, all but vm run. Most unit tests and the functional component tests then run in `sanitize` only, and one
 twentieth of the long tests runs, another one each day. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
-`./check hours` run its parts one by one.
+`./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 
 Other tools: ./check fuzz, ./check mutants, ./check coverage. Each has --help.
 """
 import argparse
 import collections
 import datetime
+import json
 import os
 import pathlib
 import re
@@ -82,6 +83,12 @@ class Count:
         self.failed, self.flaky = [], []    # names
         self.why = {}    # name -> what its first failure said, in lines
         self.skipped = collections.Counter()    # by their reasons
+
+    @classmethod
+    def loaded(cls, suite, said):
+        count = cls(suite)
+        vars(count).update(said, skipped=collections.Counter(said["skipped"]))
+        return count
 
     def add_junit(self, path):
         """Counts a JUnit file; False if it is not there or holds no test."""
@@ -241,6 +248,40 @@ def unit(build_dir, args, count, env=(), without=None):
     count.add_run(report, run(*command, env=environment_of(args, env)))
 
 
+class Progress:
+    """What an interrupted `./check full` has done, in build/full.json: `--resume` keeps it, with its failures."""
+    FILE = ROOT / "build" / "full.json"
+
+    def __init__(self, resume):
+        self.of = {"commit": self._commit(), "seed": environment_of(argparse.Namespace(full=True))["RATION_SEED"]}
+        self.steps, self.suites = [], {}
+        if not resume:
+            return
+        try:
+            said = json.loads(self.FILE.read_text())
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"./check: there is no run to resume: {error}")
+        if said["of"]["commit"] != self.of["commit"] or not said["of"]["commit"]:
+            raise SystemExit(f"./check: the run to resume is one of commit {said['of']['commit'] or '(with changes)'}, and this is "
+                             f"{self.of['commit'] or 'no commit, since files are changed'}. Run ./check full without --resume.")
+        os.environ["RATION_SEED"] = said["of"]["seed"]
+        self.of, self.steps = said["of"], said["steps"]
+        self.suites = {name: Count.loaded(name, count) for name, count in said["suites"].items() if name != "build"}
+
+    @staticmethod
+    def _commit():
+        """Empty if files are changed: two such runs may have tested different files."""
+        if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip():
+            return ""
+        return subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+    def add(self, step, suites):
+        self.steps.append(step)
+        part = self.FILE.with_suffix(".part")
+        part.write_text(json.dumps({"of": self.of, "steps": self.steps, "suites": {name: vars(count) for name, count in suites.items()}}))
+        part.rename(self.FILE)
+
+
 class Hours:
     """The tests marked `hour`, which run in the background. Their output is printed when they have ended."""
 
@@ -327,10 +368,13 @@ def ring_cluster(args, count):
            env=BESIDE_OTHERS)
 
 
-def ring_cluster_alone(args, count):
+def ring_cluster_storms(args, count):
     # Alone, a storm leaves half of two processors idle. In the full form it has to wait less, and runs beside no other.
     pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if args.full else 2,
            env={} if args.full else BESIDE_OTHERS)
+
+
+def ring_cluster_alone(args, count):
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour")
 
 
@@ -360,7 +404,8 @@ class Step(typing.NamedTuple):
 
 STEPS = [Step("lint", ring_lint), Step("unit", ring_unit), Step("component", ring_component),
          Step("component", ring_component_alone, judges_times=True), Step("driver", ring_driver), Step("sanitize", ring_sanitize),
-         Step("cluster", ring_cluster), Step("cluster", ring_cluster_alone, judges_times=True), Step("vm", ring_vm, judges_times=True),
+         Step("cluster", ring_cluster), Step("cluster", ring_cluster_storms, judges_times=True),
+         Step("cluster", ring_cluster_alone, judges_times=True), Step("vm", ring_vm, judges_times=True),
          Step("gpu", ring_gpu, judges_times=True)]
 RINGS = list(dict.fromkeys(step.ring for step in STEPS))
 
@@ -401,6 +446,8 @@ def main():
     parser.add_argument("-k", metavar="NAME", help="run only tests whose name contains NAME; of the unit tests, all tests of a program that has such a test")
     parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
                         help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
+    parser.add_argument("--resume", action="store_true", help="with full: leave out the parts that an interrupted run of the same commit has ended; "
+                        "the report has their results")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
@@ -408,14 +455,19 @@ def main():
         parser.error("--full needs a suite; to run all suites so: ./check full")
     if args.ring == "hours" and args.k:
         parser.error("hours runs all tests that take an hour; to run one of them: ./check component -k NAME --full")
+    if args.resume and (args.ring != "full" or args.k):
+        parser.error("--resume belongs to ./check full, without -k")
     args.full = args.full or args.ring in ("full", "hours")
+    progress = Progress(args.resume) if args.ring == "full" and not args.k else None
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
         signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
-    suites, interrupted, hours = {}, False, None
-    started = time.monotonic()
+    suites, interrupted, hours = progress.suites if progress else {}, False, None
+    began = time.monotonic() - sum(count.seconds for count in suites.values())
 
     def run_suite(name, suite, *arguments):
+        if progress and suite.__name__ in progress.steps:
+            return
         count = suites.setdefault(name, Count(name))
         before = time.monotonic()
         say(name)
@@ -425,16 +477,19 @@ def main():
             count.failed.append(str(error))
         finally:
             count.seconds += time.monotonic() - before
-        return not count.failed
+        if progress and name != "build":    # which is needed in each run
+            progress.add(suite.__name__, suites)
 
     steps = [step for step in STEPS if args.ring in ("all", "full", step.ring)]
     try:
-        if not run_suite("build", lambda count: build(ROOT / "build")):
+        run_suite("build", lambda count: build(ROOT / "build"))
+        if suites["build"].failed:
             steps = []
-        if args.ring in ("full", "hours") and not args.k and not suites["build"].failed:
+        elif args.ring in ("full", "hours") and not args.k:
             steps.sort(key=lambda step: step.judges_times)
             run_suite("build", build_lab)
-            hours = Hours(args)
+            if not progress or Hours.finish.__name__ not in progress.steps:
+                hours = Hours(args)
         for step in steps:
             if hours and step.judges_times:
                 run_suite("hours", hours.finish, args)
@@ -449,7 +504,7 @@ def main():
     finally:
         if hours:
             hours.interrupt()
-    status = report(list(suites.values()), args, time.monotonic() - started)
+    status = report(list(suites.values()), args, time.monotonic() - began)
     sys.exit(130 if interrupted else status)
 
 

@@ -304,6 +304,66 @@ def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypat
     assert all_have(tmp_path, "ended") and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
 
 
+def repository(folder):
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+def resumed(check, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["check", "full", "--resume"])
+    with pytest.raises(SystemExit) as end:
+        check.main()
+    return end.value.code
+
+
+def test_an_interrupted_full_form_goes_on_with_the_part_that_it_had_begun(check, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RATION_SEED", "7")
+    monkeypatch.setattr(check.Progress, "FILE", tmp_path / "build/full.json")
+    runs = []
+
+    def judging(args, count):
+        runs.append(check.environment_of(args)["RATION_SEED"])
+        if len(runs) == 1:
+            count.passed += 5
+            raise KeyboardInterrupt
+        count.passed += 1
+        count.failed.append("a")
+    monkeypatch.setattr(check.Progress, "_commit", staticmethod(lambda: "c"))
+    assert full_form(check, tmp_path, monkeypatch, judging, 1) == 130
+    monkeypatch.setenv("RATION_SEED", "8")    # the parts of one run have one seed
+    for suite in SUITES:
+        (tmp_path / f"begun-{suite}").unlink()
+    assert resumed(check, monkeypatch) == 1 and runs == ["7", "7"]
+    assert not any((tmp_path / f"begun-{suite}").exists() for suite in SUITES), "the tests of an hour had ended"
+    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 1 failed, 0 skipped"
+    # All has ended: its report is given again, and its failure stays one.
+    assert resumed(check, monkeypatch) == 1 and len(runs) == 2
+    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 1 failed, 0 skipped"
+
+
+def test_only_a_run_of_the_same_commit_is_resumed(check, tmp_path, monkeypatch):
+    (tmp_path / "build").mkdir()
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check.Progress, "FILE", tmp_path / "build/full.json")
+    (tmp_path / ".gitignore").write_text("build\n")
+    repository(tmp_path)
+    assert "no run to resume" in str(resumed(check, monkeypatch))
+    check.Progress(False).add("lint", {})
+    assert check.Progress(True).steps == ["lint"]
+    (tmp_path / "changed").touch()
+    assert "files are changed" in str(resumed(check, monkeypatch))
+    check.Progress(False).add("lint", {})    # by a run with changed files, which others may have been
+    assert "(with changes)" in str(resumed(check, monkeypatch))
+    check.Progress.FILE.write_text("{")
+    assert "no run to resume" in str(resumed(check, monkeypatch))
+
+
+@pytest.mark.parametrize("arguments", [["--resume"], ["component", "--resume"], ["full", "--resume", "-k", "x"]])
+def test_only_the_full_form_is_resumed(arguments):
+    done = subprocess.run([sys.executable, ROOT / "tests/check.py", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--resume belongs to ./check full" in done.stderr
+
+
 @pytest.mark.parametrize("ring, k, passed", [("vm", None, 1), ("full", None, 1), ("full", "machine", 1), ("all", None, 0)])
 def test_the_virtual_machine_is_tested_by_its_name_and_in_the_full_form(check, tmp_path, monkeypatch, ring, k, passed):
     (tmp_path / "build").mkdir()
