@@ -85,6 +85,8 @@ static const struct option_row inspect_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(TEXT, struct inspect_options, node), .min = 1, .max = 253,
 		.optional = true, .source = COMPLETE_NODES, .help = "show this node only"},
 };
+#define INSPECT_NOTES                                                                                        \
+	"Needed rights: get and list on nodes and on the pods of all namespaces; for nodes in mode dra list on resourceslices and resourceclaims."
 #define INSPECT_USAGE "[OPTION]... [NODE]"
 #define INSPECT_SUMMARY                                                                                      \
 	"Show how much memory of each GPU of the cluster is allocated to pods. The heading of the last column names the unit, mostly GiB."
@@ -95,6 +97,7 @@ const struct option_table inspect_option_table = {.program = "ration inspect",
 	OPTION_ROWS(inspect_rows),
 	OPTION_ARGUMENTS(inspect_arguments),
 	WITH_KUBECTL,
+	.notes = INSPECT_NOTES,
 	.version = "ration"};
 const struct option_table cgpu_option_table = {.program = "kubectl inspect cgpu",
 	.usage = INSPECT_USAGE,
@@ -102,6 +105,7 @@ const struct option_table cgpu_option_table = {.program = "kubectl inspect cgpu"
 	OPTION_ROWS(inspect_rows),
 	OPTION_ARGUMENTS(inspect_arguments),
 	WITH_KUBECTL,
+	.notes = INSPECT_NOTES,
 	.version = "kubectl-inspect-cgpu"};
 
 /* ---- why ------------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ const struct option_table why_option_table = {.program = "ration why",
 	WITH_KUBECTL,
 	.notes =
 		"The command asks the leading replica of ration-scheduler, by `kubectl port-forward`. Needed rights: get on the pod; in " NAMESPACE_SYSTEM
-		" get on leases and pods, and create on pods/portforward."};
+		" get on leases and pods, and create on pods/portforward. A user with the last right could also bind pods."};
 
 /* ---- set ------------------------------------------------------------------------------------------------
  */
@@ -150,7 +154,7 @@ const struct option_table set_option_table = {.program = "ration set",
 	OPTION_ARGUMENTS(set_arguments),
 	WITH_KUBECTL,
 	.notes =
-		"A container gets more memory if its GPU has that much free. It can always get less: a program that uses more than the new limit keeps its memory, and further allocations fail. Needed rights: get and patch on the pod."};
+		"A container gets more memory if its GPU has that much free. It can always get less: a program that uses more than the new limit keeps its memory, and further allocations fail. The new amount holds until the pod ends; the pod's spec, and the template of its controller, stay as they are. Needed rights: get and patch on the pod."};
 
 /* ---- cordon, uncordon -----------------------------------------------------------------------------------
  */
@@ -180,7 +184,8 @@ static const struct option_row cordon_arguments[] = {
 
 const struct option_table cordon_option_table = {.program = "ration cordon",
 	.usage = "NODE GPU [OPTION]...",
-	.summary = "Keep new pods off a faulty GPU of a node. Pods that run on it go on.",
+	.summary =
+		"Keep new pods off a faulty GPU of a node, until `ration uncordon`. Pods that run on it go on.",
 	OPTION_ROWS(cordon_rows),
 	OPTION_ARGUMENTS(cordon_arguments),
 	WITH_KUBECTL,
@@ -205,7 +210,8 @@ static const struct option_row top_rows[] = {
 };
 static const struct option_row top_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(REST, struct top_options, nodes), .optional = true,
-		.source = COMPLETE_NODES, .help = "show these nodes only"},
+		.source = COMPLETE_NODES,
+		.help = "show these nodes only; required if the cluster has more than 32 such nodes"},
 };
 static const struct option_variable top_variables[] = {
 	{"KUBECONFIG", "the kubeconfig, as kubectl uses it"},
@@ -216,14 +222,14 @@ static const struct option_variable top_variables[] = {
 const struct option_table top_option_table = {.program = "ration top",
 	.usage = "[OPTION]... [NODE]...",
 	.summary =
-		"Show each second how the containers on cgpu and core_mem nodes use their GPUs: memory used and limit (MEMORY), share of the computing power (CORE), part of the GPU's time that was used (USED), and how long threads had to wait for their share (WAITED; over 100% with several threads). Without a kubeconfig, show the programs of `ration run` on this machine.",
+		"Show each second how the containers on cgpu, core_mem and dra nodes use their GPUs: memory used and limit (MEMORY), share of the computing power (CORE), part of the GPU's time that was used (USED), and how long threads had to wait for their share (WAITED; over 100% with several threads). Without a kubeconfig, show the programs of `ration run` on this machine.",
 	OPTION_ROWS(top_rows),
 	OPTION_ARGUMENTS(top_arguments),
 	.group = &kubectl_group,
 	OPTION_VARIABLES(top_variables),
 	.notes =
 		"The key q ends the command. It asks the agents by `kubectl port-forward`. Needed rights: list on nodes; in " NAMESPACE_SYSTEM
-		" list and get on pods, and create on pods/portforward."};
+		" list and get on pods, and create on pods/portforward; for nodes in mode dra list on resourceclaims."};
 
 /* ---- doctor ---------------------------------------------------------------------------------------------
  */
@@ -255,6 +261,8 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 	OPTION_ROWS(doctor_rows),
 	WITH_KUBECTL,
 	.notes =
+		"Needed rights: list on nodes and on the pods of all namespaces, on leases and configmaps in " NAMESPACE_SYSTEM
+		" and on the admission policies; without a right the checks that need it are unknown.\n\n"
 		"Exit status: 0 without errors and warnings, 1 with errors or warnings, 2 for wrong arguments, 3 if a check could not be made and no other found a fault."};
 
 /* ---- plan -----------------------------------------------------------------------------------------------
@@ -284,7 +292,9 @@ static const struct option_row plan_rows[] = {
 	{"timeout", 0, "SECONDS", OPTION_TO(NUMBER, struct plan_options, timeout_s), .min = 1,
 		.max = TIMEOUT_MAX, .standard = "300",
 		.help = "with --execute: wait this long for the pods that follow each eviction"},
-	NAMESPACE_OF_POD(struct plan_options),
+	{"namespace", 'n', "NAMESPACE", OPTION_TO(NAME, struct plan_options, namespace_),
+		.source = COMPLETE_NAMESPACES,
+		.help = "pods, policy: the namespace if the manifest names none; default: that of the kubeconfig's context"},
 	OUTPUT_JSON_OF(struct plan_options, "print the plan as JSON"),
 	{"history", 0, "FILE", OPTION_TO(TEXT, struct plan_options, history), .source = COMPLETE_FILES,
 		.help = "plan with this output of `ration history` instead of asking a cluster; -: standard input"},
@@ -326,7 +336,8 @@ static const struct option_row advise_rows[] = {
 };
 static const struct option_row advise_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(REST, struct advise_options, nodes), .optional = true,
-		.source = COMPLETE_NODES, .help = "only containers on these nodes"},
+		.source = COMPLETE_NODES,
+		.help = "only containers on these nodes; required if the cluster has more than 32 cgpu, core_mem and dra nodes"},
 };
 
 const struct option_table advise_option_table = {.program = "ration advise",
@@ -393,7 +404,7 @@ static const struct option_command commands[] = {
 	{"top", "show each second how much of their GPUs containers use"},
 	{"why", "explain why a pod is on its GPU, or why it waits"},
 	{"plan",
-		"tell what would happen: how many more pods fit, nodes that are drained or added, pods that are moved"},
+		"tell what would happen: how many more pods fit, nodes that are drained or added, pods that are moved, another unit or policy"},
 	{"advise", "tell which pods should have more or less GPU memory, by what they used"},
 	{"set", "change the GPU memory of a running pod"},
 	{"cordon", "keep new pods off a faulty GPU"},
@@ -409,7 +420,7 @@ static const struct option_command commands[] = {
 const struct option_table ration_option_table = {.program = "ration",
 	.usage = "COMMAND [ARGUMENT]...",
 	.summary =
-		"Show and manage how the pods of a cluster share GPUs, or run a program of this machine with a part of a GPU. All commands but run, ps and replay use a cluster, through kubectl.",
+		"Show and manage how the pods of a cluster share GPUs, or run a program of this machine with a part of a GPU. All commands but run, ps and replay use a cluster, through kubectl, unless an option says otherwise.",
 	OPTION_COMMANDS(commands),
 	.version = "ration",
 	.options_end_early = true};

@@ -34,7 +34,7 @@ static const struct option_row run_arguments[] = {
 
 static const struct option_variable run_variables[] = {
 	{"RATION_RUNS",
-		"the folder with a record of each run; runs with different folders do not count each other's memory"},
+		"the folder with a record of each run; default: /run/ration-runs, or /tmp/ration-runs if root has not made that folder; runs with different folders do not count each other's memory"},
 };
 
 const struct option_table run_option_table = {.program = "ration run",

@@ -18,7 +18,7 @@ static const struct option_row rows[] = {
 	{"context", 0, "NAME", TO(TEXT, context), .source = COMPLETE_CONTEXTS,
 		.help = "the context of the kubeconfig; default: its current context"},
 	{"listen", 0, "ADDRESS:PORT", TO(ADDRESS, listen), .standard = "127.0.0.1:" SCHEDULER_PORT,
-		.help = "the address on which to serve kube-scheduler (filter, prioritize, preempt, bind) and the pages /inspect, /metrics, /why and /history"},
+		.help = "the address on which to serve kube-scheduler (filter, prioritize, preempt, bind), autoscalers (simulate/filter) and the pages /inspect, /metrics, /why and /history"},
 	{"probes", 0, "ADDRESS:PORT", TO(ADDRESS, probes), .standard = "0.0.0.0:39998",
 		.help = "the address on which to serve /healthz and /readyz for the kubelet"},
 	{"metrics", 0, "ADDRESS:PORT", TO(ADDRESS, metrics), .max = 1, .standard = "none",
