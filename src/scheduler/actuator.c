@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "kube/event.h"
+#include "model/facts.h"
 #include "net/loop.h"
 #include "scheduler/event-log.h"
 #include "scheduler/gangs.h"
@@ -59,6 +61,18 @@ void actuate(struct scheduler *scheduler)
 	requeuer_look(scheduler->requeuer);
 	event_log_follow(scheduler->event_log);
 	arm(scheduler->actuator);
+}
+
+void post_pod_event(struct scheduler *scheduler, const struct pod_facts *pod, const char *type,
+	const char *reason, const char *text)
+{
+	const struct kube_object_ref ref = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace_ = pod->namespace_,
+		.name = pod->name,
+		.uid = pod->uid};
+
+	kube_event_post(scheduler->client, &ref, type, reason, text, "ration-scheduler", NULL);
 }
 
 static void after_wake_up(void *userdata)

@@ -5,6 +5,7 @@
 
 struct actuator;
 struct budget_sync;
+struct pod_facts;
 struct scheduler;
 
 int actuator_new(struct scheduler *scheduler, struct actuator **ret_actuator);
@@ -21,6 +22,11 @@ void evictions_start(struct scheduler *scheduler);
 void evictions_carry_out(struct scheduler *scheduler);
 void resizes_start(struct scheduler *scheduler);
 void resizes_carry_out(struct scheduler *scheduler);
+
+/* post_pod_event() - posts an Event about the pod, of which only namespace, name and uid are read. type,
+ * reason and text: as in kube_event_post(). */
+void post_pod_event(struct scheduler *scheduler, const struct pod_facts *pod, const char *type,
+	const char *reason, const char *text);
 
 /* budget_sync_start() - copies the API server's PodDisruptionBudgets, by LIST + WATCH, into core.budgets. No
  * part waits for them: without them the eviction API still refuses what it must. */

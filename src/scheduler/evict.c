@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "kube/event.h"
 #include "kube/eviction.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -31,19 +30,6 @@ static struct scheduler *scheduler_of(const struct eviction_attempt *attempt)
 
 /* ---- counters, recordings, Events and the log ---- */
 
-/* Posts an Event about one of the pods. */
-static void tell(const struct eviction_attempt *attempt, const struct pod_facts *about, const char *type,
-	const char *reason, const char *text)
-{
-	const struct kube_object_ref ref = {.api_version = "v1",
-		.kind = "Pod",
-		.namespace_ = about->namespace_,
-		.name = about->name,
-		.uid = about->uid};
-
-	kube_event_post(scheduler_of(attempt)->client, &ref, type, reason, text, "ration-scheduler", NULL);
-}
-
 static void on_answered(struct scheduler *scheduler, const struct eviction_report *report)
 {
 	const struct eviction_attempt *attempt = report->attempt;
@@ -54,7 +40,7 @@ static void on_answered(struct scheduler *scheduler, const struct eviction_repor
 		snprintf(text, sizeof(text), "pod %s/%s could not be evicted from %s to make room: %s",
 			victim->namespace_, victim->name, attempt->plan.gpu, report->text);
 		log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
-		tell(attempt, pod, "Warning", "PreemptionBlocked", text);
+		post_pod_event(scheduler, pod, "Warning", "PreemptionBlocked", text);
 	}
 	scheduler->metrics.evictions[report->answer]++;
 	if (report->answer != EVICTION_AGAIN)
@@ -62,7 +48,7 @@ static void on_answered(struct scheduler *scheduler, const struct eviction_repor
 	if (report->answer == EVICTION_ACCEPTED) {
 		snprintf(text, sizeof(text), "evicted from %s to make room for pod %s/%s of higher priority",
 			attempt->plan.gpu, pod->namespace_, pod->name);
-		tell(attempt, victim, "Normal", "Preempted", text);
+		post_pod_event(scheduler, victim, "Normal", "Preempted", text);
 	}
 }
 
@@ -76,7 +62,7 @@ static void tell_preemptor(const struct eviction_attempt *attempt)
 		strbuf_addf(&text, "%s %s/%s",
 			i ? "," : "; evicted for it:", attempt->plan.victims[i].namespace_,
 			attempt->plan.victims[i].name);
-	tell(attempt, &attempt->pod, "Normal", "Preempting", strbuf_cstr(&text));
+	post_pod_event(scheduler_of(attempt), &attempt->pod, "Normal", "Preempting", strbuf_cstr(&text));
 }
 
 static void on_report(void *userdata, const struct eviction_report *report)
@@ -91,7 +77,7 @@ static void on_report(void *userdata, const struct eviction_report *report)
 		record_eviction_search(scheduler, pod, report->n_names,
 			(const char *const *)attempt->nodes.names, attempt->nodes.n, report->text);
 		if (report->search == SEARCH_PROTECTED)
-			tell(attempt, pod, "Warning", "PreemptionBlocked", report->text);
+			post_pod_event(scheduler, pod, "Warning", "PreemptionBlocked", report->text);
 		break;
 	case EVICTION_CHOSEN:
 		record_eviction_plan(scheduler, pod, report->plan);

@@ -15,12 +15,12 @@
 #include "core/gang/gang-plan.h"
 #include "core/gang/gang.h"
 #include "kube/client.h"
-#include "kube/event.h"
 #include "kube/eviction.h"
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
+#include "scheduler/actuator.h"
 #include "scheduler/gang-groups.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
@@ -204,18 +204,12 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 			request->pod.node, accepted ? "" : reason.text);
 	if (accepted) {
 		const struct pod_facts *pod = &request->pod;
-		const struct kube_object_ref ref = {.api_version = "v1",
-			.kind = "Pod",
-			.namespace_ = pod->namespace_,
-			.name = pod->name,
-			.uid = pod->uid};
 		char text[512];
 
 		snprintf(text, sizeof(text),
 			"evicted: only a part of its gang %s could be placed in time, and no part of a gang runs alone",
 			request->key);
-		kube_event_post(request->controller->scheduler->client, &ref, "Warning", "GangIncomplete",
-			text, "ration-scheduler", NULL);
+		post_pod_event(request->controller->scheduler, pod, "Warning", "GangIncomplete", text);
 		log_info("pod %s/%s: %s", pod->namespace_, pod->name, text);
 	} else if (response->status != 404) {
 		log_warning(

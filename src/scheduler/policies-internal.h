@@ -67,7 +67,8 @@ struct policies {
 	uint64_t writes;
 };
 
-/* policies_spaces() - the core's spaces. policies_namespace() - NULL: there is none with this name. */
+/* policies_spaces() - the core's spaces. policies_namespace() - NULL: the core knows no ResourcePolicy in
+ * this namespace. */
 struct policy_spaces *policies_spaces(const struct policies *policies);
 struct policy_namespace *policies_namespace(const struct policies *policies, const char *namespace_);
 

@@ -25,15 +25,15 @@ void policies_stop(struct policies *policies); /* accepts NULL */
 /* policies_tick() - call it once a second: ends what is limited in time, and writes. */
 void policies_tick(struct policies *policies);
 
-/* What the watches of nodes and pods have told. policies NULL: there are none. last: the pod's last state, or
- * NULL. */
+/* What the watches of nodes and pods have told. policies NULL: ration does not watch ResourcePolicies. last:
+ * the pod's last state, or NULL. */
 void policies_see_node(struct policies *policies, const char *name, struct json_object *object);
 void policies_forget_node(struct policies *policies, const char *name);
 void policies_see_pod(struct policies *policies, struct json_object *object);
 void policies_forget_pod(struct policies *policies, const char *uid, struct json_object *last);
 
-/* policies_look_anew() - a LIST is complete: of all pods (pods true) or of all nodes. policies NULL: there
- * are none. */
+/* policies_look_anew() - a LIST is complete: of all pods (pods true) or of all nodes. policies NULL:
+ * ration does not watch ResourcePolicies. */
 void policies_look_anew(struct policies *policies, bool pods);
 
 /* policies_question() - the arguments of the core for the pod as kube-scheduler shows it; *facts is their

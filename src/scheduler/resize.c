@@ -17,7 +17,6 @@
 #include "core/registry/resize.h"
 #include "kube/annotations.h"
 #include "kube/client.h"
-#include "kube/event.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
@@ -254,9 +253,7 @@ void resizes_carry_out(struct scheduler *scheduler)
 
 	while ((resizing = core_next_resize_order(&scheduler->core))) {
 		if (resizing->order == RESIZE_REPORT) {
-			const struct kube_object_ref ref = {.api_version = "v1",
-				.kind = "Pod",
-				.namespace_ = resizing->namespace_,
+			const struct pod_facts pod = {.namespace_ = resizing->namespace_,
 				.name = resizing->name,
 				.uid = resizing->uid};
 			char text[1024];
@@ -264,8 +261,7 @@ void resizes_carry_out(struct scheduler *scheduler)
 			snprintf(text, sizeof(text),
 				"the request for another size, %.200s, cannot be answered: the API server refuses to change the pod: %.500s",
 				resizing->request, resizing->refusal);
-			kube_event_post(scheduler->client, &ref, "Warning", EVENT_RESIZE_UNANSWERED, text,
-				"ration-scheduler", NULL);
+			post_pod_event(scheduler, &pod, "Warning", EVENT_RESIZE_UNANSWERED, text);
 		} else if (send(scheduler, resizing) < 0)
 			core_resize_not_asked(&scheduler->core, resizing, monotonic_ns());
 	}

@@ -52,7 +52,7 @@ struct scheduler {
 	struct actuator *actuator;
 	struct sync *sync;
 	int64_t verify_at_ns; /* when to ask the API server for pods that the watch has not shown
-				 (leadership.h); 0: there are none */
+				 (leadership.h); 0: the watch has shown all */
 	struct ledger_lease *lease;
 	struct requeuer *requeuer;
 	struct recorder *recorder;
