@@ -69,7 +69,7 @@ static struct json_object *next_pod(struct json_object *pod, const struct edit *
 	return TAKE_PTR(next);
 }
 
-static int end_pod(struct plan_world *world, const struct plan_move *move)
+static int end_pod(struct plan_world *world, const struct plan_move *move, struct error *err)
 {
 	_cleanup_quantities_ struct quantities requests = {0};
 	int r = quantities_of_pod(move->pod, &requests);
@@ -78,7 +78,12 @@ static int end_pod(struct plan_world *world, const struct plan_move *move)
 		r = plan_end_pod(world, move->pod);
 	if (r == 0 && world->kube)
 		kube_nodes_remove(world->kube, move->from, &requests);
-	return r;
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	return r < 0 ? error_set(err, -r, "cannot count without pod %.63s/%.253s: %s", move->namespace_,
+			       move->name,
+			       r == -E2BIG ? "it asks for too many kinds of resources" : strerror(-r))
+		     : 0;
 }
 
 /* Where the pods are now. */
@@ -99,15 +104,15 @@ static int note_places(const struct plan_world *world, struct plan_change *chang
 	return change->before ? 0 : -ENOMEM;
 }
 
-static int end_all(struct plan_world *world, struct plan_change *change)
+static int end_all(struct plan_world *world, struct plan_change *change, struct error *err)
 {
 	int r;
 
 	if (change->again.n)
 		qsort(change->again.list, change->again.n, sizeof(*change->again.list), plan_compare_names);
-	r = note_places(world, change);
+	r = note_places(world, change) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 	for (size_t i = 0; r == 0 && i < change->again.n; i++)
-		r = end_pod(world, &change->again.list[i]);
+		r = end_pod(world, &change->again.list[i], err);
 	return r;
 }
 
@@ -172,8 +177,8 @@ static int note_nodes(const struct plan_world *world, uint32_t unit_mib, struct 
 }
 
 /* at: the nodes of this fate have the new unit, or take no new pods. */
-static int change_nodes(
-	struct plan_world *world, const struct plan_change *change, enum plan_unit_fate at, uint32_t unit_mib)
+static int change_nodes(struct plan_world *world, const struct plan_change *change, enum plan_unit_fate at,
+	uint32_t unit_mib, struct error *err)
 {
 	int r = 0;
 
@@ -181,10 +186,12 @@ static int change_nodes(
 		if (change->nodes[i].fate == at)
 			r = plan_set_unit(world, table_get(&world->core->ledger.nodes, change->nodes[i].node),
 				unit_mib);
-	return r;
+	if (r == -E2BIG)
+		return error_set(err, E2BIG, "a node has too many kinds of resources");
+	return r < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
-static int close_nodes(struct plan_world *world, const struct plan_change *change)
+static int close_nodes(struct plan_world *world, const struct plan_change *change, struct error *err)
 {
 	int r = 0;
 
@@ -192,7 +199,7 @@ static int close_nodes(struct plan_world *world, const struct plan_change *chang
 		if (change->nodes[i].fate == PLAN_UNIT_LATER)
 			r = plan_close_node(
 				world, table_get(&world->core->ledger.nodes, change->nodes[i].node));
-	return r;
+	return r < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
 static bool keeps_its_unit(const struct plan_change *change, const char *node)
@@ -209,29 +216,26 @@ int plan_change_unit(struct plan_world *world, struct json_object *const *pods, 
 {
 	char unit[16];
 	const struct edit edit = {.unit = unit};
-	int r = note_nodes(world, unit_mib, change);
+	int r = note_nodes(world, unit_mib, change) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 
 	snprintf(unit, sizeof(unit), "%u", unit_mib);
 	if (r == 0)
-		r = change_nodes(world, change, PLAN_UNIT_NOW, unit_mib);
+		r = change_nodes(world, change, PLAN_UNIT_NOW, unit_mib, err);
 	if (r == 0)
-		r = close_nodes(world, change);
-	if (r < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	r = plan_waiting(world, pods, n, &change->waiting, err);
-	if (r < 0)
-		return r;
+		r = close_nodes(world, change, err);
+	if (r == 0)
+		r = plan_waiting(world, pods, n, &change->waiting, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct ledger_pod *held = runs_with_gpu(world, pods[i]);
 
 		if (held && keeps_its_unit(change, held->node) && !plan_add_move(&change->again, pods[i]))
-			r = -ENOMEM;
+			r = error_set(err, ENOMEM, "out of memory");
 	}
 	if (r == 0)
-		r = end_all(world, change);
+		r = end_all(world, change, err);
 	if (r == 0)
-		r = change_nodes(world, change, PLAN_UNIT_LATER, unit_mib);
-	return r < 0 ? error_set(err, ENOMEM, "out of memory") : create_again(world, change, &edit, err);
+		r = change_nodes(world, change, PLAN_UNIT_LATER, unit_mib, err);
+	return r < 0 ? r : create_again(world, change, &edit, err);
 }
 
 /* ---- a ResourcePolicy ---- */
@@ -331,8 +335,8 @@ int plan_change_policy(struct plan_world *world, struct json_object *const *pods
 	r = plan_waiting(world, pods, n, &change->waiting, err);
 	if (r < 0)
 		return r;
-	r = add_selected(world, space, before, uid, pods, n, &change->again);
-	if (r == 0)
-		r = end_all(world, change);
-	return r < 0 ? error_set(err, ENOMEM, "out of memory") : create_again(world, change, &edit, err);
+	if (add_selected(world, space, before, uid, pods, n, &change->again) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = end_all(world, change, err);
+	return r < 0 ? r : create_again(world, change, &edit, err);
 }

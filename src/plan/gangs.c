@@ -16,8 +16,7 @@
 int plan_expect(struct plan_world *world, struct plan_pod *pod)
 {
 	struct pod_facts *facts = &pod->facts;
-	struct gang *gang;
-	char key[520];
+	struct gang_member *member;
 
 	if (!facts->gang)
 		return 0;
@@ -25,10 +24,9 @@ int plan_expect(struct plan_world *world, struct plan_pod *pod)
 		facts->created = INT64_MAX;
 	if (core_see_pod(world->core, facts, 0, world->now_ns) < 0)
 		return -ENOMEM;
-	snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
-	gang = table_get(&world->core->gangs.by_key, key);
-	if (gang)
-		gang->backoff.not_before_ns = 0;
+	member = table_get(&world->core->gangs.by_uid, facts->uid);
+	if (member)
+		member->gang->backoff.not_before_ns = 0;
 	return 0;
 }
 

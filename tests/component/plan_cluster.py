@@ -1,6 +1,7 @@
 """What happens in a cluster while `ration plan --execute` evicts pods."""
 import json
 import threading
+import time
 
 from planning import create, schedule
 
@@ -36,11 +37,12 @@ class Thread:
 
 
 class Agents(Thread):
-    """The agents of the nodes: they show the GPUs of the lists as unhealthy. `cordoned`: which those were, one after the other."""
+    """The agents of the nodes: they show the GPUs of the lists as unhealthy. `cordoned`: which those were, one after the other.
+    `late_s`: how long they take to show a GPU as healthy again."""
 
     def __init__(self, api):
         super().__init__()
-        self.api, self.cordoned, self.works = api, [], True
+        self.api, self.cordoned, self.works, self.late_s, self.since = api, [], True, 0, {}
 
     def step(self):
         for listed in self.api.list("configmaps"):
@@ -48,7 +50,9 @@ class Agents(Thread):
             shown = json.loads(self.api.node(name)["metadata"]["annotations"]["ration.dev/gpus"])
             wanted = [{key: gpu[key] for key in ("index", "uuid", "model", "mib")} | (
                 {"healthy": False, "reason": "cordoned"} if str(gpu["index"]) in faulty else {"healthy": True}) for gpu in shown]
-            if wanted != shown and self.works:
+            heals = any(now["healthy"] and not gpu["healthy"] for gpu, now in zip(shown, wanted))
+            since = self.since.setdefault(name, time.monotonic()) if heals else self.since.pop(name, None)
+            if wanted != shown and self.works and (not heals or time.monotonic() - since >= self.late_s):
                 self.cordoned += [(name, gpu["index"]) for gpu, now in zip(shown, wanted) if gpu["healthy"] and not now["healthy"]]
                 self.api.patch("nodes", name, {"metadata": {"annotations": {"ration.dev/gpus": json.dumps(wanted)}}})
 

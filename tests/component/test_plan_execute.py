@@ -217,6 +217,37 @@ def test_a_new_pod_that_fits_beside_the_old_one_goes_elsewhere(api, planner, age
     assert agents.cordoned == [("a", 0)] and not in_lists(api)
 
 
+def test_a_gpu_that_a_second_pod_leaves_is_cordoned_again(api, planner, agents):
+    """The second move waits until the agent shows that the first one has uncordoned the GPU."""
+    agents.late_s = 3
+    node(api, "b", 8192)
+    node(api, "c", 8192)
+    planner = planner()
+    for name in ("fixed1", "fixed2"):    # no controller: they stay
+        assert schedule(api, planner.scheduler, create(api, name, manifest(gpu_mem=6)))[0]
+    node(api, "a", 8192)
+    planner.scheduler.has_read_nodes()
+    for name in ("p1", "p2"):
+        made = create(api, name, manifest(gpu_mem=2, nodeSelector={"kubernetes.io/hostname": "a"}), owner=f"web-{name}")
+        assert schedule(api, planner.scheduler, made)[0] == "a"
+        api.patch("pods", name, {"spec": {"nodeSelector": None}})
+    create(api, "big", manifest(gpu_mem=8))
+    planner.scheduler.has_read_pods()
+    with Cluster(api, planner):
+        assert planner.text("moves", "--execute").endswith("2 of 2: default/big runs on node a\nAll moves are done.\n")
+    assert agents.cordoned == [("a", 0), ("a", 0)] and not in_lists(api)
+
+
+def test_an_interrupt_ends_the_wait_for_an_agent_that_does_not_uncordon(api, two_moves, agents):
+    with Cluster(api, two_moves) as cluster, two_moves.start("moves", "--execute") as process:
+        cluster.places, cluster.before = ["p1-new"], lambda name: setattr(agents, "works", False)
+        wait_for(lambda: "p1-new" in [pod["metadata"]["name"] for pod in api.list("pods") if pod["spec"].get("nodeName")], 60)
+        wait_for(lambda: not in_lists(api), 60)
+        process.send_signal(signal.SIGINT)
+        sentence = process.communicate(timeout=20)[1]
+    assert "interrupted by signal 2. 0 of 2 moves are done, and pod p1 was evicted" in sentence and "stays cordoned" not in sentence
+
+
 def test_other_cordons_of_the_node_stay(api, two_moves):
     entry = {"uuid": "GPU-old", "reason": "fan"}
     api.create("configmaps", {"metadata": {"name": "unhealthy-gpu-a1", "namespace": "kube-system", "annotations": {

@@ -177,7 +177,23 @@ static int add_notes(struct json_object *notes, const char *const *more, struct 
 	return r == 0 && json ? json_set(root, "notes", json_object_get(list)) : r;
 }
 
-/* ---- the two words ---- */
+/* What both subcommands end with. r: of what came before. root: what the subcommand has added of its own. */
+static int finish(int r, const struct plan_input *input, const struct plan_change *change,
+	const char *const *notes, const struct plan_options *options, struct json_object *root,
+	struct strbuf *out, struct error *err)
+{
+	bool json = options->output == OUTPUT_JSON;
+
+	if (r == 0 && !json)
+		r = add_pods(input, change, out);
+	if (r == 0)
+		r = add_notes(show_notes_json(input, NULL), notes, root, json, out);
+	if (r == 0 && json)
+		r = add_json(input, change, root, out);
+	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+}
+
+/* ---- the subcommands ---- */
 
 int plan_unit(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
@@ -202,14 +218,8 @@ int plan_unit(
 			r = set_nodes(&change, root);
 	} else {
 		r = add_nodes(&change, unit_mib, out);
-		if (r == 0)
-			r = add_pods(input, &change, out);
 	}
-	if (r == 0)
-		r = add_notes(show_notes_json(input, NULL), notes, root, json, out);
-	if (r == 0 && json)
-		r = add_json(input, &change, root, out);
-	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+	return finish(r, input, &change, notes, options, root, out, err);
 }
 
 static bool has_marks(const struct resource_policy *policy)
@@ -265,7 +275,6 @@ int plan_policy(struct plan_input *input, struct json_object *manifest, const st
 		NULL, NULL};
 	_cleanup_(plan_change_release) struct plan_change change = {0};
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	bool json = options->output == OUTPUT_JSON;
 	struct resource_policy *policy = NULL;
 	int r = read_policy(manifest, input->namespace_, &policy, err);
 
@@ -278,11 +287,5 @@ int plan_policy(struct plan_input *input, struct json_object *manifest, const st
 	r = plan_change_policy(&input->world, input->pods, input->n_pods, policy, &change, err);
 	if (r < 0)
 		return r;
-	if (!json)
-		r = add_pods(input, &change, out);
-	if (r == 0)
-		r = add_notes(show_notes_json(input, NULL), notes, root, json, out);
-	if (r == 0 && json)
-		r = add_json(input, &change, root, out);
-	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
+	return finish(r, input, &change, notes, options, root, out, err);
 }

@@ -473,8 +473,12 @@ static int carry_out(struct executor *executor, struct error *err)
 	r = evict(executor, err);
 	if (r == 0)
 		r = await_new_pod(executor, err);
-	if (r == 0 && release_gpus(&executor->options->kubectl, &executor->held, &problem) < 0)
-		r = error_set(err, EIO, "the GPUs that the pod had could not be uncordoned at once");
+	if (r == 0)
+		r = release_gpus(&executor->options->kubectl, &interrupted, &executor->held, &problem);
+	if (r < 0 && *problem.text)
+		r = error_set(err, EIO, "%s",
+			executor->held.n ? "the GPUs that the pod had could not be uncordoned at once"
+					 : problem.text);
 	if (r == 0)
 		r = await(executor, true, err);
 	if (r == 0)
@@ -506,7 +510,7 @@ static int do_step(struct executor *executor, struct error *err)
 	table_init(&executor->known);
 	executor->ran = calloc(step_of(executor)->n_runs + 1, sizeof(*executor->ran));
 	r = executor->ran ? carry_out(executor, err) : error_set(err, ENOMEM, "out of memory");
-	release_gpus(&executor->options->kubectl, &executor->held, &cordoned);
+	release_gpus(&executor->options->kubectl, NULL, &executor->held, &cordoned);
 	held_gpus_release(&executor->held);
 	table_release(&executor->known);
 	free(executor->ran);

@@ -61,12 +61,15 @@ static int tell_cordoned(const struct held_gpus *held, int r, const char *why, s
 		held->gpus[0].index, held->node, others, held->node, held->gpus[0].index, why);
 }
 
-int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct error *err)
+int release_gpus(const struct kubectl *kubectl, const volatile sig_atomic_t *stop, struct held_gpus *held,
+	struct error *err)
 {
+	_cleanup_inspect_ struct inspect inspect;
 	struct error problem = {""};
+	int result = 0, late = 0;
 	size_t left = 0;
-	int result = 0;
 
+	inspect_init(&inspect);
 	for (size_t i = 0; i < held->n; i++) {
 		struct cordon_change change = {
 			.node = held->node, .uncordon = true, .own = true, .fault = held->gpus[i]};
@@ -76,6 +79,8 @@ int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct e
 		if (r < 0) {
 			result = r;
 			held->gpus[left++] = held->gpus[i];
+		} else if (stop && changed && late == 0) {
+			late = cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, stop, &inspect, err);
 		}
 	}
 	held->n = left;
@@ -83,7 +88,7 @@ int release_gpus(const struct kubectl *kubectl, struct held_gpus *held, struct e
 		return tell_cordoned(held, result, problem.text, err);
 	free(held->gpus);
 	held->gpus = NULL;
-	return 0;
+	return late;
 }
 
 void held_gpus_release(struct held_gpus *held)

@@ -60,7 +60,7 @@ static int add_moves(const struct plan_input *input, const struct plan_moves *mo
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }
 
-/* ---- the two words ---- */
+/* ---- the subcommands ---- */
 
 /* The text is the preview, and JSON comes at the end. */
 static int execute_drain(const struct plan_input *input, const struct plan_options *options,

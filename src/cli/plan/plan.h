@@ -52,8 +52,8 @@ int show_reasons_json(const struct plan_outcome *outcome, struct json_object *ob
 void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out);
 int show_json(struct json_object *object, struct strbuf *out);
 
-/* show_notes() - what of the cluster or of the pod's manifest (NULL: there is none) the plan does not
- * consider. */
+/* show_notes() - what of the cluster or of the pod's manifest (NULL: the plan is not about one pod) the plan
+ * does not consider. */
 void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out);
 struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod);
 

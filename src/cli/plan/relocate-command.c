@@ -196,7 +196,7 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 	return r < 0 ? r : show_json(root, out);
 }
 
-/* ---- the word ---- */
+/* ---- the subcommand ---- */
 
 static void tell(void *userdata, size_t found)
 {
