@@ -2,6 +2,8 @@
 import concurrent.futures
 import json
 
+import pytest
+
 from plan_cluster import Cluster
 from planning import create, fates, manifest, node, schedule
 
@@ -58,29 +60,30 @@ def test_cpu_that_is_short_for_one_pod_leaves_all_waiting(api, planner):
     assert (plan["fit"], plan["pods"]) == (0, [])
 
 
-def test_a_drained_gang_comes_back_as_a_whole_or_waits(api, planner):
+@pytest.fixture
+def running_gang(api, planner):
+    """A gang of two pods on the two GPUs of node a. Node b has room for one of them."""
     node(api, "a", 8192, 8192)
     planner = planner()
     bind_gang(api, planner, ["w0", "w1"], member(5, 2))
     node(api, "b", 8192)
     planner.scheduler.has_read_nodes()
-    plan = json.loads(planner.text("drain", "a", "-o", "json"))
+    return planner
+
+
+def test_a_drained_gang_comes_back_as_a_whole_or_waits(api, running_gang):
+    plan = json.loads(running_gang.text("drain", "a", "-o", "json"))
     assert fates(plan) == {"w0": "waits", "w1": "waits"}
     assert {pod["text"] for pod in plan["pods"]} == {"no room for its whole gang"}
     node(api, "c", 8192)
-    planner.scheduler.has_read_nodes()
-    assert sorted(fates(json.loads(planner.text("drain", "a", "-o", "json"))).values()) == [("b", 0), ("c", 0)]
+    running_gang.scheduler.has_read_nodes()
+    assert sorted(fates(json.loads(running_gang.text("drain", "a", "-o", "json"))).values()) == [("b", 0), ("c", 0)]
 
 
-def test_a_gang_that_is_drained_pod_by_pod_has_not_ended(api, planner):
+def test_a_gang_that_is_drained_pod_by_pod_has_not_ended(api, running_gang):
     """The other pod still runs when the first one is created again, so each is placed by itself."""
-    node(api, "a", 8192, 8192)
-    planner = planner()
-    bind_gang(api, planner, ["w0", "w1"], member(5, 2))
-    node(api, "b", 8192)
-    planner.scheduler.has_read_nodes()
-    with Cluster(api, planner):
-        said = planner.text("drain", "a", "--execute")
+    with Cluster(api, running_gang):
+        said = running_gang.text("drain", "a", "--execute")
     assert said.endswith("The nodes are drained.\n") and "2 pods: 1 runs, 1 waits.\n" in said
     assert {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in api.list("pods")} == {"w0-new": "b", "w1-new": None}
 

@@ -1,14 +1,13 @@
 """`ration top` on nodes in mode dra: the pods that use a claim stand for it."""
-import http.server
 import json
 import os
 import subprocess
-import threading
 
 import pytest
 
 from listings import BUILD, node, resource_claim
 from terminal import Terminal
+from ui_server import text_server
 
 PAGE = """\
 ration_gpu_memory_bytes{gpu="0",UUID="GPU-n-0",modelName="Tesla V100"} 16945053696
@@ -19,19 +18,8 @@ ration_container_limit_bytes{namespace="default",pod="slice",container="claim",g
 @pytest.fixture(name="metrics")
 def _metrics():
     """The page of an agent; its port."""
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(PAGE.encode())
-
-        def log_message(self, *args):
-            pass
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
+    with text_server(lambda: PAGE) as port:
+        yield port
 
 
 def world(cluster, port, mode, **more):

@@ -4,14 +4,12 @@ import concurrent.futures
 import contextlib
 import hashlib
 import html.parser
-import http.server
 import json
 import os
 import pathlib
 import re
 import socket
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +20,7 @@ from explanations import bound, gpu_pod
 from fake_apiserver import wait_for
 from listings import FAKE, core_pod, node, pod, resource_claim, resource_slice
 from scheduler_fixture import gpu_node
-from ui_server import HOSTILE, RATION, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
+from ui_server import HOSTILE, RATION, Agents, Ui, agent_pod, hostile_objects, run_lines, text_server, write_file
 
 SECRET = "only-for-the-person"
 
@@ -589,21 +587,6 @@ def test_a_history_that_cannot_be_had_is_a_sentence(api, start, person, tmp_path
         assert on_nodes(moment(ui, times[0]))["a"]    # the one that was read stays
 
 
-class Recorded(http.server.BaseHTTPRequestHandler):
-    """A scheduler that says `text` as its history."""
-    text = ""
-
-    def do_GET(self):
-        body = type(self).text.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.parametrize("text, said", [
     ("", "the scheduler has recorded nothing yet"), ("{}", "does not begin with its clock"), ("not json", ""), ('{"history":2,"clock":1}', "nothing yet"),
     ('{"history":1,"clock":1}\n{"event":"watch","at":5}\n{"end":true}\n', None), ('{"history":2,"clock":1}\n{"event":"watch","at":5,"yes":true}\n', None),
@@ -611,17 +594,14 @@ class Recorded(http.server.BaseHTTPRequestHandler):
     ('{"history":2,"clock":1}\n{"event":"watch","at":5}\n{"gave":"hold","uid":"x"}\n{"event":"watch","at":6}\n{"end":true}\n', None)])
 def test_a_history_that_is_none_is_a_sentence(api, person, text, said):
     """said: by the question for the history; None: by the one for its last moment."""
-    handler = type("Handler", (Recorded,), {"text": text})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        person.world(None, forward=server.server_port)
+    with text_server(lambda: text) as port:
+        person.world(None, forward=port)
         with Ui(person.path) as ui:
             status, _, body = ui.get("history")
             if said is None:
                 assert status == 200
                 status, _, body = ui.get(f"moment?at={json.loads(body)['to']}")
             assert status == 502 and (said or "") in json.loads(body)["error"] and json.loads(body)["error"], body
-        server.shutdown()
 
 
 # ---- the programs of one machine ----

@@ -1,4 +1,5 @@
 """`ration ui` as a person starts it, and requests to it that a browser would not send."""
+import contextlib
 import http.client
 import http.server
 import json
@@ -80,6 +81,25 @@ def hostile_objects():
     return nodes, [*pods, *[pod(f"w-{text}", None, 1, namespace=text) for text in HOSTILE]]
 
 
+@contextlib.contextmanager
+def text_server(text):
+    """A server that answers each GET with what text() returns; its port."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = text().encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
 class Agents:
     """The page of metrics of every agent of a cluster: one GPU, `holders` as {(namespace, pod): (limit MiB, used MiB, share, used, waited)}; without a
     share (0) the computing power is not controlled. What is used and waited is a part of the time."""
@@ -87,31 +107,18 @@ class Agents:
     def __init__(self, holders, uuid="GPU-a-0", mib=16384, used_mib=9000, container="main"):
         self.holders, self.uuid, self.mib, self.used_mib, self.container = holders, uuid, mib, used_mib, container
         self.began, self.questions = time.monotonic(), 0
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                outer.questions += 1
-                body = outer.page().encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = text_server(self.page)
 
     def __enter__(self):
+        self.port = self.server.__enter__()
         return self
 
     def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.__exit__(None, None, None)
 
     def page(self):
+        self.questions += 1
+
         def escaped(text):
             return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         gpu, seconds = f'gpu="0",UUID="{self.uuid}",modelName="Tesla V100"', time.monotonic() - self.began
