@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -224,6 +225,80 @@ static void amounts_beyond_any_machine_do_not_overflow(void **state)
 	demand_release(&nodes.demand);
 }
 
+/* Names as many lists as may count, each with the model "few". */
+static void name_as_many_lists_as_count(
+	struct demand *demand, struct pod_demand pods[DEMAND_CHOICES_MAX], size_t first, size_t n)
+{
+	char names[40];
+
+	for (size_t i = first; i < n; i++) {
+		snprintf(names, sizeof(names), "few,list-%zu", i);
+		ask(demand, &pods[i], names, 1 * GPU_MIB, 0);
+	}
+}
+
+/* The 128 lists ask for 1 of 20 GPUs each, and so for more than all 20 together: 6.4 times as much as one
+ * that asks for all of them. All pods ask for 128 of 100 GPUs, which counts as all. */
+static void no_model_is_scarce_while_pods_name_too_many_lists(void **state)
+{
+	struct pod_demand pods[DEMAND_CHOICES_MAX] = {0}, any = {0}, more = {0}, most = {0};
+	struct gpu_model *later;
+	struct nodes nodes;
+
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 1000 * GPU_MIB, 0);
+	name_as_many_lists_as_count(&nodes.demand, pods, 0, 4);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
+	name_as_many_lists_as_count(&nodes.demand, pods, 4, DEMAND_CHOICES_MAX);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+
+	ask(&nodes.demand, &more, "many", 1 * GPU_MIB, 0);
+	ask(&nodes.demand, &most, "few,many", 1 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	assert_int_equal(demand_enter(&nodes.demand, "list-5,list-7", gpus(10), &later), 0);
+	ask(&nodes.demand, &pods[0], "few,list-0", 9 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, later), 0);
+	demand_leave(&nodes.demand, later, gpus(10));
+	ask(&nodes.demand, &pods[0], "few,list-0", 1 * GPU_MIB, 0);
+
+	demand_remove(&nodes.demand, &most);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	demand_remove(&nodes.demand, &more);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+	for (size_t i = 4; i < DEMAND_CHOICES_MAX; i++)
+		demand_remove(&nodes.demand, &pods[i]);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	demand_release(&nodes.demand);
+}
+
+/* The history of one of them had more lists for a while, and its nodes came meanwhile. */
+static void the_sums_are_the_same_after_too_many_lists(void **state)
+{
+	struct pod_demand pods[DEMAND_CHOICES_MAX] = {0}, others[DEMAND_CHOICES_MAX] = {0}, more = {0};
+	struct gpu_model *many, *few;
+	struct nodes nodes;
+	struct demand other;
+
+	demand_init(&other);
+	name_as_many_lists_as_count(&other, others, 0, DEMAND_CHOICES_MAX);
+	ask(&other, &more, "many", 3 * GPU_MIB, 0);
+	assert_int_equal(demand_enter(&other, "few", gpus(20), &few), 0);
+	assert_int_equal(demand_enter(&other, "many", gpus(80), &many), 0);
+	open_nodes(&nodes);
+	name_as_many_lists_as_count(&nodes.demand, pods, 0, DEMAND_CHOICES_MAX);
+	assert_false(demand_equal(&nodes.demand, &other));
+	assert_int_equal(demand_name(&other, &more, "few,list-0"), 0); /* one list less */
+	demand_remove(&other, &more);
+	assert_true(demand_equal(&nodes.demand, &other));
+	ask(&nodes.demand, &more, "many", 3 * GPU_MIB, 0);
+	demand_remove(&nodes.demand, &more);
+	assert_true(demand_equal(&nodes.demand, &other));
+	demand_release(&nodes.demand);
+	demand_release(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,6 +312,8 @@ int main(void)
 		cmocka_unit_test(a_node_may_have_two_names_for_its_model),
 		cmocka_unit_test(equal_nodes_and_pods_have_equal_sums),
 		cmocka_unit_test(amounts_beyond_any_machine_do_not_overflow),
+		cmocka_unit_test(no_model_is_scarce_while_pods_name_too_many_lists),
+		cmocka_unit_test(the_sums_are_the_same_after_too_many_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

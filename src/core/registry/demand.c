@@ -85,13 +85,18 @@ static uint64_t asked_part(const struct gpu_want *want, const struct gpu_supply 
 	return at_most((memory > core ? memory : core) + part_of(want->whole, supply->gpus), WHOLE_SUPPLY);
 }
 
+static bool too_many_choices(const struct demand *demand)
+{
+	return demand->choices.count > DEMAND_CHOICES_MAX;
+}
+
 /* After a change of what the choice asks for, or of its supply. */
 static void choice_follow(struct demand *demand, struct gpu_choice *choice)
 {
 	uint64_t asked = asked_part(&choice->want, &choice->supply);
 	struct gpu_model *model;
 
-	if (asked == choice->asked)
+	if (asked == choice->asked || too_many_choices(demand))
 		return;
 	table_for_each (&demand->models, cursor, model)
 		if (can_use(choice, model))
@@ -129,7 +134,7 @@ static int model_get_or_add(struct demand *demand, const char *names, struct gpu
 			return -ENOMEM;
 		}
 		table_for_each (&demand->choices, cursor, choice)
-			if (can_use(choice, model))
+			if (choice->asked && can_use(choice, model))
 				model->asked += choice->asked;
 	}
 	*ret_model = model;
@@ -145,6 +150,8 @@ static void supply_change(
 	if (!model)
 		return;
 	supply_add(&model->supply, amount, leaves);
+	if (too_many_choices(demand))
+		return;
 	table_for_each (&demand->choices, cursor, choice)
 		if (can_use(choice, model)) {
 			supply_add(&choice->supply, amount, leaves);
@@ -177,10 +184,41 @@ void demand_leave(struct demand *demand, struct gpu_model *model, struct gpu_sup
 
 /* ---- pods ---- */
 
+static void choice_add_supply(const struct demand *demand, struct gpu_choice *choice)
+{
+	const struct gpu_model *model;
+
+	table_for_each (&demand->models, cursor, model)
+		if (can_use(choice, model))
+			supply_add(&choice->supply, model->supply, false);
+}
+
+static void forget_choices(struct demand *demand)
+{
+	struct gpu_choice *choice;
+	struct gpu_model *model;
+
+	table_for_each (&demand->models, cursor, model)
+		model->asked = 0;
+	table_for_each (&demand->choices, cursor, choice) {
+		choice->supply = (struct gpu_supply){0};
+		choice->asked = 0;
+	}
+}
+
+static void count_choices_again(struct demand *demand)
+{
+	struct gpu_choice *choice;
+
+	table_for_each (&demand->choices, cursor, choice) {
+		choice_add_supply(demand, choice);
+		choice_follow(demand, choice);
+	}
+}
+
 static int choice_get_or_add(struct demand *demand, const char *names, struct gpu_choice **ret_choice)
 {
 	struct gpu_choice *choice = table_get(&demand->choices, names);
-	const struct gpu_model *model;
 
 	if (!choice) {
 		choice = calloc(1, sizeof(*choice) + strlen(names) + 1);
@@ -191,9 +229,10 @@ static int choice_get_or_add(struct demand *demand, const char *names, struct gp
 			free(choice);
 			return -ENOMEM;
 		}
-		table_for_each (&demand->models, cursor, model)
-			if (can_use(choice, model))
-				supply_add(&choice->supply, model->supply, false);
+		if (!too_many_choices(demand))
+			choice_add_supply(demand, choice);
+		else if (demand->choices.count == DEMAND_CHOICES_MAX + 1)
+			forget_choices(demand);
 	}
 	*ret_choice = choice;
 	return 0;
@@ -212,6 +251,8 @@ static void choice_leave(struct demand *demand, struct pod_demand *pod)
 		return;
 	table_remove(&demand->choices, choice->names);
 	free(choice);
+	if (demand->choices.count == DEMAND_CHOICES_MAX)
+		count_choices_again(demand);
 }
 
 int demand_name(struct demand *demand, struct pod_demand *pod, const char *names)

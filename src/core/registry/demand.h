@@ -1,6 +1,8 @@
 /* demand.h - how much of each GPU model is asked for by pods that can use only some models. Running sums over
  * the nodes and pods of the ledger: equal nodes and pods have equal sums, in whatever order they were seen.
- */
+ *
+ * A change of a node is compared with each distinct list of models, and users can create many lists. While
+ * pods name more than DEMAND_CHOICES_MAX distinct lists, no model is scarce. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,6 +12,8 @@
 #include "base/table.h"
 
 struct pod_facts;
+
+#define DEMAND_CHOICES_MAX 128
 
 /* What pods ask for. A pod with a percentage asks for memory, too. */
 struct gpu_want {
@@ -35,6 +39,7 @@ struct gpu_choice {
 	const char *names; /* as in struct pod_facts; the key in demand.choices */
 	size_t n_pods;
 	struct gpu_want want;
+	/* Both are 0 while demand.choices has more than DEMAND_CHOICES_MAX entries. */
 	struct gpu_supply supply; /* of all models that these pods can use */
 	uint64_t asked;		  /* the part of the supply that they ask for, in millionths */
 };
