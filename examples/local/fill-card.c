@@ -1,5 +1,5 @@
-/* fill-card [SECONDS]: takes memory of the first GPU, 256 MiB at a time, until there is none left; frees one
- * piece and goes on with it; then keeps what it has for SECONDS. Needs no CUDA toolkit:
+/* fill-card [SECONDS]: allocates memory of the first GPU in pieces of 256 MiB until the driver refuses; frees
+ * one piece and allocates it again; then keeps all pieces for SECONDS. Needs no CUDA toolkit:
  *
  *     cc -o fill-card fill-card.c -ldl && ration run --mem 2GiB -- ./fill-card
  */

@@ -30,7 +30,7 @@ struct elf_difference {
 };
 
 /* elf_compare() - those of these functions that `other` does not export, or exports only by a spare entry
- * (base/elf-fit.h). The count is 0 if there are none. -ENOEXEC: one of them is not a shared library of this
- * machine. */
+ * (base/elf-fit.h). The count is 0 if no function is missing. -ENOEXEC: one of them is not a shared library
+ * of this machine. */
 int elf_compare(const char *library, const char *other, const char *prefix, const char *without,
 	struct elf_difference *ret_difference);

@@ -8,8 +8,8 @@ struct error;
 struct kubectl;
 
 /* leader_find_owner() - NAMESPACE/NAME of the kube-scheduler Lease of the pair that owns the ledger, from the
- * Lease kube-system/ration-ledger. If there is none yet, the name for the Deployment ack-co-scheduler. The
- * caller frees it. */
+ * Lease kube-system/ration-ledger. If this Lease does not exist yet, the name for the Deployment
+ * ack-co-scheduler. The caller frees it. */
 int leader_find_owner(const struct kubectl *kubectl, char **ret_owner, struct error *err);
 
 /* leader_find_pod() - the pod in kube-system that holds that Lease. The caller frees the name. */

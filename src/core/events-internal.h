@@ -4,9 +4,9 @@
 
 #include "core/core.h"
 
-/* evictions_init(), policy_spaces_init() - parts of core_init(). Without a watch of policies, it counts as
- * known that there are none. evictions_release() - also frees attempts whose requests are under way: the
- * caller has cancelled these. */
+/* evictions_init(), policy_spaces_init() - parts of core_init(). Without a watch of policies, the core
+ * assumes that the cluster has no policies. evictions_release() - also frees attempts whose requests are
+ * under way: the caller has cancelled these. */
 void evictions_init(struct evictions *evictions);
 void evictions_release(struct evictions *evictions);
 void policy_spaces_init(struct policy_spaces *spaces);

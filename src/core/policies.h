@@ -61,8 +61,8 @@ void core_policy_narrow(struct core *core, const struct policy_asked *asked, con
 int core_policy_confirm(struct core *core, const char *namespace_, const char *uid, const char *node,
 	int64_t now_ns, struct error *err);
 
-/* core_policy_recall() - returns the last decision, or decides now if there is none: kube-scheduler calls
- * preempt without filter if no node passes its own filters. policy_may_preempt() - whether pods may be
+/* core_policy_recall() - returns the last decision, or decides now if nothing was decided yet: kube-scheduler
+ * calls preempt without filter if no node passes its own filters. policy_may_preempt() - whether pods may be
  * preempted on this node for the pod, after core_policy_narrow() or core_policy_recall(). */
 void core_policy_recall(struct core *core, const struct policy_asked *asked, int64_t now_ns,
 	struct policy_decision *ret_decision);

@@ -24,7 +24,7 @@ enum resize_order {
 
 /* The answer to a request. */
 struct resize_answer {
-	char *text;    /* the body of the PATCH; NULL: there is none yet */
+	char *text;    /* the body of the PATCH; NULL: it is not written yet */
 	char *said;    /* the sentence in it, for the log */
 	bool applied;  /* the answer is a yes */
 	bool reserved; /* for another size than the pod has: ledger_resize() is under way */

@@ -32,8 +32,8 @@ struct fault_list {
 int fault_list_from_device_status(const char *text, struct fault_list *ret_list, struct error *err);
 
 /* fault_list_from_gpus() - data.gpus of unhealthy-gpu-<node>: "0,2"; indices, and UUIDs too. notes: the
- * annotation ration.dev/cordoned of the same object, NULL if there is none. It has UUID and reason of the
- * GPUs, and is valid as long as the list was not changed in another way. */
+ * annotation ration.dev/cordoned of the same object, NULL if the object does not have it. It has UUID and
+ * reason of the GPUs, and is valid as long as the list was not changed in another way. */
 int fault_list_from_gpus(const char *text, const char *notes, struct fault_list *ret_list, struct error *err);
 
 /* fault_list_gpus() - the list as data.gpus: indices if they are known, no blanks (the open extender reads

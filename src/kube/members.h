@@ -22,7 +22,7 @@ bool member_is_name(const char *text, const char *others);
 int member_name(struct json_object *object, const char *key, const char *others, char *ret_name, size_t size,
 	struct error *err);
 
-/* member_list() - a list of at most `max` entries, borrowed; *ret_n is 0 if there is none. */
+/* member_list() - a list of at most `max` entries, borrowed; *ret_n is 0 if the object has no such member. */
 int member_list(struct json_object *object, const char *key, size_t max, struct json_object **ret_list,
 	size_t *ret_n, struct error *err);
 

@@ -21,6 +21,6 @@ int policy_pod_facts_from_json(
 	struct json_object *pod, const struct table *annotation_keys, struct policy_pod_facts *ret_facts);
 
 /* labels_from_json() - "key=value
- * " for each member of an object of strings; NULL if there is none. More than 64 KiB are read as none.
- * -ENOMEM. */
+ * " for each member of an object of strings; NULL if the object has no member, or if the text would be longer
+ * than 64 KiB. -ENOMEM. */
 int labels_from_json(struct json_object *labels, char **ret_text);

@@ -30,8 +30,8 @@ struct claim_request {
 	bool admin_access;
 	bool has_memory, has_cores;
 	uint64_t memory, cores;		 /* what it asks for; kube-scheduler rounds it up */
-	char other[ATTRIBUTE_NAME_SIZE]; /* a capacity that ration's devices do not have; "" if there is none
-					  */
+	char other[ATTRIBUTE_NAME_SIZE]; /* a capacity that it asks for and that ration's devices do not
+					    have; "" if it asks for no such capacity */
 	char **selectors;		 /* CEL */
 	size_t n_selectors;
 	struct device_toleration *tolerations;

@@ -76,7 +76,8 @@ void device_slice_release(struct device_slice *slice); /* accepts NULL */
 const struct device_attribute *device_attribute_find(const struct device_slice *slice,
 	const struct slice_device *device, const char *domain, const char *identifier);
 
-/* device_text() - the text of an attribute of the driver's domain; "" if there is none. */
+/* device_text() - the text of an attribute of the driver's domain; "" if the device has no such
+ * attribute. */
 const char *device_text(
 	const struct device_slice *slice, const struct slice_device *device, const char *identifier);
 

@@ -109,7 +109,7 @@ void node_claims_follow(struct node_registry *node, const struct node_pod *pod);
 void node_claims_meet(const struct node_registry *node, struct node_claim *claim);
 
 /* node_claims_of() - the claim that this container uses; container NULL: the only one that the pod uses. NULL
- * if there is none. */
+ * if the registry has no such claim. */
 struct node_claim *node_claims_of(
 	const struct node_registry *node, const char *pod_uid, const char *container);
 
@@ -121,7 +121,7 @@ struct node_pod *node_claims_served(const struct node_registry *node, const char
 const struct node_pod *node_claims_reader(const struct node_registry *node, const char *uid);
 
 /* node_claims_unlimited() - a pod that uses a prepared claim, has rights past its limit, and has not been
- * reported; NULL if there is none. *ret_claim: the claim. */
+ * reported; NULL if no pod is like this. *ret_claim: the claim. */
 struct node_pod *node_claims_unlimited(const struct node_registry *node, const struct node_claim **ret_claim);
 
 /* node_claims_pending() - pods with claims of which no container has started. Theirs may be of ration's

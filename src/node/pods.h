@@ -93,9 +93,9 @@ struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *nam
 /* node_pod_is_idle() - this container of the pod has a status by which it does not run. */
 bool node_pod_is_idle(const struct node_pod *pod, const char *container);
 
-/* node_pods_stray() - a pod that only a GET has shown, more than 10 s ago; NULL if there is none. While the
- * watch is open, that time is long enough: the pod's end was told before the agent knew the pod, or the pod
- * is on another node. */
+/* node_pods_stray() - a pod that only a GET has shown, more than 10 s ago; NULL if the registry has no such
+ * pod. While the watch is open, that time is long enough: the pod's end was told before the agent knew the
+ * pod, or the pod is on another node. */
 struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns);
 
 /* Facts about the computing power of a pod's containers besides their percentages: the

@@ -38,7 +38,7 @@ struct terms_seen {
 
 enum terms_state {
 	TERMS_OPEN,    /* the terms that are asked for are in force */
-	TERMS_CLOSED,  /* no new pods may come and there are none: the change is soon */
+	TERMS_CLOSED,  /* no new pods may come, and the node has none: the change is soon */
 	TERMS_HELD,    /* no new pods may come, but there are still some */
 	TERMS_CHANGED, /* the terms that are asked for came into force now */
 };

@@ -111,7 +111,7 @@ struct nvml_links {
 		uint8_t path;	 /* enum nvml_path */
 		uint8_t nvlinks; /* active links between the two; through NVSwitches, as many as both have */
 	} between[NVML_MAX_GPUS][NVML_MAX_GPUS];
-	unsigned nvlink_gbps; /* nominal, of one NVLink in one direction; 0: there is none */
+	unsigned nvlink_gbps; /* nominal, of one NVLink in one direction; 0: the GPUs have no NVLink */
 };
 
 /* nvml_links() - asks the driver. What the driver does not report is "unknown", or no link. */

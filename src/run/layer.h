@@ -16,7 +16,7 @@ enum layer { LAYER_MOUNT, LAYER_MOUNT_USER, LAYER_PRELOAD, LAYER_MAX, LAYER_INVA
 
 /* layer_choose() - the strongest layer that works here. For root it is a mount namespace; for other users one
  * inside a user namespace, if those are allowed; else preload. shim: the folder of the two substitutes.
- * reason (of size): why no stronger layer works, "" if there is none. */
+ * reason (of size): why no stronger layer works, "" if this is the strongest. */
 enum layer layer_choose(const struct driver *driver, const char *shim, char *reason, size_t size);
 
 /* layer_name() - the name for users. */

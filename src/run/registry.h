@@ -44,7 +44,7 @@ struct run_seen {
 };
 
 /* registry_open() - with `lock`, no other process starts a run until registry_close(); waits at most 10 s for
- * others. Makes a place if there is none and `lock` is set. */
+ * others. With `lock`, registry_open() makes a folder for the runs if none can be used. */
 int registry_open(struct registry *registry, bool lock, struct error *err);
 void registry_close(struct registry *registry);
 #define _cleanup_registry_ _cleanup_(registry_close)
@@ -73,8 +73,8 @@ void registry_remove(const char *folder);
 bool registry_is_alive(const char *folder);
 
 /* Identifies a process, even if its pid was used again. */
-/* process_start_ticks() - when the process started (/proc/PID/stat, field 22). -ESRCH: there is none, or it
- * has ended and waits for its parent. */
+/* process_start_ticks() - when the process started (/proc/PID/stat, field 22). -ESRCH: no process has this
+ * pid, or it has ended and waits for its parent. */
 int process_start_ticks(pid_t pid, uint64_t *ret_ticks);
 
 /* process_is_alive() - the process with this start time lives; start_ticks 0: any process with this pid. */

@@ -49,7 +49,7 @@ RECORDED = {
     "bench": (0, 9),
     "completions": (0, 0),
     "deploy": (0, 3),
-    "docs": (16, 37),
+    "docs": (15, 37),
     "examples": (0, 5),
     "lab": (1, 1),
     "sim": (0, 14),

@@ -38,7 +38,8 @@ void grants_apply_placement(struct delivery *delivery, const struct pod_facts *p
 /* grants_remove() - all of the pod's, with their folder. None is success. */
 void grants_remove(struct delivery *delivery, const char *uid);
 
-/* grants_find() - NULL if there is none. Valid until grants_remove() or the next grants_prepare() of it. */
+/* grants_find() - NULL if the container has no grant. Valid until grants_remove() or the next
+ * grants_prepare() of it. */
 struct node_grant *grants_find(const struct delivery *delivery, const char *uid, const char *container);
 
 /* grants_release() - forget all, leaving the files. */

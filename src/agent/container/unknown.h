@@ -16,7 +16,7 @@ struct unknown {
 	unsigned int generation; /* of the driver that was compared, plus one; 0: none was */
 	char shim_version[SHIM_VERSION_SIZE];
 	size_t count;
-	char text[512]; /* a sentence; "" if there are none */
+	char text[512]; /* a sentence about the unknown functions; "" if all are known */
 };
 
 /* unknown_compare() - the driver that was found with the shim that was installed, if either is another than

@@ -1,6 +1,6 @@
 /* preferred.h - GetPreferredAllocation: ids of the GPUs that the placement names, as many of each as it
- * gives. This only helps readers, because ids are tokens. But an error here would fail the pod
- * (manager.go:695 at 1.36.3), so there is none. */
+ * gives. This only helps readers, because ids are tokens. An error would fail the pod (manager.go:695 at
+ * 1.36.3), so the answer is never an error. */
 #pragma once
 
 #include <stdbool.h>

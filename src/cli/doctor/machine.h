@@ -33,7 +33,7 @@ extern const size_t n_machine_checks;
 /* machine_examine() - all checks into the report. root: "/" or where the node's is mounted. */
 void machine_examine(const char *root, const char *driver_root, struct report *report);
 
-/* machine_read() - a file of the node, at most 4 MiB. NULL if there is none (errno says why). The caller
+/* machine_read() - a file of the node, at most 4 MiB. NULL if it cannot be read (errno says why). The caller
  * frees. */
 char *machine_read(const struct machine *machine, const char *path);
 bool machine_has(const struct machine *machine, const char *path);

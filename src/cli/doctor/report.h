@@ -33,7 +33,7 @@ void report_release(struct report *report);
 /* report_check() - what is told from now on is of this check; it may be called again for an earlier one. */
 void report_check(struct report *report, const char *name);
 
-/* report_find() - where: "node gpu-1". mend: the command that mends it, "" if there is none. */
+/* report_find() - where: "node gpu-1". mend: the command that mends it, "" if no command mends it. */
 void report_find(struct report *report, enum severity severity, const char *where, const char *mend,
 	const char *what, ...) __attribute__((format(printf, 5, 6)));
 

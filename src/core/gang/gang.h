@@ -199,8 +199,8 @@ struct gang_order {
 void gangs_init(struct gangs *gangs, const struct gang_rules *rules, struct requeue_list *requeues);
 void gangs_release(struct gangs *gangs);
 
-/* gangs_next_order() - returns the oldest order, which the caller frees by gang_order_free(); NULL: there is
- * none. After each call below that says so, the caller takes orders until there are none. */
+/* gangs_next_order() - returns the oldest order, which the caller frees by gang_order_free(); NULL: no
+ * order is left. After each call below that says so, the caller takes orders until no order is left. */
 struct gang_order *gangs_next_order(struct gangs *gangs);
 void gang_order_free(struct gang_order *order); /* accepts NULL */
 

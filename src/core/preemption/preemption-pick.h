@@ -23,6 +23,6 @@ struct pick {
 int pick_add(struct pick *pick, struct candidate *candidate, size_t places);
 
 /* pick_within() - chooses at most as many of each budget as it has places, so that both sums are reached. It
- * finds a choice if there is one, in n^2 x core steps. False if there is none, if more than PICK_CORE_MAX is
+ * finds a choice if one exists, in n^2 x core steps. False if no choice exists, if more than PICK_CORE_MAX is
  * missing, or if memory runs out; pick->chosen is undefined then. */
 bool pick_within(struct pick *pick);

@@ -88,7 +88,7 @@ uint64_t node_ledger_best_gpus(const struct node_ledger *node, const struct requ
 
 /* node_ledger_see_group() - for a pod whose group has other pods on this node: writes into the placement
  * which GPUs its containers see. The pod's own GPUs come first, then those of the group's other pods. Writes
- * nothing if there are none. -ENOMEM. */
+ * nothing if the group has no other pods here. -ENOMEM. */
 int node_ledger_see_group(
 	const struct node_ledger *node, const struct request *request, struct placement *placement);
 
