@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "core/registry/nomination.h"
 #include "core/requeue.h"
+#include "model/units.h"
 #include "model-fixture.h"
 
 static void open_ledger(struct ledger *ledger)
@@ -261,6 +262,35 @@ static void a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searc
 	requeue_list_release(&one);
 	requeue_list_release(&many);
 	ledger_release(&ledger);
+}
+
+/* No node has the unit of the first pod, which is tested first because it is more important. */
+static void a_pod_whose_unit_no_node_has_keeps_no_other_pod_waiting(void **state)
+{
+	static const uint32_t others[] = {UNIT_MIB_NONE, 128, 3000};
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		_cleanup_pod_facts_ struct pod_facts odd, usual;
+		struct requeue_list list;
+		struct ledger ledger;
+		int64_t again;
+
+		open_ledger(&ledger);
+		requeue_list_init(&list);
+		fixture_pod(&odd, "odd", 1, "");
+		odd.priority = 1;
+		odd.request.unit_mib = others[i];
+		fixture_pod(&usual, "usual", 9, "");
+		usual.request.unit_mib = UNIT_MIB_DEFAULT;
+		assert_int_equal(requeue_list_rejected(&list, &odd, &ledger, 0), 0);
+		assert_int_equal(requeue_list_rejected(&list, &usual, &ledger, 0), 0);
+		ledger.generation++;
+		assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
+		assert_string_equal(pods[0]->uid, "usual");
+		requeue_list_release(&list);
+		ledger_release(&ledger);
+	}
 }
 
 static void a_requeue_that_did_not_arrive_is_tried_again_soon(void **state)
@@ -600,6 +630,7 @@ int main(void)
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
 		cmocka_unit_test(a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches),
+		cmocka_unit_test(a_pod_whose_unit_no_node_has_keeps_no_other_pod_waiting),
 		cmocka_unit_test(a_requeue_that_did_not_arrive_is_tried_again_soon),
 		TEST(what_is_freed_in_the_policies_of_a_namespace_wakes_its_pods_once),
 		TEST(a_time_out_is_kept_to_whatever_the_back_off_says),
