@@ -475,10 +475,12 @@ static int carry_out(struct executor *executor, struct error *err)
 		r = await_new_pod(executor, err);
 	if (r == 0)
 		r = release_gpus(&executor->options->kubectl, &interrupted, &executor->held, &problem);
-	if (r < 0 && *problem.text)
-		r = error_set(err, EIO, "%s",
-			executor->held.n ? "the GPUs that the pod had could not be uncordoned at once"
-					 : problem.text);
+	if (r < 0 && executor->held.n && *problem.text)
+		r = error_set(err, EIO, "the GPUs that the pod had could not be uncordoned at once");
+	else if (r < 0 && *problem.text)
+		r = error_set(err, -r,
+			"the GPUs that the pod had are uncordoned, but node %.100s does not show it: %.120s",
+			step_of(executor)->node, problem.text);
 	if (r == 0)
 		r = await(executor, true, err);
 	if (r == 0)
