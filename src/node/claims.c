@@ -542,6 +542,15 @@ const struct node_pod *node_claims_reader(const struct node_registry *node, cons
 	return pod;
 }
 
+void node_claims_describe(const struct node_registry *node, const char *uid, const char *container,
+	char buf[static NODE_CLAIM_TEXT_SIZE])
+{
+	const struct node_claim *claim = node_claims_by_uid(node, uid);
+
+	snprintf(buf, NODE_CLAIM_TEXT_SIZE, "%s %.100s", claim ? "ResourceClaim" : "container",
+		claim ? claim->name : container);
+}
+
 struct node_pod *node_claims_unlimited(const struct node_registry *node, const struct node_claim **ret_claim)
 {
 	const struct node_claim *claim;

@@ -120,6 +120,12 @@ struct node_pod *node_claims_served(const struct node_registry *node, const char
  * that uses the claim; NULL if none is known. */
 const struct node_pod *node_claims_reader(const struct node_registry *node, const char *uid);
 
+/* node_claims_describe() - what has the grant of this uid, for messages: "ResourceClaim slice", or "container
+ * main". */
+#define NODE_CLAIM_TEXT_SIZE 120
+void node_claims_describe(const struct node_registry *node, const char *uid, const char *container,
+	char buf[static NODE_CLAIM_TEXT_SIZE]);
+
 /* node_claims_unlimited() - a pod that uses a prepared claim, has rights past its limit, and has not been
  * reported; NULL if no pod is like this. *ret_claim: the claim. */
 struct node_pod *node_claims_unlimited(const struct node_registry *node, const struct node_claim **ret_claim);

@@ -9,32 +9,13 @@ import urllib.parse
 
 import pytest
 
+from bypassing import DRIVER, FORGE, MOVE, USE, last, load, shell, use
 from cluster import PRODUCT, ROOT
 from gpupods import IMAGE, annotation, container, pod
 
 NODES = ["bypass.192.168.31.1=3x16160MiB,cgpu,spread"]
 LIMITED = {"total": 2154, "result": 2}    # 16160 MiB x 2/15; CUDA_ERROR_OUT_OF_MEMORY
 NO_CARD = {"failed": "cuInit", "result": 100}    # CUDA_ERROR_NO_DEVICE
-DRIVER = "/run/ration/driver/cuda/libcuda.so"    # where the shim finds the driver's own
-
-# USE LIBRARY MIB [SECONDS]: what this library says of the first card, and whether it gives so much memory.
-USE = r"""
-import ctypes, json, sys, time
-cu = ctypes.CDLL(sys.argv[1])
-def must(result, what):
-    if result:
-        print(json.dumps({"failed": what, "result": result}), flush=True)
-        sys.exit(0)
-must(cu.cuInit(0), "cuInit")
-device, context, total, pointer = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_ulonglong()
-must(cu.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
-must(cu.cuDeviceTotalMem_v2(ctypes.byref(total), device), "cuDeviceTotalMem")
-must(cu.cuCtxCreate_v2(ctypes.byref(context), 0, device), "cuCtxCreate")
-result = cu.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(int(sys.argv[2]) << 20))
-print(json.dumps({"total": total.value >> 20, "result": result}), flush=True)
-if len(sys.argv) > 3:
-    time.sleep(100000)
-"""
 # Takes memory in steps of 200 MiB, and before each writes into the usage file that nothing is taken: src/grant/usage.h.
 FORGET = r"""
 import ctypes, json, mmap, time
@@ -50,27 +31,6 @@ for i in range(20):
 print(json.dumps({"taken": taken}), flush=True)
 time.sleep(100000)
 """
-
-
-def load(source):
-    return f"import base64; exec(base64.b64decode('{base64.b64encode(source.encode()).decode()}').decode())"
-
-
-# A grant with a limit of 15 GiB from the container's own: live[0].limit_bytes, src/grant/grant.h.
-FORGE = ("python3 -c \"import struct; b = bytearray(open('/run/ration/grant', 'rb').read()); "
-         "struct.pack_into('<Q', b, 2520 + 64 * 256 + 16, 15 << 30); open('{}', 'wb').write(b)\"")
-
-
-def use(library="libcuda.so.1", *stay):
-    return ["python3", "-c", load(USE), library, "3000", *stay]
-
-
-def shell(*argv):
-    return " ".join(f'"{word}"' for word in argv)
-
-
-def last(text):
-    return json.loads(text.strip().splitlines()[-1])
 
 
 def tries(cluster, *argv):
@@ -318,6 +278,8 @@ FOUND = [
     holding("preloaded", f"cp {DRIVER} /tmp/libcuda.so.1; LD_PRELOAD=/tmp/libcuda.so.1"),
     holding("namespace", FORGE.format("/tmp/grant") +
             "; unshare -Urm sh -c 'mount --bind /tmp/grant /run/ration/grant; exec \"$@\"' sh"),
+    # The grant cannot be moved, but the folder in which it is mounted can.
+    holding("moved", MOVE),
     over_a_link("over-a-link"),
 ]
 
@@ -325,9 +287,7 @@ FOUND = [
 def test_what_goes_past_the_shim_is_found_and_evicted_within_10_s(evicting):
     cluster, held, gone = evicting, {}, {}
     names = [made["metadata"]["name"] for made in FOUND]
-    cluster.create(pod("innocent", 2))
-    for made in FOUND:
-        cluster.create(made)
+    cluster.create({"apiVersion": "v1", "kind": "List", "items": [pod("innocent", 2), *FOUND]})
     deadline = time.monotonic() + 60
     while len(gone) < len(names):
         assert time.monotonic() < deadline, (held, gone)

@@ -547,28 +547,6 @@ def test_metrics_count_claims(world):
     assert page("ration_claims_prepared") == 0 and page("ration_claim_results_total", result="unprepared") == 1
 
 
-# ---- who uses it ----
-
-def test_memory_of_programs_counts_against_the_claim_of_their_container(world):
-    pod = world.pod_with("a", "slice")
-    claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod])
-    container = world.run(pod, "main", prepared(world, claim))
-    program = world.program(pod, container, """
-        ok(cu.cuInit(0))
-        ctx = context()
-        say(free_bytes())
-        pointer = c_uint64()
-        say(cu.cuMemAlloc_v2(byref(pointer), c_size_t(3 << 30)))
-        wait()
-        """)
-    assert int(program.reads()) == (3072 - 312) * MIB    # without its context, of a V100
-    assert int(program.reads()) == 2
-    event = wait_for(lambda: world.api.events("GPUMemoryRefused"))[0]
-    assert event["involvedObject"]["name"] == "a" and "its limit on GPU 0 is 3072 MiB" in event["message"]
-    time.sleep(6)
-    assert not world.api.events("GPUWithoutGrant")
-
-
 def test_the_device_does_not_exist_before_the_claim_is_prepared_and_after_it_was_unprepared(world):
     pod = world.pod_with("a", "slice")
     claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod])

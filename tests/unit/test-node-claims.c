@@ -392,6 +392,7 @@ static void containers_are_found_by_the_claims_that_their_pods_name(void **state
 {
 	struct node_registry *node = *state;
 	struct node_claim *claim = put(node, "u1", GIB, 0);
+	char text[NODE_CLAIM_TEXT_SIZE];
 
 	add_pod(node, "p1", "slice", false, false);
 	add_pod(node, "p2", "another", false, false);
@@ -402,6 +403,10 @@ static void containers_are_found_by_the_claims_that_their_pods_name(void **state
 	assert_null(node_claims_of(node, "p2", "main"));
 	assert_null(node_claims_of(node, "p3", "main"));
 	assert_string_equal(node_claims_reader(node, "u1")->facts.uid, "p1");
+	node_claims_describe(node, "u1", "claim", text);
+	assert_string_equal(text, "ResourceClaim slice");
+	node_claims_describe(node, "p1", "main", text);
+	assert_string_equal(text, "container main");
 	node_pods_remove(&node->pods, "p1"); /* by force: its containers may run on */
 	assert_ptr_equal(node_claims_of(node, "p1", "main"), claim);
 	assert_null(node_claims_reader(node, "u1"));

@@ -260,13 +260,14 @@ bool power_wants_use(struct power *power, const char *uuid)
 static void complain_about_endless(const struct power *power, const struct watched_part *gpu)
 {
 	const struct node_pod *pod = node_claims_reader(power->deps.node, gpu->of->uid);
-	char text[600];
+	char owner[NODE_CLAIM_TEXT_SIZE], text[600];
 
 	if (!pod)
 		return;
+	node_claims_describe(power->deps.node, gpu->of->uid, gpu->of->container, owner);
 	snprintf(text, sizeof(text),
-		"container %.100s has used %s past its share of %u percent for %d s and started nothing: it runs one kernel, which cannot be interrupted, so the other containers there have less until it ends. If the kernel should not take this long, delete the pod; otherwise divide it into shorter kernels or give the pod the whole GPU",
-		gpu->of->container, gpu->uuid, (unsigned int)(gpu->power.share * 100 / SHARE_WHOLE),
+		"%s has used %s past its share of %u percent for %d s and started nothing: it runs one kernel, which cannot be interrupted, so the other containers there have less until it ends. If the kernel should not take this long, delete the pod; otherwise divide it into shorter kernels or give the pod the whole GPU",
+		owner, gpu->uuid, (unsigned int)(gpu->power.share * 100 / SHARE_WHOLE),
 		(int)(ENDLESS_NS / NS_PER_S));
 	event_on_pod(power->deps.events, &pod->facts, "GPUKernelPastShare", text);
 }

@@ -40,12 +40,13 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 	unsigned index = gpu->index;
 	const struct gpu *known = inventory_find(&refused->node->inventory, gpu->uuid);
 	uint64_t count = gpu->refused.refused - gpu->refused_told;
+	char owner[NODE_CLAIM_TEXT_SIZE];
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, TEXT_MAX);
-	strbuf_addf(&text, "container %.100s was refused GPU memory %" PRIu64 " time%s%s: it asked for ",
-		watched->container, count, count == 1 ? "" : "s",
-		watched->told_ns ? " since this was said last" : "");
+	node_claims_describe(refused->node, watched->uid, watched->container, owner);
+	strbuf_addf(&text, "%s was refused GPU memory %" PRIu64 " time%s%s: it asked for ", owner, count,
+		count == 1 ? "" : "s", watched->told_ns ? " since this was said last" : "");
 	add_bytes(&text, gpu->refused.refused_bytes);
 	strbuf_addf(&text, "%s, its limit on GPU %d is %" PRIu64 " MiB", count == 1 ? "" : " at last",
 		known ? known->facts.index : -1, grant_file_limit_bytes(watched->grant, index) / MIB);

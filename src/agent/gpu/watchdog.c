@@ -43,8 +43,9 @@ struct offence {
 	char gpu[GPU_UUID_SIZE];
 	pid_t pid;
 	uint64_t start_ticks;
-	char uid[CGROUP_UID_SIZE]; /* its pod's; "": it is in no pod */
-	char *container;	   /* NULL: not known */
+	char uid[CGROUP_UID_SIZE];  /* its pod's, or its claim's; "": it is in no pod */
+	char user[CGROUP_UID_SIZE]; /* of the pods that use the claim the one whose process holds most */
+	char *container;	    /* NULL: not known */
 	uint64_t bytes, limit_bytes;
 	int64_t since_ns, seen_ns, told_ns, evict_ns;
 	bool confirmed;
@@ -77,7 +78,10 @@ static void offence_free(struct watchdog *watchdog, struct offence *offence)
 
 static const struct node_pod *pod_of(const struct watchdog *watchdog, const struct offence *offence)
 {
-	return offence->uid[0] ? node_claims_reader(watchdog->deps.node, offence->uid) : NULL;
+	const struct node_registry *node = watchdog->deps.node;
+	const struct node_pod *user = offence->user[0] ? node_pods_by_uid(&node->pods, offence->user) : NULL;
+
+	return user ? user : offence->uid[0] ? node_claims_reader(node, offence->uid) : NULL;
 }
 
 static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
@@ -92,13 +96,15 @@ static void offence_text(
 {
 	const struct node_pod *pod = pod_of(watchdog, offence);
 	char gpu[GPU_UUID_SIZE + 32], name[PROCESS_NAME_SIZE], whose[400] = "of no pod";
+	char owner[NODE_CLAIM_TEXT_SIZE];
 
 	gpu_text(watchdog, offence->gpu, gpu, sizeof(gpu));
 	if (offence->kind == BYPASS_OVER_LIMIT) {
+		node_claims_describe(watchdog->deps.node, offence->uid, offence->container, owner);
 		snprintf(buf, size,
-			"container %.100s uses %" PRIu64 " MiB of %s, over its limit of %" PRIu64
+			"%s uses %" PRIu64 " MiB of %s, over its limit of %" PRIu64
 			" MiB: memory that its processes took past the limit, or more contexts than fit into it",
-			offence->container, offence->bytes / MIB, gpu, offence->limit_bytes / MIB);
+			owner, offence->bytes / MIB, gpu, offence->limit_bytes / MIB);
 		return;
 	}
 	looks_process_name(watchdog->deps.looks, offence->pid, name);
@@ -237,6 +243,7 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 	offence->seen_ns = seen->seen_ns;
 	offence->bytes = seen->bytes;
 	offence->limit_bytes = seen->limit_bytes;
+	memcpy(offence->user, seen->user, sizeof(offence->user));
 	if (seen->seen_ns - offence->since_ns < CONFIRM_NS)
 		return;
 	if (!offence->confirmed)
@@ -273,11 +280,25 @@ static void look_at_holder(
 	offence_see(watchdog, &seen, holder->container);
 }
 
-static void look_at_container(
-	struct watchdog *watchdog, const char *uuid, struct watched_part *gpu, int64_t now)
+/* Several pods may use one claim: the one whose process holds most. */
+static const struct holder *largest_of(
+	const struct watched *watched, const struct holder *holders, size_t n_holders)
+{
+	const struct holder *largest = NULL;
+
+	for (size_t i = 0; i < n_holders; i++)
+		if (holders[i].watched == watched && holders[i].process &&
+			(!largest || holders[i].bytes > largest->bytes))
+			largest = &holders[i];
+	return largest;
+}
+
+static void look_at_container(struct watchdog *watchdog, const char *uuid, struct watched_part *gpu,
+	const struct holder *holders, size_t n_holders, int64_t now)
 {
 	const struct watched *watched = gpu->of;
 	struct offence seen = {.kind = BYPASS_OVER_LIMIT, .seen_ns = now};
+	const struct holder *largest;
 
 	seen.bytes = gpu->used_bytes;
 	seen.limit_bytes = grant_file_limit_bytes(watched->grant, gpu->index);
@@ -287,6 +308,9 @@ static void look_at_container(
 		return;
 	snprintf(seen.gpu, sizeof(seen.gpu), "%s", uuid);
 	snprintf(seen.uid, sizeof(seen.uid), "%s", watched->uid);
+	largest = largest_of(watched, holders, n_holders);
+	if (largest && largest->process->verdict == 0)
+		memcpy(seen.user, largest->process->place.uid, sizeof(seen.user));
 	offence_see(watchdog, &seen, watched->container);
 }
 
@@ -302,7 +326,8 @@ void watchdog_judge(
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);
 	list_for_each (item, watched_on(looks_set(watchdog->deps.looks), uuid))
-		look_at_container(watchdog, uuid, list_entry(item, struct watched_part, item), now);
+		look_at_container(
+			watchdog, uuid, list_entry(item, struct watched_part, item), holders, n_holders, now);
 	list_for_each_safe (item, after, &watchdog->offences) {
 		struct offence *offence = list_entry(item, struct offence, item);
 
