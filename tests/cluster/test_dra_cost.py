@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from claims import ask, published, template
+from claims import RELEASES, ask, published, template
+from cluster import built
 from gpupods import IMAGE, annotation
 from storm import GPU_MEM, Api, Watch, is_over
 
@@ -66,8 +67,9 @@ def run(cluster, name, by_claim):
             statistics.median(at["running"] - at["bound"] for at in seen))
 
 
-def test_a_job_with_claims_beside_one_with_gpu_mem(lab):
-    cluster = lab(NODES)
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release or "default")
+def test_a_job_with_claims_beside_one_with_gpu_mem(lab, release):
+    cluster = lab(NODES, options=built(release))
     published(cluster)
     modes = {annotation(node, "ration.dev/mode") for node in cluster.nodes().values()}
     assert modes == {"cgpu", "dra"}

@@ -1,6 +1,8 @@
 """A cluster that cannot give one GPU to several claims: the agent says so, and the node goes on as before."""
 import pytest
 
+from claims import RELEASES
+from cluster import built
 from gpupods import GPU_MEM, check_what_it_sees, pod
 
 pytestmark = pytest.mark.long(30)
@@ -12,8 +14,9 @@ SENTENCE = (f"the label {SCHEDULE}=dra asks for ResourceClaims, but the API serv
             "its feature gate DRAConsumableCapacity is off (it is on by default from Kubernetes 1.36)")
 
 
-def test_node_keeps_its_mode_where_the_feature_is_off(lab):
-    cluster = lab([f"{NODE}=1x16160MiB,core_mem"], options=OFF)
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release or "default")
+def test_node_keeps_its_mode_where_the_feature_is_off(lab, release):
+    cluster = lab([f"{NODE}=1x16160MiB,core_mem"], options=(*built(release), *OFF))
 
     def label(value):
         cluster.kubectl("label", "node", NODE, f"{SCHEDULE}={value}", "--overwrite")
