@@ -58,6 +58,14 @@ class Machine(threading.Thread):
             self.snapshot()
             time.sleep(max(0.01, 0.1 - (time.monotonic() - begin)))
 
+    def limits_of(self, pid):
+        """By the grant that it finds, None if it finds none. An OSError if it has ended meanwhile: its root has no files then, either."""
+        try:
+            return Grant(pathlib.Path(f"/proc/{pid}/root/run/ration/grant").read_bytes()).limits
+        except FileNotFoundError:
+            os.stat(f"/proc/{pid}/root/dev")
+            return None
+
     def read(self, pid):
         """What this process is in, None if it is none of ours."""
         try:
@@ -66,8 +74,7 @@ class Machine(threading.Thread):
                 return None
             cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
             devices = {name for name in os.listdir(f"/proc/{pid}/root/dev") if re.fullmatch("nvidia[0-9]+", name)}
-            grant = pathlib.Path(f"/proc/{pid}/root/run/ration/grant")
-            limits = Grant(grant.read_bytes()).limits if cgroup and grant.exists() else None
+            limits = self.limits_of(pid) if cgroup else None
         except OSError:
             return None
         env = dict(e.decode().split("=", 1) for e in environ if b"=" in e)
