@@ -78,6 +78,7 @@ void agent_reconcile(void *userdata)
 		settle_terms(&agent->settle, &seen);
 		/* These read the mode that settle_terms() has just put into force. */
 		mig_report(&agent->node, &agent->events);
+		missing_gpus_report(&agent->node, &agent->events);
 		other_plugin_look(&agent->node, &agent->events, seen.object);
 		device_loss_look(&agent->device_loss, &agent->node, &agent->events, agent->runtime,
 			agent->options.proc);

@@ -38,6 +38,7 @@ struct node_pod {
 	bool assign_busy;
 	bool reported;	    /* an Event was posted about it */
 	bool wait_reported; /* an Event named the orphan that it waits for (room.h) */
+	bool gpu_reported;  /* an Event named the GPU of its placement that the node does not have */
 	/* By placement.resizes: the size that its limits have; the size that exceeded its GPU. */
 	uint32_t size_applied, size_refused;
 	struct container_spec *containers; /* init containers, too */

@@ -190,6 +190,7 @@ def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(
     uids, found = {p["metadata"]["uid"] for p in old_pods()}, cluster.run("ration", "doctor", check=False).stdout
     for name in (old[uid] for uid in uids):
         assert f"placements: pod {cluster.namespace}/{name}: it is placed on GPU" in found, found
+        cluster.wait_for(lambda: "GPUNotOnNode" in [e["reason"] for e in cluster.events(name)], 20, f"an Event of {name}")
     for pid in processes_of(cluster, "ration-scheduler"):
         book = next(n for n in book_of(pid)["nodes"] if n["name"] == POOL)
         assert [(d["uuid"], d["usedGPU"]) for d in book["devs"]] == [(uuid, 0)], book

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "model/placement.h"
 #include "model/quantity.h"
 #include "node/registry.h"
 
@@ -74,6 +75,42 @@ void mig_report(struct node_registry *node, const struct events *events)
 			" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s\"; or leave it to NVIDIA's device plugin",
 			gpu->index, gpu->uuid, node->name, gpu->index, node->name);
 		event_on_node(events, "GPUDividedByMIG", text);
+	}
+}
+
+/* NULL if the node has each GPU of the pod's placement. */
+static const char *missing_gpu(const struct inventory *inventory, const struct pod_facts *pod)
+{
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&pod->placement, gpus);
+
+	for (size_t i = 0; i < n; i++)
+		if (!inventory_find(inventory, gpus[i]->uuid))
+			return gpus[i]->uuid;
+	return NULL;
+}
+
+void missing_gpus_report(struct node_registry *node, const struct events *events)
+{
+	void *value;
+
+	if (!node->inventory.n_gpus)
+		return;
+	table_for_each (&node->pods.by_uid, cursor, value) {
+		struct node_pod *pod = value;
+		const struct pod_facts *facts = &pod->facts;
+		const char *uuid = NULL;
+		char text[1024];
+
+		if (!pod->gpu_reported && facts->has_placement && !facts->finished && !facts->deleting)
+			uuid = missing_gpu(&node->inventory, facts);
+		if (!uuid)
+			continue;
+		pod->gpu_reported = true;
+		snprintf(text, sizeof(text),
+			"pod %s/%s was placed on GPU %s, which its node does not have: another machine has taken the node's name, or the GPU was removed. A container that starts there has no GPU. To place the pod anew: kubectl -n %s delete pod %s",
+			facts->namespace_, facts->name, uuid, facts->namespace_, facts->name);
+		event_on_pod(events, facts, "GPUNotOnNode", text);
 	}
 }
 

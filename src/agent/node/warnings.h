@@ -1,5 +1,5 @@
 /* warnings.h - what people must know of the node's GPUs: another device plugin offers them as well, MIG
- * divides them, or containers will lose them. */
+ * divides them, pods were placed on GPUs that are not there, or containers will lose them. */
 #pragma once
 
 #include <stdint.h>
@@ -28,6 +28,13 @@ void mig_report(struct node_registry *node, const struct events *events);
 
 /* mig_to_json() - the annotation ration.dev/mig; the caller frees it. NULL when out of memory. */
 char *mig_to_json(const struct inventory *inventory);
+
+/* missing_gpus_report() - an Event for each pod whose placement names a GPU that the node does not have,
+ * once: a machine with other GPUs has taken the node's name before Kubernetes' garbage collector had deleted
+ * the pods, or a GPU was removed. The kubelet of a machine without records starts such a pod without any
+ * device if it does so before an agent has come, and then no call tells the agent of it. Says nothing while
+ * the node's GPUs are not known. It is cheap; call it whenever something may have changed. */
+void missing_gpus_report(struct node_registry *node, const struct events *events);
 
 /* The node's containers will lose their GPUs when systemd reloads its units (base/device-links.h). */
 struct device_loss {
