@@ -11,6 +11,10 @@ UID, GONE = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000
 KUBELET, LIBRARIES = "var/lib/kubelet", "usr/lib/x86_64-linux-gnu"
 CONTAINERD, NVIDIA = "etc/containerd/config.toml", "etc/nvidia-container-runtime/config.toml"
 KERNEL = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc 12.2.0\n"
+# Where the kubelet's configuration names the container runtime's socket, and how.
+ENDPOINTS = [(KUBELET + "/config.yaml", "containerRuntimeEndpoint: {}\n"),
+             (KUBELET + "/instance-config.yaml", 'containerRuntimeEndpoint: "{}"\n'),
+             (KUBELET + "/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint={} --v=2"\n')]
 
 # As containerd 2.1 writes it, and 1.7.
 CONFIG_2 = """version = 3
@@ -25,6 +29,26 @@ CONFIG_2 = """version = 3
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
         [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
           SystemdCgroup = true
+"""
+# What CRI-O 1.34 prints for `crio status config`, shortened: with its own defaults, which are crun and systemd.
+CONFIG_CRIO = """[crio]
+  root = "/var/lib/containers/storage"
+  [crio.api]
+    listen = "/var/run/crio/crio.sock"
+  [crio.runtime]
+    hooks_dir = ["/usr/share/containers/oci/hooks.d"]
+    cdi_spec_dirs = ["/etc/cdi", "/var/run/cdi"]
+    default_runtime = "crun"
+    cgroup_manager = "systemd"
+    [crio.runtime.runtimes]
+      [crio.runtime.runtimes.crun]
+        runtime_path = "/usr/libexec/crio/crun"
+        runtime_root = "/run/crun"
+      [crio.runtime.runtimes.runc]
+        runtime_path = ""
+        runtime_root = "/run/runc"
+  [crio.image]
+    pause_image = "registry.k8s.io/pause:3.10"
 """
 
 
@@ -52,10 +76,18 @@ class Node:
     def containerd(self, version):
         self.program("containerd", f"containerd github.com/containerd/containerd/v2 {version} 75cb2b71")
 
+    def crio(self, version, config=CONFIG_CRIO, socket="/var/run/crio/crio.sock"):
+        """The kubelet's container runtime is CRI-O; config None: it does not run."""
+        self.write(KUBELET + "/config.yaml", f"cgroupDriver: systemd\ncontainerRuntimeEndpoint: unix://{socket}\n")
+        self.program("crio", f"crio version {version}")
+        says = f'[ "$*" = "status --socket {socket} config" ] && exec cat {self.bin}/crio.toml'
+        (self.bin / "crio").write_text((self.bin / "crio").read_text() + says + "\n")
+        (self.bin / "crio.toml").write_text(config) if config else (self.bin / "crio.toml").unlink(missing_ok=True)
+
     def program(self, name, version):
         """A program on the node's PATH that says its version, or None: it fails. `chroot ROOT PROGRAM` runs it here."""
         self.bin.mkdir(exist_ok=True)
-        says = f'[ "$1" = --version ] && echo "{version}"' if version else "exit 1"
+        says = f'[ "$1" = --version ] && exec echo "{version}"' if version else "exit 1"
         for path, text in ((self.bin / "chroot", 'shift; exec "$@"'), (self.bin / name, says)):
             path.write_text(f"#!/bin/sh\n{text}\n")
             path.chmod(0o755)

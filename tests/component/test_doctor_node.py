@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 import doctor_report
-from doctor_host import CONFIG_2, CONTAINERD, GONE, KERNEL, KUBELET, LIBRARIES, NVIDIA, RATION
+from doctor_host import CONFIG_2, CONTAINERD, ENDPOINTS, GONE, KERNEL, KUBELET, LIBRARIES, NVIDIA, RATION
 
 CHECKS = ["runtime", "cdi", "cgroups", "runc", "nvidia-runtime", "driver", "cpu-manager", "device-plugins", "shim", "leftovers"]
 
@@ -104,38 +104,21 @@ def static_without_cdi(host):
     host.change(CONTAINERD, "enable_cdi = true", "enable_cdi = false")
 
 
-CRIO = "unix:///var/run/crio/crio.sock"
-ENDPOINTS = [(KUBELET + "/config.yaml", f"containerRuntimeEndpoint: {CRIO}\n"),
-             (KUBELET + "/instance-config.yaml", f'containerRuntimeEndpoint: "{CRIO}"\n'),
-             (KUBELET + "/kubeadm-flags.env", f'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint={CRIO} --v=2"\n')]
-
-
-@pytest.mark.parametrize("path,text", [*ENDPOINTS, ("run/crio/crio.sock", "")])
-def test_another_container_runtime_is_named_and_not_judged(host, path, text):
-    """Docker's containerd may be there beside it."""
-    host.write(path, text)
-    host.write(KUBELET + "/cpu_manager_state", '{"policyName":"static"}')
-    if not text:
-        host.remove("run/containerd")
-    host.change(CONTAINERD, "enable_cdi = true", "enable_cdi = false")
-    _, findings, states = host.examine()
-    assert [f[:3] for f in findings] == [("runtime", "note", "/var/run/crio/crio.sock" if text else "/run/crio/crio.sock")]
-    assert "CRI-O, whose configuration is not examined" in findings[0][3], findings
-    assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "runc", "nvidia-runtime", "cpu-manager"}
-    said = host.doctor().stdout
-    assert "unknown  cdi: could not look: the kubelet's container runtime is CRI-O, not containerd" in said
-
-
 def test_a_container_runtime_that_was_never_tried_is_told(host):
     host.write(KUBELET + "/config.yaml", "containerRuntimeEndpoint: unix:///run/cri-dockerd.sock\n")
-    status, findings, _ = host.examine()
+    host.write(KUBELET + "/cpu_manager_state", '{"policyName":"static"}')
+    host.change(CONTAINERD, "enable_cdi = true", "enable_cdi = false")    # of a containerd that is Docker's
+    status, findings, states = host.examine()
     assert [f[:3] for f in findings] == [("runtime", "warning", "/run/cri-dockerd.sock")]
     assert "is Docker; ration was tried with containerd and CRI-O only" in findings[0][3] and status == 1
+    assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "runc", "nvidia-runtime", "cpu-manager"}
+    said = host.doctor().stdout
+    assert "unknown  cdi: could not look: the kubelet's container runtime is Docker, neither containerd nor CRI-O" in said
 
 
 @pytest.mark.parametrize("path,text", ENDPOINTS)
 def test_containerd_is_known_wherever_its_socket_is(host, path, text):
-    host.write(path, text.replace("/var/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock"))
+    host.write(path, text.format("unix:///run/k3s/containerd/containerd.sock"))
     assert host.examine()[1] == []
 
 

@@ -1,7 +1,7 @@
-/* The files of a node that `ration doctor --node` reads: containerd's configuration (TOML) and version, the
- * kubelet's files, mounts, names in directories. Input: pieces that end with a NUL; the first byte of each
- * names the file (files below), and = is a question to the reader of TOML: three lines for the section, the
- * key and the text. Nothing is executed. */
+/* The files of a node that `ration doctor --node` reads: containerd's and CRI-O's configuration (TOML) and
+ * version, the kubelet's files, mounts, names in directories. Input: pieces that end with a NUL; the first
+ * byte of each names the file (files below), and = is a question to the reader of TOML: three lines for the
+ * section, the key and the text. Nothing is executed. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -15,11 +15,13 @@ const unsigned int fuzz_rounds = 1500;
 const char *const fuzz_words[] = {"[plugins.\"io.containerd.grpc.v1.cri\"]\n",
 	"[plugins.'io.containerd.cri.v1.runtime']\n", ".containerd", ".containerd.runtimes.runc.options]\n",
 	"enable_cdi = true\n", "enable_cdi = false\n", "cdi_spec_dirs = [\"/var/run/cdi\"]\n",
-	"SystemdCgroup = true\n", "default_runtime_name = \"nvidia\"\n", "#", "\"", "'", "[", "]", "=", "[[",
-	"\n", "v2.1.4", "1.7.0", "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n",
-	"cgroupDriver: systemd\n", "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n",
-	"libcuda.so.550.54.14", "libnvidia-ml.so.550.54", "NVRM version:", "550.54", "535.104.05", "noexec",
-	NULL};
+	"SystemdCgroup = true\n", "[crio.runtime]\n", "[crio.runtime.runtimes.runc]\n",
+	"cgroup_manager = \"systemd\"\n", "default_runtime = \"runc\"\n",
+	"runtime_path = \"/usr/libexec/crio/runc\"\n", "default_runtime_name = \"nvidia\"\n", "#", "\"", "'",
+	"[", "]", "=", "[[", "\n", "v2.1.4", "1.7.0",
+	"containerRuntimeEndpoint: unix:///run/crio/crio.sock\n", "cgroupDriver: systemd\n",
+	"accept-nvidia-visible-devices-envvar-when-unprivileged = false\n", "libcuda.so.550.54.14",
+	"libnvidia-ml.so.550.54", "NVRM version:", "550.54", "535.104.05", "noexec", NULL};
 
 static const struct {
 	char letter;
@@ -39,6 +41,8 @@ static const struct {
 	{'g', "/sys/fs/cgroup/cgroup.controllers"},
 	{'v', "containerd --version"},
 	{'D', "containerd config dump"},
+	{'V', "crio --version"},
+	{'C', "crio status config"},
 	{'l', "names in every directory"},
 };
 static const char *texts[ARRAY_SIZE(files)]; /* of this input */
@@ -120,7 +124,8 @@ FILE *__wrap_popen(const char *command, const char *mode)
 
 	MUST(name);
 	name[strcspn(name, ">") - (strchr(name, '>') ? 2 : 0)] = '\0';
-	text = text_at(name);
+	/* The socket, which the input chooses, is in the command. */
+	text = text_at(strncmp(name, "crio status ", 12) == 0 ? "crio status config" : name);
 	return text && *text ? fmemopen((void *)text, strlen(text), "r") : NULL;
 }
 

@@ -8,7 +8,6 @@
 #include "cli/doctor/machine.h"
 #include "cli/doctor/report.h"
 
-#define CONFIG "/etc/containerd/config.toml"
 #define RUNC_K3S "/var/lib/rancher/k3s/data/current/bin/runc"
 
 /* The value of a key at the top of kubelet's configuration: block YAML, as kubeadm writes it. */
@@ -28,59 +27,54 @@ static char *kubelet_value(const struct machine *machine, const char *key)
 	return NULL;
 }
 
-/* What containerd's configuration says of the runtime that containers get unless they name another one. The
- * caller frees. */
-static char *runtime_option(const struct machine *machine, const char *key)
-{
-	_cleanup_free_ char *by_default = machine_cri(machine, ".containerd", "default_runtime_name");
-	char section[120];
-	char *value;
-
-	snprintf(section, sizeof(section), ".containerd.runtimes.%.*s.options",
-		by_default && strlen(by_default) > 2 ? (int)strlen(by_default) - 2 : 4,
-		by_default && strlen(by_default) > 2 ? by_default + 1 : "runc");
-	value = machine_cri(machine, section, key);
-	return value ? value : machine_cri(machine, ".containerd.runtimes.runc.options", key);
-}
-
 enum kubelet_driver { DRIVER_BY_KUBELET, DRIVER_BY_RUNTIME, DRIVER_IN_DOUBT };
 
 /* Since 1.31 the kubelet takes the driver from a runtime that tells it, and reads its own configuration only
- * where the runtime does not (KubeletCgroupDriverFromCRI). containerd tells it since 2.0. */
+ * where the runtime does not (KubeletCgroupDriverFromCRI). containerd tells it since 2.0, and CRI-O
+ * since 1.28.
+ */
 static enum kubelet_driver whose_driver(const struct machine *machine)
 {
+	bool crio = machine->runtime == RUNTIME_CRIO;
 	_cleanup_free_ char *said = NULL;
 	unsigned int major = 0, minor = 0;
 
-	if (machine->major == 1)
+	if (crio ? machine->major == 1 && machine->minor < 28 : machine->major == 1)
 		return DRIVER_BY_KUBELET;
 	said = machine_ask(machine, "kubelet --version");
 	if (!said || sscanf(said, "Kubernetes v%u.%u", &major, &minor) != 2)
 		return DRIVER_IN_DOUBT;
 	if (major == 1 && minor < 31)
 		return DRIVER_BY_KUBELET;
-	return machine->major >= 2 ? DRIVER_BY_RUNTIME : DRIVER_IN_DOUBT;
+	return machine->major >= (crio ? 1 : 2) ? DRIVER_BY_RUNTIME : DRIVER_IN_DOUBT;
 }
 
 static void compare_drivers(struct machine *machine)
 {
 	_cleanup_free_ char *kubelet = kubelet_value(machine, "cgroupDriver");
-	_cleanup_free_ char *systemd = runtime_option(machine, "SystemdCgroup");
+	const char *driver = machine_cgroup_driver(machine);
+	bool crio = machine->runtime == RUNTIME_CRIO;
+	char text[300];
 
-	if (!kubelet || !systemd || (strcmp(kubelet, "systemd") == 0) == (strcmp(systemd, "true") == 0))
+	if (!kubelet || !driver || (strcmp(kubelet, "systemd") == 0) == (strcmp(driver, "systemd") == 0))
 		return;
 	switch (whose_driver(machine)) {
 	case DRIVER_BY_RUNTIME:
 		return;
 	case DRIVER_IN_DOUBT:
-		report_unknown(machine->report,
-			"the cgroup drivers of kubelet and containerd differ in their configurations, which is a fault only where the kubelet is older than 1.31 or containerd older than 2.0, and `kubelet --version` or `containerd --version` says nothing");
+		snprintf(text, sizeof(text),
+			"the cgroup drivers of kubelet and %s differ in their configurations, which is a fault only where the kubelet is older than 1.31 or %s, and `kubelet --version` or `%s --version` says nothing",
+			machine_runtime_name(machine),
+			crio ? "CRI-O older than 1.28" : "containerd older than 2.0",
+			crio ? "crio" : "containerd");
+		report_unknown(machine->report, text);
 		return;
 	case DRIVER_BY_KUBELET:
-		report_find(machine->report, SEVERITY_WARNING, CONFIG,
-			"set SystemdCgroup = true for runc there, and cgroupDriver: systemd in /var/lib/kubelet/config.yaml; then restart containerd and kubelet",
-			"the kubelet's cgroup driver is %.30s and containerd's is %s", kubelet,
-			strcmp(systemd, "true") == 0 ? "systemd" : "cgroupfs");
+		report_find(machine->report, SEVERITY_WARNING, machine_config_file(machine),
+			crio ? "set cgroup_manager = \"systemd\" under [crio.runtime] of a file there, and cgroupDriver: systemd in /var/lib/kubelet/config.yaml; then restart crio and kubelet"
+			     : "set SystemdCgroup = true for runc there, and cgroupDriver: systemd in /var/lib/kubelet/config.yaml; then restart containerd and kubelet",
+			"the kubelet's cgroup driver is %.30s and %s's is %s", kubelet,
+			machine_runtime_name(machine), driver);
 	}
 }
 
@@ -110,38 +104,45 @@ static bool is_path_of_runc(const char *path)
 }
 
 /* What runc says of itself; NULL if nothing. The caller frees. */
-static char *runc_version(const struct machine *machine)
+static char *runc_version(const struct machine *machine, const char *binary)
 {
-	_cleanup_free_ char *binary = runtime_option(machine, "BinaryName");
 	char command[400] = "runc --version";
-	size_t len = binary ? strlen(binary) : 0;
 
-	if (len > 2) {
-		binary[len - 1] = '\0';
-		if (len < 300 && is_path_of_runc(binary + 1))
-			snprintf(command, sizeof(command), "%s --version", binary + 1);
+	if (binary && *binary) {
+		if (strlen(binary) < 300 && is_path_of_runc(binary))
+			snprintf(command, sizeof(command), "%s --version", binary);
 	} else if (machine_has(machine, RUNC_K3S)) {
 		snprintf(command, sizeof(command), RUNC_K3S " --version");
 	}
 	return machine_ask(machine, command);
 }
 
+/* CRI-O's default runtime; it does not lose devices. */
+static bool is_crun(const char *binary)
+{
+	const char *slash = binary ? strrchr(binary, '/') : NULL;
+
+	return binary && strcmp(slash ? slash + 1 : binary, "crun") == 0;
+}
+
 void check_runc(struct machine *machine)
 {
-	_cleanup_free_ char *systemd = NULL, *said = NULL;
+	_cleanup_free_ char *binary = NULL, *said = NULL;
+	const char *driver;
 	char dev[400], version[60] = "";
 
-	if (!machine->containerd) {
+	if (!machine->config) {
 		report_unknown(machine->report, machine->problem);
 		return;
 	}
-	systemd = runtime_option(machine, "SystemdCgroup");
-	if (!systemd || strcmp(systemd, "true") != 0)
+	driver = machine_cgroup_driver(machine);
+	binary = machine_runtime_binary(machine);
+	if (!driver || strcmp(driver, "systemd") != 0 || is_crun(binary))
 		return;
 	machine_path(machine, "/dev", dev, sizeof(dev));
 	if (device_links_look(dev) == DEVICE_LINKS_THERE)
 		return;
-	said = runc_version(machine);
+	said = runc_version(machine, binary);
 	if (!said) {
 		report_unknown(machine->report, "`runc --version` says nothing (are you root?)");
 		return;

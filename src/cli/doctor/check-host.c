@@ -7,60 +7,58 @@
 #include "cli/doctor/machine.h"
 #include "cli/doctor/report.h"
 
-#define CONTAINERD "containerd"
-#define CONFIG "/etc/containerd/config.toml"
 #define NVIDIA_CONFIG "/etc/nvidia-container-runtime/config.toml"
 #define ENVVAR "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
-static bool is_text(const char *value, const char *text)
+static bool is_before(const struct machine *machine, unsigned int major, unsigned int minor)
 {
-	size_t len = strlen(text);
-
-	return value && strlen(value) == len + 2 && strchr("\"'", value[0]) &&
-	       strncmp(value + 1, text, len) == 0;
+	return machine->major < major || (machine->major == major && machine->minor < minor);
 }
 
-void check_containerd(struct machine *machine)
+void check_container_runtime(struct machine *machine)
 {
-	if (*machine->other_runtime) {
-		if (machine_has_crio(machine))
-			report_find(machine->report, SEVERITY_NOTE, machine->other_runtime, "",
-				"the kubelet's container runtime is CRI-O, whose configuration is not examined; ration was tried with CRI-O 1.34");
-		else
-			report_find(machine->report, SEVERITY_WARNING, machine->other_runtime, "",
-				"the kubelet's container runtime is %s; ration was tried with containerd and CRI-O only",
-				machine_runtime_name(machine));
+	const char *name = machine_runtime_name(machine);
+
+	if (machine->runtime == RUNTIME_OTHER) {
+		report_find(machine->report, SEVERITY_WARNING, machine->socket, "",
+			"the kubelet's container runtime is %s; ration was tried with containerd and CRI-O only",
+			name);
 		return;
 	}
-	if (!machine->version[0]) {
-		report_unknown(machine->report,
-			machine->problem[0] ? machine->problem : "`containerd --version` says nothing");
-		return;
-	}
-	if (machine->major < 1 || (machine->major == 1 && machine->minor < 7))
-		report_find(machine->report, SEVERITY_ERROR, CONTAINERD, "",
+	if (!machine->version[0])
+		report_unknown(machine->report, machine->problem[0] ? machine->problem
+						: machine->runtime == RUNTIME_CRIO
+							? "`crio --version` says nothing"
+							: "`containerd --version` says nothing");
+	else if (machine->runtime == RUNTIME_CONTAINERD && is_before(machine, 1, 7))
+		report_find(machine->report, SEVERITY_ERROR, name, "",
 			"version %s knows no CDI: upgrade to 1.7 or later, better 2.0", machine->version);
+	else if (machine->runtime == RUNTIME_CRIO && is_before(machine, 1, 34))
+		report_find(machine->report, SEVERITY_WARNING, name, "",
+			"the oldest CRI-O that ration was tried with is 1.34, and this is %s",
+			machine->version);
 }
 
 void check_cdi(struct machine *machine)
 {
-	_cleanup_free_ char *enabled = NULL;
+	bool crio = machine->runtime == RUNTIME_CRIO;
 
-	if (!machine->containerd) {
+	if (!machine->config) {
 		report_unknown(machine->report, machine->problem);
 		return;
 	}
 	if (machine_does_cdi(machine))
 		return;
-	enabled = machine_cri(machine, "", "enable_cdi");
-	if (enabled ? strcmp(enabled, "true") == 0 : machine->major >= 2)
-		report_find(machine->report, SEVERITY_ERROR, CONFIG,
-			"put '/var/run/cdi' into cdi_spec_dirs there, then: systemctl restart containerd",
-			"containerd does not read /var/run/cdi, where the agent says what containers get");
-	else
-		report_find(machine->report, SEVERITY_ERROR, CONFIG,
+	if (machine_switches_cdi_off(machine))
+		report_find(machine->report, SEVERITY_ERROR, machine_config_file(machine),
 			"put enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"] there, then: systemctl restart containerd",
 			"containerd does not apply CDI files: nodes with isolation take no pods, and on share nodes NVIDIA's runtime must bring the driver");
+	else
+		report_find(machine->report, SEVERITY_ERROR, machine_config_file(machine),
+			crio ? "put '/var/run/cdi' into cdi_spec_dirs under [crio.runtime] of a file there, then: systemctl restart crio"
+			     : "put '/var/run/cdi' into cdi_spec_dirs there, then: systemctl restart containerd",
+			"%s does not read /var/run/cdi, where the agent says what containers get",
+			machine_runtime_name(machine));
 }
 
 /* NVIDIA's runtime gives the GPUs that a variable of the container or of its image names, to whoever it
@@ -71,13 +69,13 @@ void check_nvidia_runtime(struct machine *machine)
 			    *by_default = NULL;
 	bool is_default;
 
-	if (!machine->containerd) {
+	if (!machine->config) {
 		report_unknown(machine->report, machine->problem);
 		return;
 	}
-	by_default = machine_cri(machine, ".containerd", "default_runtime_name");
-	is_default = is_text(by_default, "nvidia");
-	if (!is_default && !strstr(machine->containerd, "nvidia-container-runtime"))
+	by_default = machine_default_runtime(machine);
+	is_default = by_default && strcmp(by_default, "nvidia") == 0;
+	if (!is_default && !strstr(machine->config, "nvidia-container-runtime"))
 		return;
 	/* true is what it does without the line (nvidia-container-toolkit 1.17, config.toml). */
 	accept = config ? toml_value(config, "", ENVVAR) : NULL;
@@ -89,6 +87,6 @@ void check_nvidia_runtime(struct machine *machine)
 			is_default ? "every container (nvidia is the default runtime)"
 				   : "a container whose pod names NVIDIA's runtimeClassName");
 	else if (is_default)
-		report_find(machine->report, SEVERITY_NOTE, CONFIG, "",
+		report_find(machine->report, SEVERITY_NOTE, machine_config_file(machine), "",
 			"nvidia is the default runtime; nothing of ration needs it where CDI is on");
 }

@@ -38,14 +38,14 @@ void check_cpu_manager(struct machine *machine)
 	}
 	if (strcmp(text_of(state, "policyName"), "static") != 0)
 		return;
-	if (!machine->containerd)
+	if (!machine->config)
 		report_unknown(machine->report, machine->problem);
 	else if (machine_does_cdi(machine))
 		report_find(machine->report, SEVERITY_NOTE, KUBELET "/cpu_manager_state", "",
 			"the CPU manager's policy is static, which the documents forbid; with CDI containers keep their cards all the same");
 	else
 		report_find(machine->report, SEVERITY_WARNING, KUBELET "/cpu_manager_state",
-			"enable CDI in containerd, or set cpuManagerPolicy: none, remove this file and restart the kubelet",
+			"enable CDI in the container runtime, or set cpuManagerPolicy: none, remove this file and restart the kubelet",
 			"the CPU manager's policy is static, and without CDI a rewritten cgroup can take the cards from a container");
 }
 

@@ -8,14 +8,19 @@ struct report;
 
 #define DRIVER_VERSION_SIZE 40
 
+/* The container runtime that the kubelet calls. */
+enum machine_runtime { RUNTIME_CONTAINERD, RUNTIME_CRIO, RUNTIME_OTHER };
+
 struct machine {
 	const char *root;	 /* "" or an absolute path: where the node's / is */
 	const char *driver_root; /* of the NVIDIA driver's files, on the node */
 	struct report *report;
-	char other_runtime[200];   /* the socket of the kubelet's runtime if that is not containerd */
-	char *containerd;	   /* its configuration; NULL if it could not be read */
-	char problem[300];	   /* why not */
-	unsigned int major, minor; /* of containerd; 0.0 if it is not known */
+	enum machine_runtime runtime;
+	char socket[200];  /* the container runtime's, if the kubelet's configuration or CRI-O's socket tells
+			      it */
+	char *config;	   /* the container runtime's configuration (TOML); NULL if it could not be read */
+	char problem[300]; /* why not */
+	unsigned int major, minor; /* of the container runtime; 0.0 if it is not known */
 	char version[100];
 	char cuda[DRIVER_VERSION_SIZE],
 		nvml[DRIVER_VERSION_SIZE]; /* of the driver's libraries; "" if missing */
@@ -54,21 +59,33 @@ bool machine_each(
  * Reads what programs write: one pair a line, lists on one or several. */
 char *toml_value(const char *text, const char *section, const char *key);
 
-/* machine_cri() - toml_value() of containerd's CRI plugin, whose section has another name since
- * containerd 2.0; suffix is appended to it. */
-char *machine_cri(const struct machine *machine, const char *suffix, const char *key);
+/* machine_read_runtime() - fills in which container runtime it is, its version and its configuration. */
+void machine_read_runtime(struct machine *machine);
 
-/* machine_has_crio() - the other runtime is CRI-O. */
-bool machine_has_crio(const struct machine *machine);
-
-/* machine_runtime_name() - of the other runtime, for people. */
+/* machine_runtime_name() - of the container runtime, for people. */
 const char *machine_runtime_name(const struct machine *machine);
 
-/* machine_does_cdi() - containerd applies the CDI files of the agent's directory. */
+/* machine_does_cdi() - the container runtime applies the CDI files of the agent's directory. */
 bool machine_does_cdi(const struct machine *machine);
 
+/* machine_switches_cdi_off() - it applies none at all. */
+bool machine_switches_cdi_off(const struct machine *machine);
+
+/* machine_config_file() - where a person changes the container runtime's configuration. */
+const char *machine_config_file(const struct machine *machine);
+
+/* machine_cgroup_driver() - the container runtime's: "systemd" or "cgroupfs"; NULL if its configuration does
+ * not say. */
+const char *machine_cgroup_driver(const struct machine *machine);
+
+/* machine_default_runtime() - the name of the OCI runtime that containers get unless they name another one;
+ * machine_runtime_binary() - its program, a name or a path, "" for the one on the PATH of the container
+ * runtime. The caller frees both; NULL: not configured. */
+char *machine_default_runtime(const struct machine *machine);
+char *machine_runtime_binary(const struct machine *machine);
+
 /* The checks. */
-void check_containerd(struct machine *machine);
+void check_container_runtime(struct machine *machine);
 void check_cdi(struct machine *machine);
 void check_cgroups(struct machine *machine);
 void check_runc(struct machine *machine);
