@@ -1,11 +1,13 @@
-"""What must hold on every host, whatever its cgroups and the kubelet's cgroup driver are. `tests/vm` runs this file on a
-host with systemd and cgroup v2; so that it can, no test here judges a time."""
+"""What must hold on every host, whatever its cgroups, the kubelet's cgroup driver and its container runtime are. `tests/vm` runs
+this file on a host with systemd and cgroup v2; so that it can, no test here judges a time."""
+import json
 import re
 
 import pytest
 
 from agentpods import agent
 from cgpupods import processes
+from cluster import BUILD_S, PRODUCT, lab_command
 from corepods import CORE, sample, share_of, utilization
 from gpupods import SHOW, card_of, check_what_it_sees, container, fingerprint, pod
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
@@ -16,6 +18,20 @@ DRIVER = "/run/ration/driver/cuda/libcuda.so"    # where the shim finds the driv
 LIMIT = 16160 * 2 // 15                          # of 2 of 15 units: 2154 MiB, the documents' sample
 
 pytestmark = pytest.mark.long(25)
+
+
+@pytest.fixture(scope="module", params=["containerd", pytest.param("cri-o", marks=pytest.mark.full)])
+def options(request):
+    """Of the lab: containerd is what it has without. CRI-O is built, and conmon installed, if they are not there."""
+    if request.param == "containerd":
+        return ()
+    lab_command("build", "--runtime", request.param, timeout=BUILD_S)
+    return "--runtime", request.param
+
+
+@pytest.fixture
+def cluster(lab, options):
+    return lab(NODES, options=options)
 
 
 def of_units(name, units, command=SHOW, core=20):
@@ -35,17 +51,15 @@ def check_limit(cluster, name, mib=LIMIT):
     assert mib / 2 < run_in(cluster, name, "fill")["taken"] <= mib
 
 
-def test_pod_of_2_units_is_out_of_memory_past_2154_mib(lab):
-    cluster = lab(NODES)
+def test_pod_of_2_units_is_out_of_memory_past_2154_mib(cluster):
     small = running(cluster, of_units("small", 2))
     check_what_it_sees(cluster, small, cluster.nodes())
     check_limit(cluster, "small")
 
 
-def test_container_can_open_its_own_card_and_no_other(lab):
+def test_container_can_open_its_own_card_and_no_other(cluster):
     """The runtime's device filter, of cgroup v1 or of an eBPF program: the node of another card is made by hand. A simulated card
     has no device behind its number: where the filter lets an open pass, the kernel finds none (ENXIO)."""
-    cluster = lab(NODES)
     small = of_units("small", 2)
     # CRI-O's containers have it only if they ask.
     small["spec"]["containers"][0]["securityContext"] = {"capabilities": {"add": ["MKNOD"]}}
@@ -59,9 +73,8 @@ def test_container_can_open_its_own_card_and_no_other(lab):
     assert "Operation not permitted" in said["/tmp/other"] or "Permission denied" in said["/tmp/other"], said
 
 
-def test_ration_set_changes_the_limit_of_a_pod_that_runs(lab):
+def test_ration_set_changes_the_limit_of_a_pod_that_runs(cluster):
     """2 units -> 3: 16160 x 3/15 = 3232 MiB."""
-    cluster = lab(NODES)
     before = running(cluster, of_units("p", 2))
     cluster.run("ration", "set", "p", "--mem", "3")
     cluster.wait_for(lambda: run_in(cluster, "p", "info")["total"] == 3232, 20, "the larger limit")
@@ -69,10 +82,9 @@ def test_ration_set_changes_the_limit_of_a_pod_that_runs(lab):
     assert fingerprint(cluster.pod("p")) == fingerprint(before)
 
 
-def test_computing_power_is_limited(lab):
+def test_computing_power_is_limited(cluster):
     """The sample of 30 percent has no more of its card. The simulated card counts the time that it works, so this
     does not depend on the speed of the machine; how much less it is does."""
-    cluster = lab(NODES)
     cluster.create(sample("third", 2, 30))
     obj = cluster.wait_running(names=["third"])[0]
     cluster.wait_for(lambda: share_of(obj, cluster) == 300000, 20, "its share in the grant")
@@ -82,8 +94,7 @@ def test_computing_power_is_limited(lab):
     assert max(seen) <= 31, seen
 
 
-def test_memory_taken_past_the_shim_is_attributed_to_the_pod(lab):
-    cluster = lab(NODES)
+def test_memory_taken_past_the_shim_is_attributed_to_the_pod(cluster):
     command = f"cp {DRIVER} /tmp/libcuda.so.1; export LD_PRELOAD=/tmp/libcuda.so.1; {program('hold', 3000)}"
     running(cluster, of_units("innocent", 2))
     cluster.create(of_units("bypass", 2, command))
@@ -96,8 +107,7 @@ def test_memory_taken_past_the_shim_is_attributed_to_the_pod(lab):
     assert not [e for e in cluster.events("innocent") if e["reason"].startswith("GPU")]
 
 
-def test_pods_run_on_when_the_agent_is_killed_and_it_serves_again(lab):
-    cluster = lab(NODES)
+def test_pods_run_on_when_the_agent_is_killed_and_it_serves_again(cluster):
     before = running(cluster, of_units("old", 2, program("hold", 1000)))
     killed = agent(cluster)
     cluster.kill_container(killed, "ration-agent")
@@ -111,3 +121,14 @@ def test_pods_run_on_when_the_agent_is_killed_and_it_serves_again(lab):
     assert run_in(cluster, "old", "take", LIMIT - 999) == {"result": OUT_OF_MEMORY}
     assert fingerprint(cluster.pod("old")) == fingerprint(before)
     assert card_of(cluster.pod("old")) == card_of(before)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", ["cri-o"], indirect=True)
+def test_doctor_reads_the_configuration_with_which_cri_o_runs(cluster):
+    """crio is on the node's PATH, and its configuration is none of /etc. This driver has no kernel module."""
+    def states():
+        done = lab_command("enter", "--name", cluster.name, NODE, "--", "env", f"PATH={cluster.environment['PATH']}", PRODUCT / "src/cli/ration",
+                           "doctor", "--node", "-o", "json", check=False)
+        return {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+    assert {state for name, state in states().items() if name in ("runtime", "cdi", "cgroups", "runc", "nvidia-runtime")} == {"ok"}, states()
