@@ -133,3 +133,15 @@ def test_agent_is_not_ready_before_it_knows_the_cluster(world):
     world.kubelet.start()
     world.start_agent()
     assert get(world, "/readyz")[0] == 503
+
+
+@pytest.mark.waits
+def test_a_container_runtime_that_is_not_at_its_socket_is_named_with_the_value_that_mends_it():
+    """A node with CRI-O, and the chart's default, which is containerd's socket."""
+    with World(options=["--cri-socket", "/run/nowhere/containerd.sock"]) as world:
+        world.kubelet.start()
+        world.start_agent()
+        event = wait_for(lambda: events(world), 20)[0]["message"]
+        assert "the container runtime at /run/nowhere/containerd.sock does not answer" in event
+        assert "criSocket has to name it (CRI-O: /run/crio/crio.sock;" in event
+        wait_for(lambda: (found := world.condition()) and found["message"] == event)

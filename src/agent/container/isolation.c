@@ -39,7 +39,7 @@ static void find_problem(struct delivery *delivery, struct error *ret_problem)
 
 	if (runtime_answered(delivery->deps.runtime) && !runtime_does_cdi(delivery->deps.runtime)) {
 		error_set(ret_problem, 1,
-			"the container runtime does not apply CDI files of %.100s, so that no container could be held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"]) and restart it",
+			"the container runtime does not apply CDI files of %.100s, so that no container could be held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"]; CRI-O: that folder in cdi_spec_dirs) and restart it",
 			delivery->deps.cdi_dir);
 		if (monotonic_ns() >= delivery->isolation.ask_again_ns) {
 			delivery->isolation.ask_again_ns = monotonic_ns() + ASK_AGAIN_NS;

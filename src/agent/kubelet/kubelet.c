@@ -42,7 +42,7 @@ static void describe(const struct kubelet *kubelet, const struct registrar *miss
 
 	if (!runtime_answered(kubelet->deps.runtime)) {
 		snprintf(buf, size,
-			"the kubelet is not told of this node's GPUs, since the container runtime at %s does not answer",
+			"the kubelet is not told of this node's GPUs, since the container runtime at %.160s does not answer; if it has another socket, the chart's value criSocket has to name it (CRI-O: /run/crio/crio.sock; k3s and RKE2: /run/k3s/containerd/containerd.sock)",
 			kubelet->deps.cri_socket);
 		return;
 	}
