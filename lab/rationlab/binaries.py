@@ -42,8 +42,7 @@ def modules(kubernetes):
     kube = "k8s.io/kubernetes/cmd/"
     containerd = "github.com/containerd/containerd/v2/"
     return (
-        Module("etcd", (("etcd", "go.etcd.io/etcd/server/v3"), ("etcdctl", "go.etcd.io/etcd/etcdctl/v3")),
-               expected="40 s"),
+        Module("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), expected="40 s"),
         Module("runtime", tuple((p, f"{containerd}cmd/{p}") for p in ("containerd", "containerd-shim-runc-v2", "ctr")),
                tags="no_btrfs no_zfs no_aufs no_devmapper",
                ldflags=f"-X {containerd}version.Version=v{_pinned('runtime', 'github.com/containerd/containerd/v2')}",
@@ -149,20 +148,26 @@ def _build_module(module, kubernetes):
                            GOWORK="off", **environment)
         if module.name == "kube" and kubernetes != KUBERNETES:
             _other_kubernetes(go, environment, source, module, kubernetes)
-        for program_name, package in module.packages:
-            _compile(go, environment, source, module, package, out / program_name)
+        _compile(go, environment, source, module, out)
         for program_name, path, sources in module.c_programs:
             _compile_c(go, environment, source, path, sources, out / program_name)
         os.rename(out, target)
 
 
-def _compile(go, environment, source, module, package, out):
+def _default_name(package):
+    """What `go build` calls the program of a package: the last part of its path that is not a major version."""
+    return next(part for part in reversed(package.split("/")) if not re.fullmatch("v[0-9]+", part))
+
+
+def _compile(go, environment, source, module, out):
+    """All programs of a module in one call: while one is linked, which takes one core, others are compiled."""
+    packages = [package for _, package in module.packages]
     command = ["nice", go, "build", "-trimpath", "-tags", module.tags, "-ldflags", f"-s -w {module.ldflags}".strip(),
-               "-o", str(out), package]
+               "-o", f"{out}/", *packages]
     process = subprocess.Popen(command, cwd=source, env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
     done = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(done, out.name), daemon=True)
+    ticker = threading.Thread(target=_tick, args=(done, module.name), daemon=True)
     ticker.start()
     try:
         _, errors = process.communicate()
@@ -173,8 +178,10 @@ def _compile(go, environment, source, module, package, out):
     finally:
         done.set()
     if process.returncode != 0:
-        raise LabError(f"go build of {package} failed: {errors.strip()[-1500:]}")
-    say(f"  {out.name}: {out.stat().st_size >> 20} MiB")
+        raise LabError(f"go build of {', '.join(packages)} failed: {errors.strip()[-1500:]}")
+    for name, package in module.packages:
+        os.rename(out / _default_name(package), out / name)
+        say(f"  {name}: {(out / name).stat().st_size >> 20} MiB")
 
 
 def _compile_c(go, environment, source, path, sources, out):

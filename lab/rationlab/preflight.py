@@ -41,7 +41,7 @@ def ensure_packages(runtime=None):
         return
     say(f"not on this machine: {', '.join(missing)}")
     with step("packages installed"):
-        done = subprocess.run([LAB_SOURCE / "install-packages", *([f"--{runtime}"] if runtime in OF_RUNTIME else [])], check=False)
+        done = subprocess.run([LAB_SOURCE / "install-packages", f"--{runtime}" if runtime in OF_RUNTIME else "--lab"], check=False)
     missing = missing_programs(runtime)
     if done.returncode != 0 or missing:
         raise LabError(f"the lab needs {', '.join(missing)}, and lab/install-packages could not install them")

@@ -1,0 +1,40 @@
+"""Which Debian packages lab/install-packages asks for: the demo must not fetch what only tests need."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from fake_driver import ROOT
+
+# What only tests use, and by far the largest of all.
+OF_TESTS = {"chromium", "chromium-driver", "clang-format", "fonts-dejavu-core", "glpk-utils", "musl-tools", "python3-grpcio", "python3-pytest"}
+
+
+@pytest.fixture
+def missing(tmp_path):
+    """What an ordinary user of a machine without any of them is told to install."""
+    for name, text in (("dpkg-query", "exit 1"), ("id", "echo 1000")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def told(*option):
+        done = subprocess.run([ROOT / "lab/install-packages", *option], capture_output=True, text=True, check=False, timeout=20,
+                              env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "RATION_CACHE": str(tmp_path / "cache")})
+        assert done.returncode == 1 and done.stdout == "", done
+        return set(re.search(r"^These Debian packages are missing: (.*)$", done.stderr, re.M)[1].split())
+    return told
+
+
+def test_each_larger_set_has_the_smaller_one_and_only_the_largest_has_what_tests_need(missing):
+    build, lab, every = missing("--build"), missing("--lab"), missing()
+    assert {"meson", "build-essential"} <= build < lab < every
+    assert {"runc", "containernetworking-plugins", "python3-pip"} <= lab - build
+    assert OF_TESTS <= every and not OF_TESTS & lab
+    for option in ("--full", "--vm", "--tools", "--cri-o"):
+        assert every < missing(option), option
+
+
+def test_the_demo_asks_for_no_more_than_the_lab_needs():
+    assert re.findall(r"^lab/install-packages.*", (ROOT / "demo").read_text(), re.M) == ["lab/install-packages --lab"]
+    assert re.findall(r"^lab/install-packages.*", (ROOT / "lab/demo-local").read_text(), re.M) == ["lab/install-packages --build"]
