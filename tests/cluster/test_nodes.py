@@ -1,8 +1,11 @@
 """GPU nodes come and go: pods that waited run on a node that joins, a node that is gone counts nowhere, and one of the same
 name that joins later is another machine. test_storm_nodes.py has the same in the middle of a storm."""
+import re
+import subprocess
+
 import pytest
 
-from cluster import is_ready
+from cluster import ROOT, is_ready
 from gpupods import annotation, card_of, container, inventory, pod
 from nodepool import books_are, check_everything, join, leave, occupied, shared_nodes, table_shows
 from storm import book_of, processes_of
@@ -138,7 +141,7 @@ def check_as_a_new_machine(cluster, before):
     node = cluster.node(POOL)
     (uuid, card), = inventory(node).items()
     assert card["mib"] == 8192 and uuid not in before
-    assert node["status"]["allocatable"]["aliyun.com/gpu-mem"] == "8"
+    cluster.wait_for(lambda: cluster.node(POOL)["status"]["allocatable"].get("aliyun.com/gpu-mem") == "8", 20, "the kubelet's status")
     assert not annotation(node, "ration.dev/cordoned"), "a cordoned GPU of the old machine"
     return uuid
 
@@ -198,3 +201,23 @@ def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(
     cluster.kubectl("delete", "pods", "-l", "app=served")
     new = cluster.wait_running("app=served", timeout=90)[0]["metadata"]["name"]
     assert new not in old.values() and check_everything(cluster, 60) == {"filler": BASE, new: POOL}
+
+
+# -- an autoscaler asks
+
+def test_the_autoscaler_page_asks_ration_as_it_says_and_gets_the_answer_that_it_names(cluster):
+    """Both replicas can be asked; the ledger's owner is one of them."""
+    page = (ROOT / "docs/guide/autoscaler.md").read_text()
+    forward, ask = re.search(r"```\n(kubectl [^\n]* port-forward [^\n]*) &\n(curl .*?)\n```", page, re.S).groups()
+    answer = re.search(r"The answer has `(.*?)`", page)[1]
+    pods = cluster.kubectl("-n", "kube-system", "get", "pods", "-l", "app=ack-co-scheduler", "-o", "name").split()
+    assert len(pods) == 2
+    for target in ("deployment/ack-co-scheduler", *pods):
+        command = forward.replace("deployment/ack-co-scheduler", target)
+        assert target in command
+        with subprocess.Popen(["bash", "-c", f"exec {command}"], env=cluster.environment, stdout=subprocess.PIPE, text=True) as forwarding:
+            try:
+                assert "Forwarding from" in forwarding.stdout.readline()
+                assert answer in cluster.run("bash", "-c", ask).stdout
+            finally:
+                forwarding.kill()
