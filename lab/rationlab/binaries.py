@@ -52,7 +52,7 @@ def modules(kubernetes):
                ldflags=_kube_ldflags(kubernetes), expected="4 to 5 minutes"),
         Module("helm", (("helm", "helm.sh/helm/v3/cmd/helm"),),
                ldflags=f"-X helm.sh/helm/v3/internal/version.version=v{_pinned('helm', 'helm.sh/helm/v3')}",
-               expected="50 s"),
+               expected="20 s"),
     )
 
 

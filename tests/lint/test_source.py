@@ -265,3 +265,19 @@ def test_every_sequence_of_the_kubelet_is_a_case_of_the_simulation_or_names_the_
             assert files and f"def {named[2]}(" in files[0].read_text(), (row, why)
         else:
             assert "not offered yet" in why, (row, why)
+
+
+def go_versions(folder):
+    """module -> the version that this folder of lab/go is built with."""
+    text = (ROOT / "lab/go" / folder / "go.mod").read_text()
+    required = dict(re.findall(r"^\t(\S+) (v\S+)(?: // indirect)?$", text, re.M))
+    return required | dict(re.findall(r"^\t(\S+) => \S+ (v\S+)$", text, re.M))
+
+
+@pytest.mark.parametrize("folder", ["etcd", "helm"])
+def test_what_the_lab_compiles_for_kubernetes_it_does_not_compile_again_for_another_program(folder):
+    """A cold build is most of ./demo's time. etcd's own modules stay those of its release."""
+    kube, own = go_versions("kube"), go_versions(folder)
+    common = {name for name in own if name in kube and not name.startswith("go.etcd.io/etcd/")}
+    assert len(common) > 20
+    assert {name: (own[name], kube[name]) for name in common if own[name] != kube[name]} == {}
