@@ -3,6 +3,7 @@ import collections
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -380,3 +381,10 @@ def test_help_installs_nothing():
     done = subprocess.run(["bash", "-x", str(ROOT / "check"), "--help"], capture_output=True, text=True, check=True)
     assert "usage: ./check" in done.stdout
     assert "install-packages" not in done.stderr
+
+
+def test_vm_runs_a_cluster_under_both_cgroup_drivers_one_after_the_other():
+    """In one process, since a machine emulates its processors: the fixture `machine` is one for all."""
+    listed = subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/vm"], cwd=ROOT,
+                            env={**os.environ, "RATION_FULL": "1"}, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"::test_a_cluster_holds_its_pods_to_their_limits\[(.*)\]", listed) == ["cgroupfs", "systemd"]
