@@ -132,3 +132,11 @@ def test_a_socket_that_is_no_plain_path_does_not_go_to_a_shell(host, socket):
 def test_a_configuration_that_is_none_breaks_nothing(host, toml):
     host.crio("1.34.0", toml)
     assert host.doctor().returncode in (0, 1) and "\x1b" not in host.doctor().stdout
+
+
+@pytest.mark.waits
+def test_a_cri_o_that_hangs_is_waited_for_a_few_seconds_only(host):
+    """CRI-O's own client waits for ever; host.doctor() does for 10 s."""
+    host.crio("1.34.0")
+    (host.bin / "crio").write_text('#!/bin/sh\n[ "$1" = --version ] && exec echo crio version 1.34.0\nexec sleep 60\n')
+    assert host.examine()[2]["cdi"] == "unknown"

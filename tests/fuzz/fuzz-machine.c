@@ -125,7 +125,7 @@ FILE *__wrap_popen(const char *command, const char *mode)
 	MUST(name);
 	name[strcspn(name, ">") - (strchr(name, '>') ? 2 : 0)] = '\0';
 	/* The socket, which the input chooses, is in the command. */
-	text = text_at(strncmp(name, "crio status ", 12) == 0 ? "crio status config" : name);
+	text = text_at(strstr(name, " crio status ") ? "crio status config" : name);
 	return text && *text ? fmemopen((void *)text, strlen(text), "r") : NULL;
 }
 

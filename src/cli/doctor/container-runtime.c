@@ -118,15 +118,17 @@ static bool is_plain_path(const char *path)
 }
 
 /* CRI-O itself tells the configuration with which it runs, defaults and included files among it (since 1.28;
- * before, a program of its own did). */
+ * before, a program of its own did). Its client waits for an answer for ever (1.34.0,
+ * internal/client/client.go). */
 static void read_crio(struct machine *machine)
 {
-	char command[sizeof(machine->socket) + 40] = CRIO_CONFIG;
+	char command[sizeof(machine->socket) + 40] = CRIO_CONFIG, limited[sizeof(command) + 20];
 
 	read_version(machine);
 	if (is_plain_path(machine->socket))
 		snprintf(command, sizeof(command), "crio status --socket %s config", machine->socket);
-	machine->config = machine_ask(machine, command);
+	snprintf(limited, sizeof(limited), "timeout 5 %s", command);
+	machine->config = machine_ask(machine, limited);
 	if (!machine->config)
 		snprintf(machine->problem, sizeof(machine->problem),
 			"`%s` says nothing (does CRI-O run, and are you root?)", command);
