@@ -47,6 +47,49 @@ def test_cpu_is_taken_where_gpus_can_spare_it(api, start, order, want):
     assert wait_for(lambda: first(scheduler, pod, ["crowded", "roomy"]) == want, 5)
 
 
+def crowded_and_roomy(api, start):
+    """Two nodes with four GPUs; of the first one by name, other pods have taken 40 of 48 CPUs."""
+    for name in "crowded", "roomy":
+        machine(api, name, *[16384] * 4)
+    api.create_pod("others", node="crowded", spec=asking(40))
+    return start()
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_pod_on_several_gpus_goes_where_cpu_stays_behind_those_that_are_left(api, start, gpus):
+    """Also where it takes a quarter of each. Of 8 CPUs, 2 would stay behind 3.5 or 3 GPUs; a pod without CPU takes what cannot be used anyway."""
+    scheduler = crowded_and_roomy(api, start)
+    pod = api.create_pod("p", labels={"aliyun.com/gpu-count": str(gpus)}, spec=asking(6, 4 * gpus))
+    assert first(scheduler, pod, ["crowded", "roomy"]) == "roomy"
+    little = api.create_pod("little", labels={"aliyun.com/gpu-count": str(gpus)}, spec=asking(0, 4 * gpus))
+    assert first(scheduler, little, ["crowded", "roomy"]) == "crowded"    # GPUs that have little CPU are enough for it
+
+
+def test_members_of_a_gang_go_where_cpu_stays_behind_the_gpus_that_are_left(api, start):
+    """All four fit on either node."""
+    scheduler = crowded_and_roomy(api, start)
+    wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")
+    group = "pod-group.scheduling.sigs.k8s.io/"
+    for gang, cpu, want in ("needy", 2, "roomy"), ("frugal", 0, "crowded"):
+        pods = [api.create_pod(f"{gang}-{i}", labels={group + "name": gang, group + "min-available": "2"}, spec=asking(cpu, 4)) for i in range(2)]
+        assert wait_for(lambda pods=pods: scheduler.filter(pods[0], ["crowded", "roomy"])["NodeNames"], 5)[0] == want
+        assert first(scheduler, pods[1], ["crowded", "roomy"]) == want
+
+
+def test_whole_gpus_with_equal_links_are_taken_where_cpu_stays_behind_those_that_are_left(api, start):
+    """Of the crowded node's 28 CPUs, 26 for two GPUs would leave one for each of the others; the mean is 12."""
+    for name in "crowded", "roomy":
+        machine(api, name, *[16384] * 4)
+        api.patch("nodes", name, {"metadata": {"annotations": {"ration.dev/mode": "topology"}}})
+    api.create_pod("others", node="crowded", spec=asking(20))
+    scheduler = start()
+    for name, cpu, want in ("needy", 26, "roomy"), ("frugal", 0, "crowded"):
+        limits = {"aliyun.com/gpu": "2"}
+        pod = api.create_pod(name, spec={"containers": [{"name": "main", "image": "example", "resources": {
+            "limits": limits, "requests": {"cpu": str(cpu), **limits}}}]})
+        assert first(scheduler, pod, ["crowded", "roomy"]) == want
+
+
 def test_cpu_of_a_pod_that_has_ended_is_free_again(api, start):
     for name in "a", "b":
         machine(api, name, *[16384] * 4)
