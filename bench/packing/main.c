@@ -17,10 +17,18 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/parse.h"
 #include "packing/packing.h"
 
 #define ARRIVALS_PERCENT 130
 #define POLICIES_MAX 16
+
+/* bench/rationbench/packing.py has the same limits. */
+#define GENERATE_MAX 20000
+#define SEED_MAX UINT32_MAX
+#define SEEDS_MAX 1000
+#define HOURS_MAX 1000
+#define MOVES_MAX 100000
 
 struct options {
 	const char *nodes, *pods;
@@ -130,6 +138,19 @@ static const struct packing_policy *find_policy(const char *name)
 	exit(2);
 }
 
+/* The argument of an option. */
+static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
+{
+	uint64_t value;
+
+	if (parse_u64(text, max, &value) == 0 && value >= min)
+		return value;
+	fprintf(stderr,
+		"bench-packing: %s is \"%s\": must be a whole number from %" PRIu64 " to %" PRIu64 "\n",
+		option, text, min, max);
+	exit(2);
+}
+
 static struct options parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -156,19 +177,19 @@ static struct options parse(int argc, char **argv)
 			options.pods = optarg;
 			break;
 		case 'g':
-			options.generate = strtoul(optarg, NULL, 10);
+			options.generate = number("--generate", optarg, 1, GENERATE_MAX);
 			break;
 		case 's':
-			options.seed = strtoull(optarg, NULL, 10);
+			options.seed = number("--seed", optarg, 0, SEED_MAX);
 			break;
 		case 'S':
-			options.seeds = (unsigned)strtoul(optarg, NULL, 10);
+			options.seeds = (unsigned)number("--seeds", optarg, 1, SEEDS_MAX);
 			break;
 		case 'h':
-			options.hours = (unsigned)strtoul(optarg, NULL, 10);
+			options.hours = (unsigned)number("--hours", optarg, 1, HOURS_MAX);
 			break;
 		case 'm':
-			options.moves = strtoul(optarg, NULL, 10);
+			options.moves = number("--moves", optarg, 1, MOVES_MAX);
 			break;
 		case 'a':
 			options.arrivals = true;

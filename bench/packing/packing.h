@@ -50,9 +50,9 @@ struct packing_trace {
 
 /* ---- trace.c, generate.c ---- */
 
-/* packing_read() - node and pod lists as CSV with a head line: NAME,cpu_milli,memory_mib,gpu,model and
- * cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec (models with "|" between them). Ends the program where a
- * file is not one. */
+/* packing_read() - node and pod lists as CSV. The head line names the columns, in any order and among others:
+ * cpu_milli, memory_mib, gpu and model; cpu_milli, memory_mib, num_gpu, gpu_milli and gpu_spec (models with
+ * "|" between them). Ends the program, with file, line and reason, where a file is not one. */
 void packing_read(struct packing_trace *trace, const char *nodes, const char *pods);
 
 /* packing_generate() - a cluster of n_nodes nodes, and pods that ask for about all its GPUs, by the published

@@ -3,9 +3,11 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from . import bound, dra, live, plot
+from . import bound, dra, live, plot, redraw
 from .programs import BenchError, build
 from .report import aligned
 
@@ -13,31 +15,55 @@ ARRIVALS = (100, 130)    # percent of the cluster's GPUs that pods have asked fo
 POLICIES = ("random", "best-fit", "fgd", "binpack", "spread", "balanced", "ration", "ration-fullest", "ration-spread")
 HOURS_POLICIES = ("ration", "binpack", "fgd")
 WINDOW = 12    # hours of a row
+REDRAW_SEED = 1001    # of the first list, whatever the orders of arrivals are
+SEEDS_MAX, SEED_MAX, NODES_MAX, HOURS_MAX, MOVES_MAX = 1000, 2 ** 32 - 1, 20000, 1000, 100000    # bench/packing/main.c has the same
+
+
+def whole(least, most):
+    """The type of an argument."""
+    def read(text):
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number from {least} to {most}")
+        return int(text)
+    return read
 
 
 def arguments(argv):
     parser = argparse.ArgumentParser(prog="bench/bench packing", description=__doc__)
-    parser.add_argument("--trace", metavar="FILE", nargs="+", help="the list of nodes, then lists of pods, as CSV (columns node,cpu_milli,"
-                        "memory_mib,gpu,model and cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec); without it both are generated")
-    parser.add_argument("--nodes", type=int, default=1213, help="nodes to generate (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=42, help="seed of the first order of arrivals (default: %(default)s)")
-    parser.add_argument("--seeds", type=int, default=10, help="number of orders of arrivals (default: %(default)s)")
+    parser.add_argument("--trace", metavar="FILE", nargs="+", help="the list of nodes, then lists of pods, as CSV with the columns "
+                        "cpu_milli,memory_mib,gpu,model and cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec, in any order and among others; "
+                        "without it both are generated")
+    parser.add_argument("--redraw", type=whole(1, SEEDS_MAX), metavar="N", help="also N lists drawn from each list of pods, always the same: "
+                        "pods with no GPU, a part, one and several, with and without models, a quarter to four times as often")
+    parser.add_argument("--nodes", type=whole(1, NODES_MAX), default=1213, help="nodes to generate (default: %(default)s)")
+    parser.add_argument("--seed", type=whole(0, SEED_MAX), default=42, help="seed of the first order of arrivals (default: %(default)s)")
+    parser.add_argument("--seeds", type=whole(1, SEEDS_MAX), default=10, help="number of orders of arrivals (default: %(default)s)")
     parser.add_argument("--policy", action="append", choices=POLICIES, help="run only this policy; may be repeated")
     parser.add_argument("--bound", action="store_true", help="also the most that any policy can allocate which drops a pod only if no node "
                         "has room, even one that knows all pods beforehand (needs glpsol; a minute for each order of a long list)")
-    parser.add_argument("--live", action="store_true", help="also a ration-scheduler process that is asked over HTTP (with default options)")
+    parser.add_argument("--live", action="store_true", help="also a ration-scheduler process that is asked over HTTP (with default options), "
+                        "beside kube-scheduler's own scores with the weights of the chart")
+    parser.add_argument("--weights", nargs=2, type=whole(0, 1000), metavar="N", help="other weights of the extender's scores for --live: for GPU "
+                        "pods, and for pods without a GPU (kube-scheduler's defaults for an extender with scores and for one without: 1 0)")
     parser.add_argument("--dra", action="store_true", help="also kube-scheduler's own allocator of ResourceClaims, with GPUs in several orders (needs Go)")
-    parser.add_argument("--hours", type=int, metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
+    parser.add_argument("--hours", type=whole(1, HOURS_MAX), metavar="H", help="pods come and go for H hours of virtual time instead: GPUs that are allocated "
                         f"and stranded, by default of {', '.join(HOURS_POLICIES)}")
-    parser.add_argument("--moves", type=int, metavar="N", help="after --hours: how many whole GPUs a plan of at most N moves makes free (ration plan moves)")
+    parser.add_argument("--moves", type=whole(1, MOVES_MAX), metavar="N", help="after --hours: how many whole GPUs a plan of at most N moves makes free (ration plan moves)")
     parser.add_argument("--out", metavar="DIR", help="the folder for packing.json (packing-hours.json) and a plot for each list")
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
-    if args.hours is not None and (args.hours < 1 or args.bound or args.live or args.dra):
-        parser.error("--hours takes a number from 1, and none of --bound, --live and --dra")
-    if args.moves is not None and (args.moves < 1 or not args.hours):
-        parser.error("--moves takes a number from 1, and needs --hours")
+    names = [Path(pods).stem for pods in args.trace[1:]] if args.trace else []
+    if len(names) > len(set(names)):
+        parser.error("--trace: two lists of pods have the same name, so their rows and plots could not be told apart")
+    if args.hours and (args.bound or args.live or args.dra):
+        parser.error("--hours takes none of --bound, --live and --dra")
+    if args.moves and not args.hours:
+        parser.error("--moves needs --hours")
+    if args.redraw and not args.trace:
+        parser.error("--redraw needs --trace")
+    if args.weights and not args.live:
+        parser.error("--weights needs --live")
     return args
 
 
@@ -45,7 +71,9 @@ def run(args, pods, *more):
     """One dictionary for each line that bench-packing prints."""
     argv = [build() / "bench/bench-packing", "--seed", args.seed, "--seeds", args.seeds, *more]
     argv += ["--nodes", args.trace[0], "--pods", pods] if pods else ["--generate", args.nodes]
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=False)
+    if not argv[0].exists():
+        raise BenchError(f"there is no {argv[0]}; meson setup build && ninja -C build")
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise BenchError(done.stderr.strip() or f"bench-packing ended with {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -159,7 +187,7 @@ def measure(args, name, pods):
     if args.bound or args.live or args.dra:
         nodes, kinds, orders = orders_of(args, pods)
     if args.live:
-        runs += [{"policy": "live", "seed": seed, **live.replay(nodes, kinds, order, max(ARRIVALS))} for seed, order in orders]
+        runs += [{"policy": "live", "seed": seed, **live.replay(nodes, kinds, order, max(ARRIVALS), weights=args.weights)} for seed, order in orders]
     if args.dra:
         runs += dra.replay(nodes, kinds, orders, max(ARRIVALS))
     if args.bound:
@@ -167,17 +195,52 @@ def measure(args, name, pods):
     return summary(name, runs), {f"packing-{name}.svg": plot.packing(f"GPUs allocated, {name}", curves(runs))}
 
 
+def write(folder, files):
+    """None, or why they could not be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    except OSError as error:
+        return f"bench: --out {folder}: {error.strerror}"
+    return None
+
+
 def main(argv):
-    args, rows, plots = arguments(argv), [], {}
-    args.plans = []
+    args = arguments(argv)
+    try:
+        # Before hours of measuring.
+        return (args.out and write(Path(args.out), {})) or measured(args)
+    except BenchError as error:
+        return f"bench: {error}"
+    except KeyboardInterrupt:
+        print("bench: interrupted; nothing was written", file=sys.stderr)
+        return 130
+
+
+def lists_of(args, folder):
+    """(name, file or None) of each list of pods."""
     for pods in args.trace[1:] if args.trace else [None]:
         name = Path(pods).stem if pods else "generated"
-        try:
-            more, drawn = (measure_hours if args.hours else measure)(args, name, pods)
-        except BenchError as error:
-            return f"bench: {error}"
+        yield name, pods
+        for seed in range(REDRAW_SEED, REDRAW_SEED + (args.redraw or 0)):
+            drawn = Path(folder) / f"{name}-redrawn-{seed}.csv"
+            drawn.write_text(redraw.redrawn(pods, seed))
+            yield drawn.stem, drawn
+
+
+def measured(args):
+    with tempfile.TemporaryDirectory(prefix="bench-packing-") as folder:
+        return measured_lists(args, lists_of(args, folder))
+
+
+def measured_lists(args, lists):
+    rows, files = [], {}
+    args.plans = []
+    for name, pods in lists:
+        more, drawn = (measure_hours if args.hours else measure)(args, name, pods)
         rows += more
-        plots.update(drawn)
+        files.update(drawn)
     if args.hours:
         print("GPUs allocated and stranded, percent of all, means over hours and orders; stranded in the best and in the worst order\n")
         print(hours_table(rows))
@@ -187,12 +250,9 @@ def main(argv):
     else:
         print("GPUs allocated, percent of all, when pods have asked for 100 % and 130 % of them; time of a decision on a processor\n")
         print(table(rows))
-    if args.out:
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ("packing-hours.json" if args.hours else "packing.json")).write_text(json.dumps(rows, indent=1) + "\n")
-        if args.plans:
-            (folder / "packing-moves.json").write_text(json.dumps(args.plans, indent=1) + "\n")
-        for file, svg in plots.items():
-            (folder / file).write_text(svg)
-    return 0
+    if not args.out:
+        return 0
+    files["packing-hours.json" if args.hours else "packing.json"] = json.dumps(rows, indent=1) + "\n"
+    if args.plans:
+        files["packing-moves.json"] = json.dumps(args.plans, indent=1) + "\n"
+    return write(Path(args.out), files) or 0

@@ -3,14 +3,17 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from fake_apiserver import wait_for
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from rationbench import bound, live, packing    # noqa: E402
+from rationbench import bound, live, packing, redraw    # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).absolute()
 NODES = "node,cpu_milli,memory_mib,gpu,model\n"
@@ -125,6 +128,28 @@ def test_a_live_scheduler_with_the_order_before_wastes_the_cpu_that_gpus_need():
     assert got["balanced"] > got["fullest"], got
 
 
+def live_at_130(nodes, kinds, pods, **more):
+    return live.replay([bound.NodeType(*node) for node in nodes], [bound.Kind(*kind) for kind in kinds], pods, 130, **more)["allocated"][-1]
+
+
+def test_live_pods_get_the_models_that_they_name_and_others_spare_these():
+    """Two pods need a T4 and one can use any GPU. T4s are scarce after the first pod: the second leaves the node that is begun, and the
+    third finds its T4. The order before does not spare it, so that one of four GPUs less is allocated."""
+    nodes, kinds = [(96000, 393216, 2, 0), (96000, 393216, 2, 1)], [(1000, 1024, 1, 1000, 0b01), (1000, 1024, 1, 1000, 0)]
+    assert live_at_130(nodes, kinds, [0, 0, 0]) == 50
+    assert live_at_130(nodes, kinds, [0, 1, 0]) == 75
+    assert live_at_130(nodes, kinds, [0, 1, 0], options=("--node-order", "fullest")) == 50
+
+
+def test_the_charts_weights_keep_the_rule_that_a_default_weight_undoes():
+    """kube-scheduler's own scores prefer the node whose CPU is free, so that with the weight 1 each of two pods for a part begins a GPU, and
+    the pod for two GPUs finds no room."""
+    nodes, kinds = [(16000, 65536, 2, 0)] * 2, [(4000, 16384, 1, 500, 0), (4000, 16384, 2, 1000, 0)]
+    assert live.chart_weights()[0] > live.chart_weights()[1] > 0
+    assert live_at_130(nodes, kinds, [0, 0, 1]) == 75
+    assert live_at_130(nodes, kinds, [0, 0, 1], weights=(1, 0)) == 25
+
+
 def test_hours_show_what_is_stranded_while_pods_come_and_go(tmp_path):
     """Each part of 600 milli strands the 400 beside it, whatever the policy: two thirds of what is allocated."""
     bench_hours = ("--seeds", 3, "--hours", 13)
@@ -154,10 +179,38 @@ def test_moves_free_the_gpus_that_three_parts_on_each_other_gpu_leave(tmp_path):
     assert any(row["moves"] for row in rows)
 
 
-@pytest.mark.parametrize("args", [["--moves", "20"], ["--hours", "3", "--moves", "0"]])
-def test_moves_need_hours(args):
-    done = subprocess.run([ROOT / "bench/bench", "packing", *args], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2 and "--moves takes a number from 1, and needs --hours" in done.stderr
+def run(*args):
+    return subprocess.run([ROOT / "bench/bench", "packing", *map(str, args)], capture_output=True, text=True, check=False, timeout=120,
+                          env=dict(os.environ, RATION_BUILD=str(BUILD)))
+
+
+def refused(nodes, pods):
+    """What the program of the benchmark says of lists that are none."""
+    done = subprocess.run([BUILD / "bench/bench-packing", "--nodes", nodes, "--pods", pods], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert done.returncode == 1 and not done.stdout, done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("args, said", [
+    (["--moves", "20"], "--moves needs --hours"), (["--hours", "3", "--moves", "0"], "'0': must be a whole number from 1 to 100000"),
+    (["--hours", "3", "--live"], "--hours takes none of"), (["--hours", "0"], "must be a whole number from 1 to 1000"),
+    (["--seeds", "0"], "--seeds: '0': must be a whole number from 1 to 1000"), (["--seeds", "-1"], "'-1': must be a whole number from 1 to 1000"),
+    (["--seeds", "1000000000"], "must be a whole number from 1 to 1000"), (["--seeds", "ten"], "'ten': must be a whole number"),
+    (["--seed", "-1"], "must be a whole number from 0 to"), (["--nodes", "0"], "must be a whole number from 1 to 20000"),
+    (["--nodes", "10000000"], "must be a whole number from 1 to 20000"), (["--weights", "1", "0"], "--weights needs --live"),
+    (["--redraw", "1"], "--redraw needs --trace"), (["--trace", "nodes.csv"], "at least one list of pods"),
+    (["--trace", "nodes.csv", "a/pods.csv", "b/pods.csv"], "two lists of pods have the same name")])
+def test_arguments_that_measure_nothing_are_refused(args, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        packing.main(args)
+    assert ended.value.code == 2 and said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option, value", [("--seeds", "-1"), ("--seed", ""), ("--hours", "1x"), ("--moves", "0"), ("--generate", "9" * 30)])
+def test_the_program_of_the_benchmark_refuses_them_itself(option, value):
+    done = subprocess.run([BUILD / "bench/bench-packing", option, value], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and f'bench-packing: {option} is "{value}": must be a whole number from ' in done.stderr and not done.stdout
 
 
 def test_hours_are_means_of_each_policy_window_and_order():
@@ -167,7 +220,94 @@ def test_hours_are_means_of_each_policy_window_and_order():
     assert packing.hours_curves(runs)["fgd"][:2] == [(1, 3), (2, 4)]
 
 
-def test_a_list_that_is_none_ends_with_its_line(tmp_path):
-    done = subprocess.run([ROOT / "bench/bench", "packing", *write(tmp_path, "n,4000,4000,99,T4\n", "")], capture_output=True,
-                          text=True, timeout=60, env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
-    assert done.returncode == 1 and "not a node with 1 to 16 GPUs: n,4000,4000,99,T4" in done.stderr, done.stderr
+@pytest.mark.parametrize("nodes, said", [
+    ("n,4000,4000,99,T4\n", 'nodes.csv:2: gpu is "99": must be a whole number from 1 to 16'),
+    ("n,4000,4000,0,T4\n", 'gpu is "0"'), ("n,0,4000,1,T4\n", 'cpu_milli is "0"'), ("n,4000,-1,1,T4\n", 'memory_mib is "-1"'),
+    ("n,4000,4000,1,\n", '"" is not the name of a GPU model'), (f"n,4000,4000,1,{'T' * 40}\n", "is not the name of a GPU model"),
+    ("", "there are no nodes, or no pod asks for a GPU"),
+    ("".join(f"n,4000,4000,1,T{i}\n" for i in range(33)), "more than 32 GPU models")])
+def test_a_list_that_has_no_nodes_ends_with_its_line(tmp_path, nodes, said):
+    assert said in refused(*write(tmp_path, nodes, "1000,1024,1,600,\n")[1:])
+
+
+@pytest.mark.parametrize("pods, said", [
+    ("-1,1024,1,600,\n", 'list.csv:2: cpu_milli is "-1": must be a whole number from 0 to 1000000000'),
+    ("1000,1024,1,600,\n99999999999999999999,1024,1,600,\n", 'list.csv:3: cpu_milli is "99999999999999999999"'),
+    ("1000,1.5,1,600,\n", 'memory_mib is "1.5"'), ("1000,1024,17,1000,\n", 'num_gpu is "17": must be a whole number from 0 to 16'),
+    ("1000,1024,1,1001,\n", 'gpu_milli is "1001"'), ("1000,1024,1,0,\n", "num_gpu is 1 and gpu_milli 0: both or none must be 0"),
+    ("1000,1024,1,600\n", "4 columns, and the head line has 5"), ("1000,1024,1,600,,\n", "6 columns, and the head line has 5"),
+    ("1000,1024,1,600,T4||A10\n", '"" is not the name of a GPU model'), ("\n", "1 columns"), ("", "no pod asks for a GPU"),
+    ("1000,1024,0,0,\n", "no pod asks for a GPU"), ("1000,1024,1,600," + "x" * 5000 + "\n", "a line of more than 1022 characters"),
+    ("1000,1024,1,600,\0\n", "not a text"), ("1000,1024,1,600,\x1b[2J\n", "not a text in ASCII"), ("," * 100 + "\n", "more than 32 columns"),
+    ("1,1,0,0,\n" * 9999 + "1,1,1,1,\n", "more than 100000 pods would be needed")])
+def test_a_list_that_has_no_pods_ends_with_its_line(tmp_path, pods, said):
+    assert said in refused(*write(tmp_path, "n,96000,393216,8,T4\n" * 20, pods)[1:])
+
+
+@pytest.mark.parametrize("text, said", [("", "list.csv:0: the file is empty"), ("1000,1024,1,600,\n", "the head line has no column cpu_milli"),
+                                        ("cpu_milli,memory_mib,num_gpu,gpu_milli\n", "the head line has no column gpu_spec")])
+def test_a_list_without_its_head_line_is_none(tmp_path, text, said):
+    trace = write(tmp_path, "n,96000,393216,2,T4\n", "")[1:]
+    (tmp_path / "list.csv").write_text(text)
+    assert said in refused(*trace)
+    (tmp_path / "list.csv").unlink()
+    assert "list.csv: No such file or directory" in refused(*trace)
+    (tmp_path / "list.csv").mkdir()
+    assert "Is a directory" in refused(*trace)
+
+
+def test_columns_may_be_in_any_order_and_among_others(tmp_path):
+    """The public lists name each pod, and have columns behind these."""
+    nodes, pods = "a,96000,393216,1,T4\nb,96000,393216,3,A10\n", "1000,2048,1,700,T4\n16000,1024,2,1000,A10\n"
+    want = bench(tmp_path, *write(tmp_path, nodes, pods), "--policy", "binpack", "--policy", "ration")
+    (tmp_path / "nodes.csv").write_text("model,gpu,sn,memory_mib,cpu_milli\r\nT4,1,a,393216,96000\r\nA10,3,a,393216,96000\r\n")
+    (tmp_path / "list.csv").write_text("name,gpu_spec,num_gpu,memory_mib,cpu_milli,gpu_milli,qos\np,T4,1,2048,1000,700,LS\nq,A10,2,1024,16000,1000,LS")
+    got = bench(tmp_path, "--trace", tmp_path / "nodes.csv", tmp_path / "list.csv", "--policy", "binpack", "--policy", "ration")
+    for key, row in want.items():
+        assert [got[key][f"at_{p}"] for p in packing.ARRIVALS] == [row[f"at_{p}"] for p in packing.ARRIVALS]
+
+
+def test_nodes_with_one_name_are_two_nodes(tmp_path):
+    got = replay(tmp_path, "n,96000,393216,1,T4\n" * 2, "1000,1024,1,600,\n")
+    assert all(value == pytest.approx(60) for value in got.values()), got
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_anything_is_measured(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in tmp_path / "file", "/proc/no":
+        assert packing.main(["--out", str(folder), "--seeds", "1000"]).startswith(f"bench: --out {folder}: ")
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_files_that_cannot_be_written_leave_the_table(tmp_path):
+    (tmp_path / "packing.json").mkdir()
+    done = run("--out", tmp_path, "--nodes", 3, "--seeds", 1, "--policy", "binpack")
+    assert done.returncode == 1 and "| generated | binpack |" in done.stdout and f"--out {tmp_path}: Is a directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_ends_it_without_leaving_its_program(tmp_path):
+    environment = dict(os.environ, RATION_BUILD=str(BUILD), TMPDIR=str(tmp_path))
+    process = subprocess.Popen([ROOT / "bench/bench", "packing", "--seeds", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment)
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    child = wait_for(lambda: [pid for pid in children.read_text().split() if "bench-packing" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()],
+                     30)[0]
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout, stderr) == (130, "", "bench: interrupted; nothing was written\n")
+    assert wait_for(lambda: not os.path.exists(f"/proc/{child}") or not pathlib.Path(f"/proc/{child}/cmdline").read_text(), 10)
+    assert not list(tmp_path.iterdir())
+
+
+def test_redrawn_lists_have_other_shares_of_the_same_pods(tmp_path):
+    pods = [{"cpu_milli": "1", "memory_mib": str(i), "num_gpu": gpus, "gpu_milli": milli, "gpu_spec": spec}
+            for i in range(100) for gpus, milli, spec in (("0", "0", ""), ("1", "500", ""), ("1", "1000", "T4"), ("2", "1000", ""))]
+    drawn = [redraw.redraw(pods, seed) for seed in range(20)]
+    assert all(len(own) == 400 and all(pod in pods for pod in own) for own in drawn)
+    parts = [sum(pod["gpu_milli"] == "500" for pod in own) for own in drawn]
+    assert min(parts) < 70 and max(parts) > 130, parts    # 100 in the list
+    assert redraw.redraw(pods, 7) == drawn[7]
+    rows = bench(tmp_path, *write(tmp_path, "n,96000,393216,8,T4\n", "1000,1024,1,600,\n1000,1024,0,0,\n" * 50), "--redraw", 2, "--seeds", 1, "--policy", "ration")
+    assert [name for name, _ in rows] == ["list", "list-redrawn-1001", "list-redrawn-1002"]
+    assert all(row["at_130"] == pytest.approx(60) for row in rows.values())
