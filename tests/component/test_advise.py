@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import threading
 
@@ -311,6 +312,29 @@ def test_free_units_are_advised_to_one_container_only(cluster, page):
     document = json.loads(advise(cluster, "-o", "json").stdout)
     assert [(c["pod"], c["advice"], c["units"]) for c in document["containers"]] == [
         ("b", "more", 6), ("a", "no room", 4), ("c", "keep", 3)]
+
+
+LESS = {"peakBytes": 1 << 30, "usedBytes": 0, "refused": 0}    # 1 GiB and a tenth are 2 of the 15 units
+
+
+def test_a_command_names_the_cluster_and_the_user_as_the_options_did(cluster, page):
+    """A shell reads the words of the command as they were given. The token is not printed."""
+    page.text = json.dumps({"gpus": [GPU], "containers": [used("a", **LESS)]})
+    world(cluster, page, "cgpu", pod("a", 5))
+    options = ["--context", "the lab's", "--kubeconfig=/home/jörg/$HOME; id", "--as", "ann@x", "--token", "s3cret"]
+    wanted = ["ration", "set", "a", "-n", "default", "-c", "main", "--mem", "2", "--context=the lab's",
+              "--kubeconfig=/home/jörg/$HOME; id", "--as=ann@x"]
+    text, document = advise(cluster, *options), json.loads(advise(cluster, "-o", "json", *options).stdout)
+    line = text.stdout.splitlines()[3]
+    assert shlex.split(line) == shlex.split(document["containers"][0]["command"]) == wanted
+    assert "s3cret" not in text.stdout
+
+
+def test_a_name_that_is_no_name_is_one_word_for_a_shell(cluster, page):
+    """The agent's page could have any name."""
+    page.text = json.dumps({"gpus": [GPU], "containers": [used("a", **LESS) | {"pod": "a; $(id) 'x"}]})
+    world(cluster, page, "cgpu", pod("a", 5))
+    assert shlex.split(advise(cluster).stdout.splitlines()[3])[:4] == ["ration", "set", "a; $(id) 'x", "-n"]
 
 
 def test_one_that_waits_for_computing_power_is_told_what_helps(cluster, page):

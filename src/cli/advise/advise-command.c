@@ -45,7 +45,7 @@ static int print(const struct advise_world *world, const struct advise_options *
 									 JSON_C_TO_STRING_SPACED |
 									 JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else {
-		r = advise_show_table(world, &out);
+		r = advise_show_table(world, options, &out);
 	}
 	if (r < 0 || out.failed)
 		return error_set(err, ENOMEM, "out of memory");

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <json-c/json.h>
 
@@ -17,6 +18,7 @@
 #define MIB (UINT64_C(1) << 20)
 #define TEXT_MAX (32u << 20)
 #define NAME_MAX_BYTES 1024
+#define COMMAND_MAX (64u << 10)
 #define WAITS_MUCH 50 /* percent of the time; from then on the text says what helps */
 
 static const char *const kinds[ADVICE_KINDS] = {
@@ -121,15 +123,51 @@ static void add_row(struct strbuf *text, const struct advise_container *containe
 	add_advice(text, &container->advice);
 }
 
-static void add_command(struct strbuf *out, const struct advise_container *container)
+/* A word of a command, quoted for a shell if it needs that. */
+static void add_word(struct strbuf *out, const char *word)
 {
-	add_printable(out, "ration set ", container->pod);
-	add_printable(out, " -n ", container->namespace_);
-	add_printable(out, " -c ", container->container);
-	strbuf_addf(out, " --mem %u", container->advice.units);
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,";
+
+	if (*word && word[strspn(word, plain)] == '\0') {
+		strbuf_adds(out, word);
+		return;
+	}
+	strbuf_adds(out, "'");
+	for (const char *at = word; *at; at++)
+		strbuf_addf(out, *at == '\'' ? "'\\%c'" : "%c", *at);
+	strbuf_adds(out, "'");
 }
 
-static void add_commands(struct strbuf *out, const struct advise_world *world)
+static void add_name(struct strbuf *out, const char *before, const char *name)
+{
+	char text[NAME_MAX_BYTES];
+
+	snprintf(text, sizeof(text), "%s", name);
+	strbuf_adds(out, before);
+	add_word(out, printable(text));
+}
+
+/* For the cluster and the user that the options name, but without a token, which others may read in a ticket.
+ */
+static void add_command(
+	struct strbuf *out, const struct kubectl *kubectl, const struct advise_container *container)
+{
+	static const char token[] = "--token=";
+
+	add_name(out, "ration set ", container->pod);
+	add_name(out, " -n ", container->namespace_);
+	add_name(out, " -c ", container->container);
+	strbuf_addf(out, " --mem %u", container->advice.units);
+	for (size_t i = 0; i < kubectl->flags.n; i++) {
+		if (strncmp(kubectl->flags.words[i], token, strlen(token)) == 0)
+			continue;
+		strbuf_adds(out, " ");
+		add_word(out, kubectl->flags.words[i]);
+	}
+}
+
+static void add_commands(struct strbuf *out, const struct kubectl *kubectl, const struct advise_world *world)
 {
 	bool begun = false;
 
@@ -138,7 +176,7 @@ static void add_commands(struct strbuf *out, const struct advise_world *world)
 			continue;
 		strbuf_adds(out,
 			begun ? "  " : "These commands follow the advice; --apply carries them out:\n  ");
-		add_command(out, world->containers[i]);
+		add_command(out, kubectl, world->containers[i]);
 		strbuf_adds(out, "\n");
 		begun = true;
 	}
@@ -175,7 +213,8 @@ static void add_sums(struct strbuf *out, const struct advise_world *world)
 	strbuf_adds(out, ".\n");
 }
 
-int advise_show_table(const struct advise_world *world, struct strbuf *out)
+int advise_show_table(
+	const struct advise_world *world, const struct advise_options *options, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf text;
 	int r;
@@ -189,7 +228,7 @@ int advise_show_table(const struct advise_world *world, struct strbuf *out)
 	r = text.failed ? text.failed : tabwriter_format(strbuf_cstr(&text), out);
 	if (r < 0)
 		return r;
-	add_commands(out, world);
+	add_commands(out, &options->kubectl, world);
 	add_waiting(out, world);
 	add_sums(out, world);
 	return out->failed;
@@ -253,16 +292,17 @@ static int set_numbers(struct json_object *object, const struct advise_container
 	return r ? r : json_set_number(object, "units", container->advice.units);
 }
 
-static int add_container(struct json_object *list, const struct advise_container *container)
+static int add_container(
+	struct json_object *list, const struct kubectl *kubectl, const struct advise_container *container)
 {
 	struct json_object *object = json_append_object(list);
 	_cleanup_strbuf_ struct strbuf command;
 	int r = object ? set_texts(object, container) : -ENOMEM;
 
-	strbuf_init(&command, NAME_MAX_BYTES);
+	strbuf_init(&command, COMMAND_MAX);
 	r = r ? r : set_numbers(object, container);
 	if (r == 0 && advise_has_command(container)) {
-		add_command(&command, container);
+		add_command(&command, kubectl, container);
 		r = command.failed ? command.failed : json_set_text(object, "command", strbuf_cstr(&command));
 	}
 	return r ? r : set_gpus(object, container);
@@ -279,7 +319,7 @@ struct json_object *advise_show_json(const struct advise_world *world, const str
 	r = r ? r : json_set_number(document, "unitsLess", sums.less);
 	r = r ? r : json_set_number(document, "mibLess", sums.less_mib);
 	for (size_t i = 0; i < world->n_containers && r == 0; i++)
-		r = add_container(list, world->containers[i]);
+		r = add_container(list, &options->kubectl, world->containers[i]);
 	if (r == 0)
 		return document;
 	json_object_put(document);

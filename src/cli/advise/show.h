@@ -10,7 +10,8 @@ struct json_object;
 struct strbuf;
 
 /* advise_show_table() - the containers, the commands that would follow the advice, and the sum. -ENOMEM. */
-int advise_show_table(const struct advise_world *world, struct strbuf *out);
+int advise_show_table(
+	const struct advise_world *world, const struct advise_options *options, struct strbuf *out);
 
 /* advise_show_json() - NULL when out of memory. */
 struct json_object *advise_show_json(const struct advise_world *world, const struct advise_options *options);
