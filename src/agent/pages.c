@@ -89,7 +89,7 @@ static void add_all_gpus(struct metrics *page, const struct agent *agent)
 	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the GPU is healthy.");
 	add_gpus(page, agent, GPU_HEALTHY);
 	metrics_family(page, "ration_gpu_used_bytes", "gauge",
-		"Memory that processes have of a GPU of an isolated node, as the driver counts it.");
+		"Memory that all processes have of a GPU, as the driver counts it, on nodes that share memory.");
 	add_gpus(page, agent, GPU_USED);
 }
 
@@ -224,7 +224,7 @@ static char *page_text(const struct agent *agent)
 	add_mode(&page, agent);
 	add_all_gpus(&page, agent);
 	add_containers(&page, agent);
-	looks_metrics(agent->looks, &agent->node.inventory, &page);
+	looks_metrics(agent->looks, &agent->node, &page);
 	watchdog_metrics(agent->watchdog, &page);
 	power_metrics(agent->power, looks_set(agent->looks), &agent->node.inventory, &page);
 	add_calls(&page, kubelet_counts(agent->kubelet));

@@ -343,7 +343,7 @@ static const struct option_row advise_arguments[] = {
 const struct option_table advise_option_table = {.program = "ration advise",
 	.usage = "[OPTION]... [NODE]...",
 	.summary =
-		"Tell which containers on cgpu and core_mem nodes should have less GPU memory, because their peak is much lower than what they were granted, and which should have more, because their limit refused allocations; and print the `ration set` command for each. Without --apply it changes nothing.",
+		"Tell which containers should have less GPU memory, because their peak is much lower than what they were granted, and which should have more, because their limit refused allocations; and print the `ration set` command for each, or the number for the manifest on share nodes. Without --apply it changes nothing.",
 	OPTION_ROWS(advise_rows),
 	OPTION_ARGUMENTS(advise_arguments),
 	WITH_KUBECTL,

@@ -29,7 +29,7 @@ struct agent {
 	char *node, *pod, port[8];
 	struct forward forward;
 	bool is_open;
-	bool gives_to_claims; /* the node is in mode dra */
+	enum gpu_mode mode; /* of the node */
 };
 
 struct top_cluster {
@@ -122,21 +122,42 @@ static int agent_set_pod(struct agent *agent, struct json_object *pod, struct er
 	return agent->pod ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int agent_add(
-	struct top_cluster *cluster, const char *node, struct json_object *pod, struct error *err)
+static int agent_add(struct top_cluster *cluster, const char *node, struct json_object *pod, bool shared,
+	struct error *err)
 {
 	struct agent *agent = &cluster->agents[cluster->n];
 
 	if (cluster->n == TOP_AGENTS_MAX)
 		return error_set(err, E2BIG,
-			"more than %d nodes with isolation: name those that you want to see, as arguments",
-			TOP_AGENTS_MAX);
+			"more than %d nodes with %s: name those that you want to see, as arguments",
+			TOP_AGENTS_MAX, shared ? "shared GPU memory" : "isolation");
 	agent->node = strdup(node);
 	cluster->n++;
 	return agent->node ? agent_set_pod(agent, pod, err) : error_set(err, ENOMEM, "out of memory");
 }
 
-static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n_nodes, struct error *err)
+static bool counts(enum gpu_mode mode, bool shared)
+{
+	return gpu_mode_is_isolated(mode) || (shared && mode == GPU_MODE_SHARE);
+}
+
+static int find_error(bool named, bool shared, struct error *err)
+{
+	if (shared)
+		return error_set(err, ENOENT,
+			named ? "not all of these are nodes that share GPU memory (label " LABEL_SCHEDULE
+				": share, cgpu, core_mem or dra)"
+			      : "this cluster has no node that shares GPU memory (label " LABEL_SCHEDULE
+				": share, cgpu, core_mem or dra)");
+	return error_set(err, ENOENT,
+		named ? "not all of these are nodes with isolation (label " LABEL_SCHEDULE
+			": cgpu, core_mem or dra)"
+		      : "this cluster has no node with isolation (label " LABEL_SCHEDULE
+			": cgpu, core_mem or dra): `ration inspect` shows the others, `ration top --runs` this machine");
+}
+
+static int agents_find(
+	struct top_cluster *cluster, char *const *nodes, size_t n_nodes, bool shared, struct error *err)
 {
 	_cleanup_json_ struct json_object *found = NULL, *pods = NULL;
 	int r = list_get(cluster->kubectl, NODES_PATH, &found, err);
@@ -147,18 +168,14 @@ static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n
 		struct json_object *node = json_item(found, i);
 		const char *name = name_of(node);
 
-		if (!gpu_mode_is_isolated(mode_of(node)) || !is_wanted(name, nodes, n_nodes))
+		if (!counts(mode_of(node), shared) || !is_wanted(name, nodes, n_nodes))
 			continue;
-		r = agent_add(cluster, name, agent_on(pods, name), err);
+		r = agent_add(cluster, name, agent_on(pods, name), shared, err);
 		if (r == 0)
-			cluster->agents[cluster->n - 1].gives_to_claims = mode_of(node) == GPU_MODE_DRA;
+			cluster->agents[cluster->n - 1].mode = mode_of(node);
 	}
 	if (r == 0 && cluster->n < (n_nodes ? n_nodes : 1))
-		return error_set(err, ENOENT,
-			n_nodes ? "not all of these are nodes with isolation (label " LABEL_SCHEDULE
-				  ": cgpu, core_mem or dra)"
-				: "this cluster has no node with isolation (label " LABEL_SCHEDULE
-				  ": cgpu, core_mem or dra): `ration inspect` shows the others, `ration top --runs` this machine");
+		return find_error(n_nodes > 0, shared, err);
 	return r;
 }
 
@@ -214,8 +231,7 @@ int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reade
 		strbuf_clear(&page);
 		r = agent_read(cluster->kubectl, agent, reader->path, &page, &problem);
 		if (r == 0)
-			r = reader->read(
-				reader->userdata, agent->node, agent->gives_to_claims, &page, &problem);
+			r = reader->read(reader->userdata, agent->node, agent->mode, &page, &problem);
 		if (r == 0)
 			answered++;
 		else
@@ -228,7 +244,7 @@ int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reade
 }
 
 static int add_page(
-	void *userdata, const char *node, bool gives_to_claims, const struct strbuf *page, struct error *err)
+	void *userdata, const char *node, enum gpu_mode mode, const struct strbuf *page, struct error *err)
 {
 	return top_sample_add(userdata, node, strbuf_cstr(page));
 }
@@ -242,12 +258,12 @@ int top_cluster_read(struct top_cluster *cluster, const char *node, struct top_s
 	bool claims = false;
 
 	for (size_t i = 0; i < cluster->n; i++)
-		claims |= cluster->agents[i].gives_to_claims &&
+		claims |= cluster->agents[i].mode == GPU_MODE_DRA &&
 			  (!node || strcmp(node, cluster->agents[i].node) == 0);
 	if (claims)
 		top_claims_refresh(&cluster->claims, cluster->kubectl, problems);
 	for (size_t i = 0; i < cluster->n; i++)
-		if (cluster->agents[i].gives_to_claims)
+		if (cluster->agents[i].mode == GPU_MODE_DRA)
 			top_claims_apply(&cluster->claims, sample, cluster->agents[i].node);
 	return r;
 }
@@ -263,7 +279,7 @@ int top_cluster_find_again(struct top_cluster *cluster, struct error *err)
 	return r;
 }
 
-int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes,
+int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes, bool shared,
 	struct top_cluster **ret_cluster, struct error *err)
 {
 	struct top_cluster *cluster = calloc(1, sizeof(*cluster));
@@ -273,7 +289,7 @@ int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n
 		return error_set(err, ENOMEM, "out of memory");
 	cluster->kubectl = kubectl;
 	top_claims_init(&cluster->claims);
-	r = agents_find(cluster, nodes, n_nodes, err);
+	r = agents_find(cluster, nodes, n_nodes, shared, err);
 	if (r < 0)
 		top_cluster_close(cluster);
 	else

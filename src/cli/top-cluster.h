@@ -1,9 +1,11 @@
-/* top-cluster.h - reads the pages of metrics of the agents on a cluster's isolated nodes, through ports that
- * stay forwarded. */
+/* top-cluster.h - reads the pages of the agents on a cluster's isolated nodes, through ports that stay
+ * forwarded. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "model/facts.h"
 
 struct error;
 struct kubectl;
@@ -14,8 +16,9 @@ struct top_sample;
 #define TOP_AGENTS_MAX 32 /* a kubectl each */
 
 /* top_cluster_open() - nodes: names, or none for all. -ENOENT: there is no such node, or no isolated node at
- * all; -E2BIG: more than TOP_AGENTS_MAX. A node without an agent is a problem of top_cluster_each(). */
-int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes,
+ * all; -E2BIG: more than TOP_AGENTS_MAX. shared: nodes of the mode share, too. A node without an agent is a
+ * problem of top_cluster_each(). */
+int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes, bool shared,
 	struct top_cluster **ret_cluster, struct error *err);
 void top_cluster_close(struct top_cluster *cluster); /* accepts NULL */
 
@@ -23,7 +26,7 @@ struct top_reader {
 	const char *path; /* of the page */
 	const char *node; /* NULL: of all agents */
 	/* Called with the page of each agent. A negative result, with a sentence, counts as no answer. */
-	int (*read)(void *userdata, const char *node, bool gives_to_claims, const struct strbuf *page,
+	int (*read)(void *userdata, const char *node, enum gpu_mode mode, const struct strbuf *page,
 		struct error *err);
 	void *userdata;
 };

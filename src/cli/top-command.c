@@ -175,7 +175,8 @@ static int run(struct top *top, struct error *err)
 	while (top->options.nodes[n_nodes])
 		n_nodes++;
 	if (!top->options.runs)
-		r = top_cluster_open(&top->options.kubectl, top->options.nodes, n_nodes, &top->cluster, err);
+		r = top_cluster_open(
+			&top->options.kubectl, top->options.nodes, n_nodes, false, &top->cluster, err);
 	if (r == 0)
 		r = top->options.once || top->options.output == OUTPUT_JSON || !isatty(STDOUT_FILENO) ||
 				    !isatty(STDIN_FILENO)

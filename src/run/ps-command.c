@@ -160,7 +160,7 @@ static void add_all(struct page *page)
 		"Memory of the GPU that an isolated container may use now.");
 	add(page, LIMIT);
 	metrics_family(metrics, "ration_container_used_bytes", "gauge",
-		"Memory of the GPU that an isolated container's processes have, as the driver counts it.");
+		"Memory of the GPU that a container's processes have, as the driver counts it.");
 	add(page, USED);
 	metrics_family(metrics, "ration_container_core_share_ratio", "gauge",
 		"Part of the GPU's time that a container has, where computing power is controlled.");

@@ -87,8 +87,7 @@ class Program:
         for target, mount in container.mounts.items():
             if target.startswith("/run/ration/"):
                 mounts += [mount["hostPath"].replace("/host/driver", str(node.driver)), target]
-        version = pathlib.Path(container.mounts["/run/ration/shim"]["hostPath"])
-        library = version / "libcuda.so.1" if shim else node.driver / "lib/libcuda.so.1"
+        library = (pathlib.Path(container.mounts["/run/ration/shim"]["hostPath"]) if shim else node.driver / "lib") / "libcuda.so.1"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")}
         environment |= sim_cuda.sanitizer_environment(node.driver / "lib/libcuda.so.1")
         text = sim_cuda.PRELUDE + "say('ready'); wait()\n" + "".join(map(textwrap.dedent, script))

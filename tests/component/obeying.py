@@ -57,8 +57,8 @@ def wait_for_look(node, pod, more=2):
     wait_for(lambda: live(node, pod)[1] >= before + more, 10)
 
 
-def obeying(node, pod, container):
+def obeying(node, pod, container, **more):
     """A program with a context, which does what tell() says."""
-    made = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
+    made = node.program(pod, container, CONTEXT_SCRIPT, OBEY, **more)
     made.reads()
     return made

@@ -166,10 +166,10 @@ def test_young_ended_and_other_containers_get_no_advice(lab):
     assert re.search(r"^default/one  main .* too young$", shown.stdout, re.M), shown.stdout
     assert shown.stdout.endswith("0 units (0.0 GiB) can be won back from 0 of 2 containers; 2 too young for advice.\n")
     assert [c["pod"] for c in lab.document("-n", "team")["containers"]] == ["two"]
-    assert lab.advise("-n", "empty").stdout == "No container with isolated GPU memory runs here.\n"
+    assert lab.advise("-n", "empty").stdout == "No container with GPU memory runs here.\n"
     lab.api.set_phase("one", "Succeeded")
     assert [c["pod"] for c in lab.document(NODE)["containers"]] == ["two"]
-    assert "not all of these are nodes with isolation" in lab.advise("n7").stderr
+    assert "not all of these are nodes that share GPU memory" in lab.advise("n7").stderr
 
 
 @needs_root
@@ -335,6 +335,35 @@ def test_a_name_that_is_no_name_is_one_word_for_a_shell(cluster, page):
     page.text = json.dumps({"gpus": [GPU], "containers": [used("a", **LESS) | {"pod": "a; $(id) 'x"}]})
     world(cluster, page, "cgpu", pod("a", 5))
     assert shlex.split(advise(cluster).stdout.splitlines()[3])[:4] == ["ration", "set", "a; $(id) 'x", "-n"]
+
+
+def test_a_node_without_isolation_has_advice_for_manifests_and_no_commands(cluster, page):
+    """5 units are 5386 MiB. 6 GiB and a tenth are 6758 MiB, 7 units; 1 GiB and a tenth are 2."""
+    page.text = json.dumps({"gpus": [GPU | {"granted": 15}], "containers": [
+        used("small", **LESS), used("large", peakBytes=6 << 30, usedBytes=5 << 30, refused=0), used("right", peakBytes=5 << 30, refused=0)]})
+    world(cluster, page, "share", pod("small", 5), pod("large", 5), pod("right", 5))
+    shown = advise(cluster, "--apply")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == (
+        "POD            CONTAINER  UNITS  LIMIT  USED     PEAK     REFUSED  WAITED  ADVICE\n"
+        "default/large  main       5      -      5120MiB  6144MiB  -        -       7 units, 2 more\n"
+        "default/small  main       5      -      0MiB     1024MiB  -        -       2 units, 3 less\n"
+        "default/right  main       5      -      1024MiB  5120MiB  -        -       -\n"
+        "On nodes without isolation only a new pod gets another size, from its manifest:\n"
+        "  default/large main: aliyun.com/gpu-mem: 7\n"
+        "  default/small main: aliyun.com/gpu-mem: 2\n"
+        "3 units (3.0 GiB) can be won back from 1 of 3 containers; 1 should have more.\n"
+        "0 of 0 commands were carried out.\n")
+    document = json.loads(advise(cluster, "-o", "json").stdout)
+    assert [(c["pod"], c["advice"], c["units"], c["isolated"], "command" in c) for c in document["containers"]] == [
+        ("large", "more", 7, False, False), ("small", "less", 2, False, False), ("right", "keep", 5, False, False)]
+
+
+def test_a_node_of_another_mode_is_no_node_for_advice(cluster, page):
+    world(cluster, page, "topology")
+    assert advise(cluster).stderr == ("ration: this cluster has no node that shares GPU memory (label ack.node.gpu.schedule: share, cgpu, "
+                                      "core_mem or dra)\n")
+    assert advise(cluster, "n").stderr.startswith("ration: not all of these are nodes that share GPU memory (")
 
 
 def test_one_that_waits_for_computing_power_is_told_what_helps(cluster, page):

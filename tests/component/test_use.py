@@ -1,5 +1,6 @@
 """What the agent remembers of a container's use: its peak, what its limit refused, and memory times time. Real programs with
 the real shim on the simulated driver."""
+import json
 import os
 import time
 
@@ -7,7 +8,7 @@ import pytest
 
 from fake_apiserver import wait_for
 from isolated import MIB, Node
-from metrics_page import agent_page, use
+from metrics_page import agent_page, fetch, use
 from obeying import CONTEXT, LIMIT, folder, live, obeying, tell, wait_for_look
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"),
@@ -32,6 +33,67 @@ def start_again(node):
 def labels(node, owner, pod="a", card=0):
     return {"namespace": "default", "pod": pod, "container": "main", "gpu": str(card), "UUID": node.uuid(card)} | (
         {"owner": owner} if owner is not None else {})
+
+
+@pytest.fixture(name="shared")
+def _shared():
+    with Node(labels={"ack.node.gpu.schedule": "share"}) as n:
+        yield n.up(30)
+
+
+def test_a_node_without_isolation_has_the_same_numbers_without_a_limit(shared):
+    """The driver's list says it; nothing stands between the program and the driver. 2 of 15 units of 16160 MiB are 2154 MiB."""
+    pod, container = shared.start_container()
+    other, its_container = shared.start_container("b", 3)
+    one, two = (obeying(shared, p, c, shim=False) for p, c in ((pod, container), (other, its_container)))
+    assert tell(one, "alloc", 3000 * MIB) == 0     # more than it was granted
+    assert tell(two, "alloc", 100 * MIB) == 0
+    wait_for(lambda: use(shared) and use(shared)["memory"][15], 10)
+    assert tell(one, "free") == 0
+    wait_for(lambda: use(shared)["usedBytes"] == CONTEXT and use(shared)["memory"][2], 10)    # 312 / 2154 are 2.3 / 16
+    now = use(shared)
+    assert (now["peakBytes"], now["limitBytes"], now["refused"], now["wantedBytes"]) == (CONTEXT + 3000 * MIB, LIMIT, 0, 0)
+    assert now["container"] == "main" and now["seenSeconds"] >= 2 and "coreShare" not in now
+    assert use(shared, "b")["peakBytes"] == CONTEXT + 100 * MIB
+    page = agent_page(shared)
+    assert page("ration_container_used_bytes", **labels(shared, None)) == CONTEXT
+    assert page("ration_container_peak_bytes", **labels(shared, None)) == CONTEXT + 3000 * MIB
+    def byte_seconds():
+        found = agent_page(shared)
+        return [found(name, **labels(shared, "none", "b")) for name in (GRANTED, USED)]
+    begun = byte_seconds()
+    wait_for(lambda: byte_seconds()[0] > begun[0], 10)
+    granted, took = (after - before for after, before in zip(byte_seconds(), begun))
+    assert took / granted == pytest.approx((CONTEXT / MIB + 100) / 3232)
+    assert not page.labels("ration_container_limit_bytes") and not page.labels("ration_container_refused_total")
+    assert page("ration_gpu_used_bytes", gpu="0", UUID=shared.uuid(0), modelName="Tesla V100-SXM2-16GB") == 2 * CONTEXT + 100 * MIB
+    shared.api.delete("pods", "b", "default")
+    wait_for(lambda: use(shared, "b") is None, 10)
+    assert use(shared)["peakBytes"] == CONTEXT + 3000 * MIB
+
+
+def test_a_pod_that_has_ended_is_not_shown_on_a_node_without_isolation(shared):
+    pod, container = shared.start_container()
+    one = obeying(shared, pod, container, shim=False)
+    wait_for(lambda: use(shared) and use(shared)["usedBytes"], 10)
+    shared.api.set_phase("a", "Succeeded")
+    wait_for(lambda: use(shared) is None, 10)
+    assert one.process.poll() is None and not agent_page(shared).labels("ration_container_used_bytes")
+
+
+def test_a_process_counts_for_its_own_container_only(shared):
+    """Two containers of one pod, and a process that is in no pod."""
+    pod = shared.pod_of("a", {"x": 2, "y": 4})
+    shared.kubelet.admit(pod)
+    containers = {name: shared.kubelet.run(pod, name) for name in ("x", "y")}
+    x, y = (obeying(shared, pod, containers[name], shim=False, name=name) for name in ("x", "y"))
+    stray = obeying(shared, pod, containers["x"], shim=False, cgroup="/system.slice/x.service")
+    for program, mib in ((x, 50), (y, 700), (stray, 1000)):
+        assert tell(program, "alloc", mib * MIB) == 0
+
+    def found():
+        return {c["container"]: c["usedBytes"] for c in json.loads(fetch(shared, "/use")[1])["containers"]}
+    wait_for(lambda: found() == {"x": CONTEXT + 50 * MIB, "y": CONTEXT + 700 * MIB}, 10)
 
 
 def test_the_peak_stays_when_memory_is_freed_and_when_the_agent_is_killed(node):

@@ -163,6 +163,23 @@ static void who_is_young_or_has_a_claim_gets_no_advice(void **state)
 	expect(&facts, ADVICE_KEEP, 0);
 }
 
+static void without_a_limit_a_pod_should_have_more_if_it_used_more(void **state)
+{
+	struct advice_gpu one = gpu(3, 3232), two[] = {gpu(3, 100), gpu(3, 5000)};
+	struct advice_facts facts = of(&one, 1), both = of(two, 2);
+
+	facts.unlimited = both.unlimited = true;
+	expect(&facts, ADVICE_KEEP, 3); /* all of 3 units, and the margin is only a margin */
+	one.peak_bytes++;
+	one.free = 0; /* it runs on another GPU the next time, or waits */
+	expect(&facts, ADVICE_MORE, 4);
+	one.peak_bytes = 1000 * MIB;
+	expect(&facts, ADVICE_LESS, 2);
+	expect(&both, ADVICE_MORE, 12); /* 5500: 6 units of each */
+	one = gpu(15, V100 + 1);	/* no GPU is larger */
+	expect(&facts, ADVICE_KEEP, 15);
+}
+
 static void what_is_used_must_fit_on_each_gpu(void **state)
 {
 	struct advice_gpu two[] = {gpu(6, 0), gpu(6, 0)};
@@ -190,6 +207,7 @@ int main(void)
 		cmocka_unit_test(several_gpus_get_equal_parts_by_the_one_that_needs_most),
 		cmocka_unit_test(small_units_are_counted_as_the_node_does),
 		cmocka_unit_test(who_is_young_or_has_a_claim_gets_no_advice),
+		cmocka_unit_test(without_a_limit_a_pod_should_have_more_if_it_used_more),
 		cmocka_unit_test(what_is_used_must_fit_on_each_gpu),
 	};
 

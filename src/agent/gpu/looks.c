@@ -9,6 +9,7 @@
 #include "agent/gpu/health.h"
 #include "agent/gpu/looker.h"
 #include "agent/gpu/processes.h"
+#include "agent/gpu/shared.h"
 #include "agent/gpu/unseen.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,7 +25,7 @@
 #define REST_TIMES 4
 #define USE_NS (900 * NS_PER_MS) /* the driver's own utilization samples are about a second long */
 #define EMPTY_NS                                                                                             \
-	(4 * NS_PER_S) /* period for a GPU on which no container has a grant: only the watchdog needs it */
+	(4 * NS_PER_S) /* period for a GPU that no pod has: only the watchdog and the metrics need it */
 
 struct look_gpu {
 	char uuid[GPU_UUID_SIZE];
@@ -43,6 +44,7 @@ struct looks {
 	struct processes *processes;
 	struct container_names *names;
 	struct watched_set *set;
+	struct shared shared;
 	struct look_gpu gpus[NODE_GPUS_MAX];
 	size_t n_gpus, next;
 	struct loop_timer *rest;
@@ -348,6 +350,7 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 	}
 	if (answer->use_result == 0)
 		note_use(looks, answer, n);
+	shared_note(&looks->shared, looks->deps.node, uuid, looks->holders, n, now);
 	looks->deps.seen(looks->deps.userdata, uuid, looks->holders, n);
 }
 
@@ -406,18 +409,19 @@ static void meet_gpus(struct looks *looks)
 void looks_tick(struct looks *looks)
 {
 	/* A GPU with grants is sampled each time, because memory also grows without a call (local memory,
-	 * printf). */
-	bool isolated = gpu_mode_is_isolated(looks->deps.node->in_force);
+	 * printf); one of a node without isolation, because the samples are all that is known of its pods. */
+	const struct node_registry *node = looks->deps.node;
+	bool counts = gpu_mode_is_isolated(node->in_force) || node->in_force == GPU_MODE_SHARE;
 	int64_t now = monotonic_ns();
 
-	if (!isolated && list_empty(watched_list(looks->set)))
+	if (!counts && list_empty(watched_list(looks->set)))
 		return;
 	meet_gpus(looks);
 	for (size_t i = 0; i < looks->n_gpus; i++) {
 		struct look_gpu *gpu = &looks->gpus[i];
 
-		gpu->due |= !list_empty(watched_on(looks->set, gpu->uuid)) ||
-			    (isolated && now - gpu->looked_ns >= EMPTY_NS);
+		gpu->due |= !list_empty(watched_on(looks->set, gpu->uuid)) || shared_has(node, gpu->uuid) ||
+			    (counts && now - gpu->looked_ns >= EMPTY_NS);
 		unseen_tick(&gpu->unseen, looks->deps.node, looks->deps.events, gpu->uuid);
 		if (gpu->unseen.told)
 			watched_keep(looks->set, gpu->uuid, false);
@@ -437,6 +441,7 @@ int looks_new(const struct looks_deps *deps, struct looks **ret_looks)
 	if (!looks)
 		return -ENOMEM;
 	looks->deps = *deps;
+	shared_init(&looks->shared);
 	looks->holders = calloc(NVML_MAX_PROCESSES, sizeof(*looks->holders));
 	looks->of_one = calloc(NVML_MAX_PROCESSES, sizeof(*looks->of_one));
 	r = loop_add_timer(deps->loop, on_rested, looks, &looks->rest);
@@ -466,6 +471,7 @@ void looks_free(struct looks *looks)
 		gpu_health_return(looks->deps.health);
 	loop_timer_remove(looks->rest);
 	watched_set_free(looks->set);
+	shared_release(&looks->shared);
 	container_names_free(looks->names);
 	processes_free(looks->processes);
 	free(looks->of_one);
@@ -497,6 +503,11 @@ bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret
 struct watched_set *looks_set(struct looks *looks)
 {
 	return looks->set;
+}
+
+const struct shared *looks_shared(const struct looks *looks)
+{
+	return &looks->shared;
 }
 
 void looks_name_owners(struct looks *looks)

@@ -19,6 +19,7 @@ struct looks;
 struct metrics;
 struct node_registry;
 struct process;
+struct shared;
 
 /* One process that has memory of a GPU. */
 struct holder {
@@ -61,6 +62,9 @@ void looks_remove(struct looks *looks, const char *uid, const char *container);
 /* looks_set() - the containers with a grant, for the other parts of this folder. */
 struct watched_set *looks_set(struct looks *looks);
 
+/* looks_shared() - what the containers of a node without isolation use. */
+const struct shared *looks_shared(const struct looks *looks);
+
 /* looks_used_bytes() - memory that all processes have of the GPU, by the driver's count; false: no sample
  * yet. */
 bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes);
@@ -71,9 +75,9 @@ void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);
 /* looks_name_owners() - finds the owner of each container's pod (watched.owner); valid until pods change. */
 void looks_name_owners(struct looks *looks);
 
-/* looks_metrics() - adds to the agent's /metrics, for each isolated container: the memory that it uses, its
- * limit, and how often the limit refused an allocation. */
-void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page);
+/* looks_metrics() - adds to the agent's /metrics, for each container: the memory that it uses; and where it
+ * is isolated, its limit, and how often the limit refused an allocation. */
+void looks_metrics(struct looks *looks, const struct node_registry *node, struct metrics *page);
 
 /* looks_use_page() - the page /use, in JSON: docs/internals/metrics.md. NULL if out of memory. */
 char *looks_use_page(struct looks *looks, const struct node_registry *node);

@@ -1,13 +1,15 @@
 /* metrics-containers.c - the parts of the agent's page about GPU memory and computing power, by container. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/gpu/looks.h"
 #include "agent/gpu/power.h"
+#include "agent/gpu/shared.h"
 #include "agent/gpu/watched.h"
 #include "base/metrics.h"
 #include "grant/grant.h"
-#include "node/inventory.h"
+#include "node/registry.h"
 
 enum memory_value {
 	MEMORY_LIMIT,
@@ -18,6 +20,13 @@ enum memory_value {
 	MEMORY_GRANTED_TIME,
 	MEMORY_USED_TIME
 };
+
+static uint64_t recorded(const struct use_record *use, int what)
+{
+	return what == MEMORY_PEAK ? use->peak_bytes
+				   : use_byte_seconds(what == MEMORY_GRANTED_TIME ? use->granted_mib_us
+										  : use->used_mib_us);
+}
 
 static void add_memory(struct metrics *page, const struct metric_label *labels, size_t n,
 	const struct watched_part *held, int what)
@@ -38,13 +47,9 @@ static void add_memory(struct metrics *page, const struct metric_label *labels, 
 		value = held->refused.refused;
 		break;
 	case MEMORY_PEAK:
-		value = held->use.peak_bytes;
-		break;
 	case MEMORY_GRANTED_TIME:
-		value = use_byte_seconds(held->use.granted_mib_us);
-		break;
 	case MEMORY_USED_TIME:
-		value = use_byte_seconds(held->use.used_mib_us);
+		value = recorded(&held->use, what);
 		break;
 	}
 	/* Before the first look there is nothing to say. */
@@ -54,6 +59,28 @@ static void add_memory(struct metrics *page, const struct metric_label *labels, 
 
 /* More containers than a node runs. */
 #define CONTAINERS_MAX 1024
+
+struct container_labels {
+	char number[16];
+	struct metric_label labels[6];
+};
+
+/* The last label is the owner. */
+static const struct metric_label *label_container(struct container_labels *labels,
+	const struct inventory *inventory, const char *namespace_, const char *pod, const char *container,
+	const char *uuid, const char *owner)
+{
+	const struct gpu *gpu = inventory_find(inventory, uuid);
+
+	labels->number[0] = '\0';
+	if (gpu)
+		snprintf(labels->number, sizeof(labels->number), "%d", gpu->facts.index);
+	memcpy(labels->labels,
+		(struct metric_label[]){{"namespace", namespace_}, {"pod", pod}, {"container", container},
+			{"gpu", labels->number}, {"UUID", uuid}, {"owner", owner ? owner : "none"}},
+		sizeof(labels->labels));
+	return labels->labels;
+}
 
 /* metrics_each_gpu() - calls add() for each such GPU, with its n labels and the caller's `what`.
  * labels[n] is one more, the owner of its pod, for the families that have it. */
@@ -71,21 +98,41 @@ static void metrics_each_gpu(struct metrics *page, struct watched_set *set, cons
 			break;
 		for (unsigned i = 0; i < watched->n_gpus; i++) {
 			const struct watched_part *held = &watched->gpus[i];
-			const struct gpu *gpu = inventory_find(inventory, held->uuid);
-			char number[16] = "";
-			struct metric_label labels[] = {{"namespace", watched->namespace_},
-				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
-				{"UUID", held->uuid}, {"owner", watched->owner ? watched->owner : "none"}};
+			struct container_labels labels;
 
-			if (gpu)
-				snprintf(number, sizeof(number), "%d", gpu->facts.index);
-			add(page, labels, ARRAY_SIZE(labels) - 1, held, what);
+			add(page,
+				label_container(&labels, inventory, watched->namespace_, watched->pod,
+					watched->container, held->uuid, watched->owner),
+				ARRAY_SIZE(labels.labels) - 1, held, what);
 		}
 	}
 }
 
-void looks_metrics(struct looks *looks, const struct inventory *inventory, struct metrics *page)
+/* The containers of a node without isolation. */
+static void metrics_each_shared(
+	struct metrics *page, const struct looks *looks, const struct node_registry *node, int what)
 {
+	const struct shared_use *use;
+	size_t shown = 0;
+
+	table_for_each (&looks_shared(looks)->by_key, cursor, use) {
+		const struct node_pod *pod = shared_pod(node, use);
+		struct container_labels labels;
+
+		if (!pod)
+			continue;
+		if (shown++ == CONTAINERS_MAX)
+			break;
+		label_container(&labels, &node->inventory, pod->facts.namespace_, pod->facts.name,
+			use->container, use->uuid, pod->owner);
+		metrics_count(page, labels.labels, ARRAY_SIZE(labels.labels) - (what < MEMORY_GRANTED_TIME),
+			what == MEMORY_USED ? use->used_bytes : recorded(&use->use, what));
+	}
+}
+
+void looks_metrics(struct looks *looks, const struct node_registry *node, struct metrics *page)
+{
+	const struct inventory *inventory = &node->inventory;
 	struct watched_set *set = looks_set(looks);
 
 	looks_name_owners(looks);
@@ -93,8 +140,9 @@ void looks_metrics(struct looks *looks, const struct inventory *inventory, struc
 		"Memory of the GPU that an isolated container may use now.");
 	metrics_each_gpu(page, set, inventory, MEMORY_LIMIT, add_memory);
 	metrics_family(page, "ration_container_used_bytes", "gauge",
-		"Memory of the GPU that an isolated container's processes have, as the driver counts it.");
+		"Memory of the GPU that a container's processes have, as the driver counts it.");
 	metrics_each_gpu(page, set, inventory, MEMORY_USED, add_memory);
+	metrics_each_shared(page, looks, node, MEMORY_USED);
 	metrics_family(page, "ration_container_overhead_bytes", "gauge",
 		"Part of ration_container_used_bytes that the driver takes for contexts, modules and local memory.");
 	metrics_each_gpu(page, set, inventory, MEMORY_OVERHEAD, add_memory);
@@ -102,14 +150,17 @@ void looks_metrics(struct looks *looks, const struct inventory *inventory, struc
 		"Allocations that the limit of an isolated container refused, by its own count.");
 	metrics_each_gpu(page, set, inventory, MEMORY_REFUSED, add_memory);
 	metrics_family(page, "ration_container_peak_bytes", "gauge",
-		"The most memory of the GPU that an isolated container had in any sample since it got its grant.");
+		"The most memory of the GPU that a container had in any sample.");
 	metrics_each_gpu(page, set, inventory, MEMORY_PEAK, add_memory);
+	metrics_each_shared(page, looks, node, MEMORY_PEAK);
 	metrics_family(page, "ration_container_granted_byte_seconds_total", "counter",
-		"Memory of the GPU that an isolated container was granted, times the time; owner: the controller of its pod.");
+		"Memory of the GPU that a container was granted, times the time; owner: the controller of its pod.");
 	metrics_each_gpu(page, set, inventory, MEMORY_GRANTED_TIME, add_memory);
+	metrics_each_shared(page, looks, node, MEMORY_GRANTED_TIME);
 	metrics_family(page, "ration_container_used_byte_seconds_total", "counter",
-		"Memory of the GPU that an isolated container used, times the time; owner: the controller of its pod.");
+		"Memory of the GPU that a container used, times the time; owner: the controller of its pod.");
 	metrics_each_gpu(page, set, inventory, MEMORY_USED_TIME, add_memory);
+	metrics_each_shared(page, looks, node, MEMORY_USED_TIME);
 }
 
 /* The part of the agent's page about computing power, by container. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/gpu/looks.h"
+#include "agent/gpu/shared.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "grant/grant.h"
@@ -62,31 +63,77 @@ static int set_waited(struct json_object *object, const struct watched_part *par
 	return r < 0 ? r : set_seconds(object, "core", part->use.core_ns);
 }
 
-static int add_part(struct json_object *list, const struct watched_part *part)
+struct row {
+	const char *uid, *namespace_, *pod, *container, *owner, *uuid;
+	uint64_t limit_bytes, used_bytes, refused;
+	const struct use_record *use;
+};
+
+static int set_row(struct json_object *object, const struct row *row)
 {
-	const struct watched *watched = part->of;
-	struct json_object *object = json_append_object(list);
 	const struct {
 		const char *key, *text;
-	} texts[] = {{"uid", watched->uid}, {"namespace", watched->namespace_}, {"pod", watched->pod},
-		{"container", watched->container}, {"owner", watched->owner ? watched->owner : ""},
-		{"uuid", part->uuid}};
+	} texts[] = {{"uid", row->uid}, {"namespace", row->namespace_}, {"pod", row->pod},
+		{"container", row->container}, {"owner", row->owner ? row->owner : ""}, {"uuid", row->uuid}};
 	const struct {
 		const char *key;
 		uint64_t value;
-	} numbers[] = {{"limitBytes", grant_file_limit_bytes(watched->grant, part->index)},
-		{"usedBytes", part->used_bytes}, {"peakBytes", part->use.peak_bytes},
-		{"wantedBytes", part->use.wanted_bytes}, {"refused", part->refused.refused},
-		{"seenSeconds", part->use.seen_ns / NS_PER_S}};
-	int r = 0;
+	} numbers[] = {{"limitBytes", row->limit_bytes}, {"usedBytes", row->used_bytes},
+		{"peakBytes", row->use->peak_bytes}, {"wantedBytes", row->use->wanted_bytes},
+		{"refused", row->refused}, {"seenSeconds", row->use->seen_ns / NS_PER_S}};
+	int r = object ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++)
 		r = json_set(object, texts[i].key, json_new_text(texts[i].text));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++)
 		r = json_set_number(object, numbers[i].key, numbers[i].value);
-	if (r == 0)
-		r = set_seconds(object, "memory", part->use.memory_ns);
+	return r < 0 ? r : set_seconds(object, "memory", row->use->memory_ns);
+}
+
+static int add_part(struct json_object *list, const struct watched_part *part)
+{
+	const struct watched *watched = part->of;
+	struct json_object *object = json_append_object(list);
+	const struct row row = {.uid = watched->uid,
+		.namespace_ = watched->namespace_,
+		.pod = watched->pod,
+		.container = watched->container,
+		.owner = watched->owner,
+		.uuid = part->uuid,
+		.limit_bytes = grant_file_limit_bytes(watched->grant, part->index),
+		.used_bytes = part->used_bytes,
+		.refused = part->refused.refused,
+		.use = &part->use};
+	int r = set_row(object, &row);
+
 	return r < 0 ? r : set_waited(object, part);
+}
+
+/* Containers of a node without isolation. */
+static int add_shared(struct json_object *list, const struct looks *looks, const struct node_registry *node)
+{
+	const struct shared_use *use;
+	size_t shown = 0;
+	int r = 0;
+
+	table_for_each (&looks_shared(looks)->by_key, cursor, use) {
+		const struct node_pod *pod = shared_pod(node, use);
+
+		if (!pod)
+			continue;
+		if (r < 0 || shown++ == CONTAINERS_MAX)
+			break;
+		r = set_row(json_append_object(list), &(struct row){.uid = use->uid,
+							      .namespace_ = pod->facts.namespace_,
+							      .pod = pod->facts.name,
+							      .container = use->container,
+							      .owner = pod->owner,
+							      .uuid = use->uuid,
+							      .limit_bytes = use->granted_bytes,
+							      .used_bytes = use->used_bytes,
+							      .use = &use->use});
+	}
+	return r;
 }
 
 char *looks_use_page(struct looks *looks, const struct node_registry *node)
@@ -107,6 +154,8 @@ char *looks_use_page(struct looks *looks, const struct node_registry *node)
 			if (watched->gpus[i].looked)
 				r = add_part(list, &watched->gpus[i]);
 	}
+	if (r == 0)
+		r = add_shared(list, looks, node);
 	if (r == 0)
 		r = json_set_number(page, "unitMiB", node->inventory.unit_mib);
 	if (r == 0)

@@ -42,6 +42,16 @@ static uint32_t free_per_gpu(const struct advice_facts *facts)
 	return free;
 }
 
+/* Its peak is above what it was granted. */
+static bool uses_more(const struct advice_facts *facts)
+{
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (max(facts->gpus[i].peak_bytes, facts->gpus[i].used_bytes) >
+			units_limit_bytes(facts->gpus[i].mib, facts->gpus[i].units, facts->unit_mib))
+			return true;
+	return false;
+}
+
 struct advice advise_container(const struct advice_facts *facts, const struct advice_terms *terms)
 {
 	const uint32_t n = (uint32_t)facts->n_gpus, has = n ? facts->gpus[0].units : 0;
@@ -57,6 +67,9 @@ struct advice advise_container(const struct advice_facts *facts, const struct ad
 	needed = needed_per_gpu(facts, terms->margin);
 	if (needed < has && (uint64_t)(has - needed) * SAVES_AT_LEAST >= has) {
 		advice.kind = ADVICE_LESS;
+		advice.units = needed * n;
+	} else if (needed > has && facts->unlimited && uses_more(facts)) {
+		advice.kind = ADVICE_MORE;
 		advice.units = needed * n;
 	} else if (needed > has && facts->refused) {
 		free = free_per_gpu(facts);

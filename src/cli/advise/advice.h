@@ -22,6 +22,8 @@ struct advice_facts {
 	uint64_t refused; /* allocations that the limit refused, over all GPUs */
 	uint64_t seen_s;  /* how long the agent has sampled the container */
 	bool is_claim;	  /* its memory cannot be changed while it runs */
+	bool unlimited; /* its node does not isolate it: it can use more than it has, and only a new pod gets
+			   another size */
 };
 
 struct advice_terms {
@@ -47,7 +49,7 @@ struct advice {
 
 /* advise_container() - what it needs is the largest of peak, present use and wanted_bytes, with the margin,
  * in whole units and equally on all its GPUs. It should have less if that saves at least a tenth of what it
- * has, and more only if something was refused. */
+ * has, and more only if something was refused; without a limit, if it used more than it has. */
 struct advice advise_container(const struct advice_facts *facts, const struct advice_terms *terms);
 
 /* advise_fits() - whether what the container uses now fits into this number of units over all its GPUs. */

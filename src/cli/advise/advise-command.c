@@ -173,7 +173,7 @@ static int run(const struct advise_options *options, struct error *err)
 			err, EINVAL, "%.80s is not a name that a namespace can have", options->namespace_);
 	while (options->nodes[n_nodes])
 		n_nodes++;
-	r = top_cluster_open(&options->kubectl, options->nodes, n_nodes, &cluster, err);
+	r = top_cluster_open(&options->kubectl, options->nodes, n_nodes, true, &cluster, err);
 	if (r == 0)
 		r = run_on(options, cluster, err);
 	top_cluster_close(cluster);

@@ -30,9 +30,14 @@ static const char *const kinds[ADVICE_KINDS] = {
 	[ADVICE_CLAIM] = "claim",
 };
 
+static bool is_other_size(const struct advice *advice)
+{
+	return advice->kind == ADVICE_MORE || advice->kind == ADVICE_LESS;
+}
+
 bool advise_has_command(const struct advise_container *container)
 {
-	return container->advice.kind == ADVICE_MORE || container->advice.kind == ADVICE_LESS;
+	return is_other_size(&container->advice) && !container->facts.unlimited;
 }
 
 /* How long threads waited for computing power, in percent of the time; over 100 with several threads. */
@@ -113,9 +118,16 @@ static void add_row(struct strbuf *text, const struct advise_container *containe
 		strbuf_adds(text, "\t-\t");
 	else
 		strbuf_addf(text, "\t%u\t", container->advice.granted);
-	strbuf_addf(text, "%" PRIu64 "MiB\t%" PRIu64 "MiB\t%" PRIu64 "MiB\t%" PRIu64 "\t",
-		container->limit_bytes / MIB, container->used_bytes / MIB, container->peak_bytes / MIB,
-		container->facts.refused);
+	if (container->facts.unlimited)
+		strbuf_adds(text, "-\t");
+	else
+		strbuf_addf(text, "%" PRIu64 "MiB\t", container->limit_bytes / MIB);
+	strbuf_addf(text, "%" PRIu64 "MiB\t%" PRIu64 "MiB\t", container->used_bytes / MIB,
+		container->peak_bytes / MIB);
+	if (container->facts.unlimited)
+		strbuf_adds(text, "-\t");
+	else
+		strbuf_addf(text, "%" PRIu64 "\t", container->facts.refused);
 	if (container->waited_known)
 		strbuf_addf(text, "%" PRIu64 "%%\t", waited_percent(container));
 	else
@@ -182,6 +194,26 @@ static void add_commands(struct strbuf *out, const struct kubectl *kubectl, cons
 	}
 }
 
+/* `ration set` cannot change the size of a container without a limit. */
+static void add_manifests(struct strbuf *out, const struct advise_world *world)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < world->n_containers; i++) {
+		const struct advise_container *container = world->containers[i];
+
+		if (!container->facts.unlimited || !is_other_size(&container->advice))
+			continue;
+		strbuf_adds(out,
+			begun ? "  "
+			      : "On nodes without isolation only a new pod gets another size, from its manifest:\n  ");
+		add_pod(out, container);
+		add_printable(out, " ", container->container);
+		strbuf_addf(out, ": aliyun.com/gpu-mem: %u\n", container->advice.units);
+		begun = true;
+	}
+}
+
 static void add_waiting(struct strbuf *out, const struct advise_world *world)
 {
 	for (size_t i = 0; i < world->n_containers; i++) {
@@ -221,7 +253,7 @@ int advise_show_table(
 
 	strbuf_init(&text, TEXT_MAX);
 	if (!world->n_containers)
-		return strbuf_adds(out, "No container with isolated GPU memory runs here.\n");
+		return strbuf_adds(out, "No container with GPU memory runs here.\n");
 	strbuf_adds(&text, "POD\tCONTAINER\tUNITS\tLIMIT\tUSED\tPEAK\tREFUSED\tWAITED\tADVICE\n");
 	for (size_t i = 0; i < world->n_containers; i++)
 		add_row(&text, world->containers[i]);
@@ -229,6 +261,7 @@ int advise_show_table(
 	if (r < 0)
 		return r;
 	add_commands(out, &options->kubectl, world);
+	add_manifests(out, world);
 	add_waiting(out, world);
 	add_sums(out, world);
 	return out->failed;
@@ -272,6 +305,7 @@ static int set_texts(struct json_object *object, const struct advise_container *
 		r = r ? r : json_set_text(object, "container", container->container);
 	r = r ? r : json_set_text(object, "node", container->node);
 	r = r ? r : json_set_text(object, "owner", container->owner);
+	r = r ? r : json_set(object, "isolated", json_object_new_boolean(!container->facts.unlimited));
 	return r ? r : json_set_text(object, "advice", kinds[container->advice.kind]);
 }
 

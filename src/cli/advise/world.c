@@ -161,7 +161,7 @@ static int container_grow(struct advise_container *container)
 
 /* One GPU of one container. */
 static int take_use(
-	struct advise_world *world, const char *node, bool gives_to_claims, struct json_object *item)
+	struct advise_world *world, const char *node, enum gpu_mode mode, struct json_object *item)
 {
 	struct advise_container *container = advise_world_find(
 		world, text_of(item, "uid"), text_of(item, "container"));
@@ -181,7 +181,9 @@ static int take_use(
 	snprintf(container->uuids[container->n_gpus], GPU_UUID_SIZE, "%s", text_of(item, "uuid"));
 	container->uses[container->n_gpus++] = json_object_get(item);
 	container->facts.n_gpus = container->n_gpus;
-	container->facts.is_claim = gives_to_claims && strcmp(container->container, CLAIM_CONTAINER) == 0;
+	container->facts.is_claim = mode == GPU_MODE_DRA &&
+				    strcmp(container->container, CLAIM_CONTAINER) == 0;
+	container->facts.unlimited = mode == GPU_MODE_SHARE;
 	container->facts.refused += count_of(item, "refused");
 	container->facts.seen_s = seen_s < container->facts.seen_s ? seen_s : container->facts.seen_s;
 	container->limit_bytes += count_of(item, "limitBytes");
@@ -194,7 +196,7 @@ static int take_use(
 }
 
 static int take_page(
-	void *userdata, const char *node, bool gives_to_claims, const struct strbuf *page, struct error *err)
+	void *userdata, const char *node, enum gpu_mode mode, const struct strbuf *page, struct error *err)
 {
 	_cleanup_json_ struct json_object *document = NULL;
 	struct advise_world *world = userdata;
@@ -206,7 +208,7 @@ static int take_page(
 	for (size_t i = 0; i < json_count(gpus) && r == 0; i++)
 		r = take_gpu(world, node, json_item(gpus, i));
 	for (size_t i = 0; i < json_count(containers) && r == 0; i++)
-		r = take_use(world, node, gives_to_claims, json_item(containers, i));
+		r = take_use(world, node, mode, json_item(containers, i));
 	return r;
 }
 

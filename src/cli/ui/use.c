@@ -122,9 +122,9 @@ static int open_nodes(struct measuring *measuring, const char *nodes, struct err
 	}
 	if (!measuring->names)
 		return error_set(err, ENOMEM, "out of memory");
-	return measuring->kubectl
-		       ? top_cluster_open(measuring->kubectl, names, measuring->n, &measuring->cluster, err)
-		       : 0;
+	return measuring->kubectl ? top_cluster_open(measuring->kubectl, names, measuring->n, false,
+					    &measuring->cluster, err)
+				  : 0;
 }
 
 /* A task_fn. It ends by a signal, or when the server has closed the pipe; status 1: the last line is a
