@@ -76,6 +76,14 @@ def resource_claim(name, memory=None, on=None, device="gpu-0", cores=None, pods=
             "spec": {"devices": {"requests": requests}}, "status": status}
 
 
+def waiting_claim_pod(name, *claims, on=None, made=()):
+    """claims: (name in the pod, name of the ResourceClaim, or None for one that a template makes)."""
+    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"containers": [{"name": "main"}], "resourceClaims": [{"name": inside} | ({"resourceClaimName": claim} if claim else
+                     {"resourceClaimTemplateName": "t"}) for inside, claim in claims]} | ({"nodeName": on} if on else {}),
+            "status": {"phase": "Pending", "resourceClaimStatuses": [{"name": inside, "resourceClaimName": claim} for inside, claim in made]}}
+
+
 class Cluster:
     def __init__(self, directory):
         self.path = directory / "world.json"

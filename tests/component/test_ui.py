@@ -18,7 +18,7 @@ import pytest
 
 from explanations import bound, gpu_pod
 from fake_apiserver import wait_for
-from listings import FAKE, core_pod, node, pod, resource_claim, resource_slice
+from listings import FAKE, core_pod, node, pod, resource_claim, resource_slice, waiting_claim_pod
 from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, RATION, Agents, Ui, agent_pod, hostile_objects, run_lines, text_server, write_file
 
@@ -240,14 +240,6 @@ def test_whole_gpus_are_stranded_where_no_pod_takes_so_few(cluster):
     assert stranded_of(cluster, nodes, pods) == {"a": [0, 0, 0, 0], "b": [0, 0, 0, 1]}
 
 
-def waiting_claim_pod(name, *claims, on=None, made=()):
-    """claims: (name in the pod, name of the ResourceClaim, or None for one that a template makes)."""
-    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-            "spec": {"containers": [{"name": "main"}], "resourceClaims": [{"name": inside} | ({"resourceClaimName": claim} if claim else
-                     {"resourceClaimTemplateName": "t"}) for inside, claim in claims]} | ({"nodeName": on} if on else {}),
-            "status": {"phase": "Pending", "resourceClaimStatuses": [{"name": inside, "resourceClaimName": claim} for inside, claim in made]}}
-
-
 def test_pods_that_wait_for_claims_wait(cluster):
     classes = [{"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}}
                for name, driver in (("gpu.ration.dev", "gpu.ration.dev"), ("mine", "gpu.ration.dev"), ("nic", "nic.example.com"))]
@@ -448,10 +440,10 @@ def test_an_agent_that_starts_later_is_found_and_the_measuring_ends_when_no_page
 
 
 def test_what_keeps_the_server_from_measuring_is_a_sentence(cluster):
-    cluster.set([node("a", "10.0.0.1", 16384, mode="share")])
+    cluster.set([node("a", "10.0.0.1", 81559, mode="topology", allocatable={"aliyun.com/gpu": "1"})])
     with Ui(cluster.path) as ui:
         answer = used(ui, "a", lambda said: "error" in said)
-        assert answer["error"].startswith("not all of these are nodes with isolation") and answer["nodes"] == {}
+        assert answer["error"].startswith("not all of these are nodes that share GPU memory") and answer["nodes"] == {}
         for _ in range(2):
             time.sleep(2.2)    # as the page, which asks every 2 s
             assert used(ui, "a", lambda said: True)["error"] == answer["error"]
@@ -510,16 +502,19 @@ def eventful(api, start):
     scheduler = start()
     times = []
     bound(scheduler, api.create_pod("first", gpu_mem=12), ["a", "b"])
+    time.sleep(0.15)    # the question is in whole milliseconds
     times.append(time.time())
-    time.sleep(0.3)
+    time.sleep(0.15)
     assert scheduler.filter(api.create_pod("large", gpu_mem=10), ["a", "b"])["NodeNames"] == []
+    time.sleep(0.15)    # the question is in whole milliseconds
     times.append(time.time())
-    time.sleep(0.3)
+    time.sleep(0.15)
     api.delete("pods", "first")
     wait_for(lambda: scheduler.used()["a"] == [0], what="the scheduler sees the end")
     bound(scheduler, api.create_pod("second", gpu_mem=6), ["b"])
+    time.sleep(0.15)    # the question is in whole milliseconds
     times.append(time.time())
-    time.sleep(0.3)
+    time.sleep(0.15)
     return scheduler, times
 
 

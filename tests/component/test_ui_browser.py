@@ -8,7 +8,7 @@ import pytest
 
 from explanations import bound, gpu_pod
 from fake_apiserver import wait_for
-from listings import core_pod, node, pod, resource_claim, resource_slice
+from listings import core_pod, node, pod, resource_claim, resource_slice, waiting_claim_pod
 from scheduler_fixture import gpu_node
 from ui_server import HOSTILE, Agents, Ui, agent_pod, hostile_objects, run_lines, write_file
 from webdriver import MISSING, Browser
@@ -165,10 +165,10 @@ def test_a_part_shows_what_its_pod_uses(used_page, browser):
 
 def test_an_agent_that_cannot_be_reached_is_told_and_the_rest_is_shown(used_page, browser):
     assert browser.run("return document.getElementById('use-problem').textContent").startswith(
-        "What is used is unknown for 1 node: gpu-2: no agent of ration runs on node gpu-2: ")
+        "What is used is unknown for 2 nodes: gpu-2: no agent of ration runs on node gpu-2: ")
     names = browser.run("return [...document.querySelectorAll('#nodes .name')].map((name) => [name.children[1].textContent, name.children[1].title])")
     assert names[1][0] == "mode cgpu, its use is unknown" and "no agent of ration runs on node gpu-2" in names[1][1]
-    assert "unknown" not in names[0][0] + names[2][0] and len(labels(browser)) == 8 and "science/notebook 1.5 GiB" in labels(browser)[2][1]
+    assert "unknown" not in names[0][0] + names[3][0] and names[2][0].endswith("its use is unknown") and len(labels(browser)) == 8 and "science/notebook 1.5 GiB" in labels(browser)[2][1]
 
 
 def test_a_pod_shows_its_use_over_the_last_minutes_by_keyboard(used_page, browser):
@@ -186,10 +186,27 @@ def test_a_pod_shows_its_use_over_the_last_minutes_by_keyboard(used_page, browse
     points = [tuple(map(float, point.split(","))) for point in browser.run("return document.getElementById('past-memory').getAttribute('points')").split()]
     # 1.5 of 4 GiB, then 0.5 of 4, from the lower line (49) to the upper one (1); now is at the right.
     assert points[0][1] == pytest.approx(49 - 48 * 0.375, abs=0.06) and points[-1] == (300, pytest.approx(49 - 48 * 0.125, abs=0.06))
+    core = [tuple(map(float, point.split(","))) for point in browser.run("return document.getElementById('past-core').getAttribute('points')").split()]
+    assert core and all(y == pytest.approx(49 - 48 * 0.5, abs=5) for _, y in core)    # 15 of 30 %
     browser.press("Escape")
     assert focus(browser).startswith("Pod shop/web-0 ")
     browser.click("#nodes .name button")
     assert browser.run("return document.getElementById('panel-use').hidden")
+
+
+def test_a_pod_without_isolation_shows_its_use_and_that_it_has_more_than_it_was_granted(cluster, browser):
+    """Its agent names no limit. 4 of 16 units of 16384 MiB are 4 GiB."""
+    holders = {("default", "greedy"): (None, 6144, 0, 0, 0), ("default", "modest"): (None, 1024, 0, 0, 0)}
+    with Agents(holders) as agents:
+        cluster.set([node("a", "10.0.0.1", 16384)], [agent_pod("a"), pod("greedy", "a", 4, "GPU-a-0"), pod("modest", "a", 8, "GPU-a-0")], forward=agents.port)
+        with Ui(cluster.path) as ui:
+            browser.open(ui.url)
+            browser.wait("document.querySelector('#nodes .used')")
+            assert labels(browser)[0][1].endswith("2 pods: default/greedy 4 GiB, uses 6 GiB (more than it was granted), default/modest 8 GiB, uses 1 GiB.")
+            drawn = browser.run("return [...document.querySelectorAll('#nodes .used')].map((rect) => ['class', 'x', 'width'].map((key) => rect.getAttribute(key)))")
+            assert [(kind, float(x), float(width)) for kind, x, width in drawn] == [("used over", 0, 4), ("used", 4, 1)]
+            browser.press(*["Tab"] * 4, "ArrowRight", "Enter")
+            assert browser.run("return document.getElementById('panel-past').textContent") == "The last 1 minute: memory 6 GiB now, at most 6 GiB, of 4 GiB granted. "
 
 
 def test_new_use_leaves_the_buttons_where_they_are(used_page, browser):
@@ -354,6 +371,26 @@ def test_the_whole_path_by_keyboard(api, start, person, browser):
         assert focus(browser) == "panel-close"
         browser.press("Enter")
         assert focus(browser).startswith("Pod default/waits")
+
+
+def test_pods_that_wait_for_claims_are_said_and_asked_about_by_keyboard(cluster, browser):
+    wants = [("one", "20Gi", "30"), ("two", "5Gi", None)]
+    claims = [resource_claim(f"of-{name}", memory, cores=core) for name, memory, core in wants]
+    pods = [waiting_claim_pod(name, ("gpu", f"of-{name}")) for name, *_ in wants]
+    cluster.set([node("c", "10.0.0.1", 16384, mode="dra")], pods, slices=[resource_slice("c", 16384)], claims=claims,
+                classes=[{"metadata": {"name": "gpu.ration.dev"}, "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.ration.dev"'}}]}}])
+    with Ui(cluster.path) as ui:
+        browser.open(ui.url)
+        browser.wait(DRAWN)
+        assert "2 pods wait." in browser.run("return document.getElementById('summary').textContent")
+        browser.press(*["Tab"] * 4)
+        assert focus(browser) == "Pod default/one waits for 20 GiB and 30 % of the computing power by ResourceClaim of-one: show why"
+        browser.press("ArrowDown")
+        assert focus(browser) == "Pod default/two waits for 5 GiB by ResourceClaim of-two: show why"
+        browser.press("Enter")
+        assert browser.run("return document.getElementById('panel-title').textContent") == "Why default/two"
+        browser.press("Escape")
+        assert focus(browser).startswith("Pod default/two waits for ")
 
 
 def test_the_filter_finds_nodes_and_pods(page, browser):

@@ -102,7 +102,7 @@ def text_server(text):
 
 class Agents:
     """The page of metrics of every agent of a cluster: one GPU, `holders` as {(namespace, pod): (limit MiB, used MiB, share, used, waited)}; without a
-    share (0) the computing power is not controlled. What is used and waited is a part of the time."""
+    share (0) the computing power is not controlled; limit None: nothing limits the memory. What is used and waited is a part of the time."""
 
     def __init__(self, holders, uuid="GPU-a-0", mib=16384, used_mib=9000, container="main"):
         self.holders, self.uuid, self.mib, self.used_mib, self.container = holders, uuid, mib, used_mib, container
@@ -125,7 +125,9 @@ class Agents:
         lines = [f"ration_gpu_memory_bytes{{{gpu}}} {self.mib << 20}", f"ration_gpu_used_bytes{{{gpu}}} {self.used_mib << 20}"]
         for (namespace, pod_name), (limit, used, share, core, waited) in self.holders.items():
             labels = f'{gpu},namespace="{escaped(namespace)}",pod="{escaped(pod_name)}",container="{self.container}"'
-            lines += [f"ration_container_limit_bytes{{{labels}}} {limit << 20}", f"ration_container_used_bytes{{{labels}}} {used << 20}"]
+            lines += [f"ration_container_used_bytes{{{labels}}} {used << 20}"]
+            if limit is not None:
+                lines += [f"ration_container_limit_bytes{{{labels}}} {limit << 20}"]
             if share:
                 lines += [f"ration_container_core_share_ratio{{{labels}}} {share}", f"ration_container_core_rate_ratio{{{labels}}} {share}",
                           f"ration_container_core_started_seconds_total{{{labels}}} {core * seconds:.4f}",

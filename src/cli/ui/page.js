@@ -39,8 +39,11 @@ const percent = (part) => `${Math.round(part * 100)} %`;
 const coreOf = (pod, gpu) => pod.core ?? (pod.claims ?? []).filter((claim) => claim.gpu === gpu.index)
 	.reduce((sum, claim) => sum + claim.cores, 0);
 
+/* An isolated pod can have a little more than its limit: what the driver takes. */
+const isOver = (use) => use.limit > 0 && use.used > use.limit * 1.02 + 2 ** 25;
+
 function useText(use) {
-	const parts = [...(use.used === null ? [] : [bytesText(use.used)]), ...(use.core === null ? [] : [`${percent(use.core)} of the computing power`])];
+	const parts = [...(use.used === null ? [] : [bytesText(use.used) + (isOver(use) ? " (more than it was granted)" : "")]), ...(use.core === null ? [] : [`${percent(use.core)} of the computing power`])];
 	return parts.length ? `, uses ${parts.join(" and ")}` : "";
 }
 
@@ -103,7 +106,7 @@ function summaryText(nodes, waiting) {
 
 /* ---- what is used now ---- */
 
-const isMeasured = (node) => ["cgpu", "core_mem", "dra", "runs"].includes(node.mode);
+const isMeasured = (node) => ["share", "cgpu", "core_mem", "dra", "runs"].includes(node.mode);
 const cardOf = (node, gpu) => view.use.get(node.name)?.cards?.find((card) => gpu.uuid ? card.uuid === gpu.uuid : card.index === gpu.index);
 
 function holds(holder, pod) {
@@ -114,11 +117,14 @@ function holds(holder, pod) {
 	return pod.unusedClaim ? holder.claim === pod.name : holder.claim ? holder.pods.includes(pod.name) : holder.pod === pod.name;
 }
 
-/* What the containers of the pod have and use of this GPU; null: unknown. Unknown parts are null. */
+/* What the containers of the pod have and use of this GPU; null: unknown. Unknown parts are null. Without isolation nothing limits a pod: what its
+ * units are of the GPU counts. */
 function useOf(node, gpu, pod) {
-	const holders = (cardOf(node, gpu)?.holders ?? []).filter((holder) => holds(holder, pod));
+	const card = cardOf(node, gpu);
+	const holders = (card?.holders ?? []).filter((holder) => holds(holder, pod));
 	const sum = (key) => holders.some((holder) => holder[key] !== undefined) ? holders.reduce((all, holder) => all + (holder[key] ?? 0), 0) : null;
-	return holders.length ? {limit: sum("limitBytes"), used: sum("usedBytes"), share: sum("coreShare"), core: sum("coreUsed"), waited: sum("coreWaited")} : null;
+	const limit = node.mode === "share" ? card?.memoryBytes * pod.allocated[gpu.index] / widthOf(gpu) : sum("limitBytes");
+	return holders.length ? {limit, used: sum("usedBytes"), share: sum("coreShare"), core: sum("coreUsed"), waited: sum("coreWaited")} : null;
 }
 
 /* Over all its GPUs. */
@@ -271,7 +277,7 @@ function drawBar(svg, node, gpu) {
 	for (const {pod, use, at, width, core, power} of parts) {
 		addRect(svg, `c${colour(pod.pid ?? pod.namespace)}`, at, 0, width, 19);
 		if (use?.used)
-			addRect(svg, "used", at, 16, width * Math.min(1, use.used / use.limit), 3);
+			addRect(svg, isOver(use) ? "used over" : "used", at, 16, width * Math.min(1, use.used / use.limit), 3);
 		addRect(svg, "core", core, 20.5, power, 3.5);
 		if (use?.core)
 			addRect(svg, "core-used", core, 20.5, Math.min(power, use.core * total), 3.5);
@@ -450,9 +456,9 @@ function gridKey(event) {
 function waitingText(pod) {
 	if (pod.claims)
 		return (pod.memoryBytes ? bytesText(pod.memoryBytes) + (pod.gpus > 1 ? ` on each of ${pod.gpus} GPUs` : "") : plural(pod.gpus, "whole GPU"))
-			+ (pod.core ? ` and ${pod.core} %` : "") + ` by ResourceClaim ${pod.claims}`;
+			+ (pod.core ? ` and ${pod.core} % of the computing power` : "") + ` by ResourceClaim ${pod.claims}`;
 	return pod.whole ? plural(pod.units, "whole GPU")
-		: `${pod.units} ${pod.units === 1 ? "unit" : "units"}` + (pod.gpus > 1 ? ` on ${pod.gpus} GPUs` : "") + (pod.core ? ` and ${pod.core} %` : "");
+		: `${pod.units} ${pod.units === 1 ? "unit" : "units"}` + (pod.gpus > 1 ? ` on ${pod.gpus} GPUs` : "") + (pod.core ? ` and ${pod.core} % of the computing power` : "");
 }
 
 function drawWaiting(words) {

@@ -122,7 +122,7 @@ static int open_nodes(struct measuring *measuring, const char *nodes, struct err
 	}
 	if (!measuring->names)
 		return error_set(err, ENOMEM, "out of memory");
-	return measuring->kubectl ? top_cluster_open(measuring->kubectl, names, measuring->n, false,
+	return measuring->kubectl ? top_cluster_open(measuring->kubectl, names, measuring->n, true,
 					    &measuring->cluster, err)
 				  : 0;
 }
