@@ -1,5 +1,6 @@
 """`ration plan pods`: what it says is what then happens."""
 import json
+import pathlib
 import random
 import re
 import subprocess
@@ -214,6 +215,28 @@ def test_files_that_are_no_history_or_no_objects_have_a_sentence(api, planner, t
     assert "No such file" in planner.fails("pods", "-f", bad + "der")
     (tmp_path / "cut").write_text((tmp_path / "history").read_text()[:-30])
     assert "cut: line " in planner.fails("pods", "-f", "-", "--history", str(tmp_path / "cut"), stdin=pod)
+
+
+def test_names_from_a_file_of_somebody_cannot_steer_the_terminal(api, planner, tmp_path):
+    """A file of a ticket may have any name. The API server would accept none of these."""
+    node(api, "a", 8192)
+    planner = planner()
+    history, (_, path) = planner.save()
+    objects = json.loads(pathlib.Path(path).read_text())
+    hostile = "\x1b]0;x\x07\x1b[2J\u202eevil\u0085\x9b31m"
+    owners = [{"kind": "DaemonSet", "name": hostile, "uid": "u", "controller": True}]
+    made = {"kind": "Pod", "spec": manifest(gpu_mem=3)["spec"] | {"nodeName": "a"}, "status": {"phase": "Running"}}
+    objects["items"] += [made | {"metadata": {"name": name, "namespace": namespace, "uid": f"u{i}", "labels": {hostile: hostile}, "ownerReferences": owners}}
+                         for i, (name, namespace) in enumerate([(hostile, "x"), ("x", hostile), ("line\nfeed", "x"), ("good", "x")])]
+    objects["items"].append({"kind": "Node", "metadata": {"name": hostile}, "status": {}})
+    (tmp_path / "hostile").write_text(json.dumps(objects))
+    more = [*history, "--objects", str(tmp_path / "hostile")]
+    for words in (["drain", "a"], ["moves"], ["unit", "--unit", "128MiB"], ["pods", "-f", "-"], ["drain", "a", "-o", "json"]):
+        done = planner.run(*words, *more, stdin=json.dumps(manifest(gpu_mem=3, nodeSelector={hostile: hostile})))
+        assert done.returncode == 0 and not re.search("[^ -~\n]", done.stdout + done.stderr), done
+    text = planner.run("drain", "a", *more).stdout
+    assert text.splitlines()[1:] == ["x/good  a     stays: DaemonSet ?]0;x??[2J???evil????31m", "1 pod: 1 stays.",
+                                     "Note: 4 objects of the API server could not be read and are left out."], text
 
 
 @pytest.mark.parametrize("args", [[], ["dance"], ["pods"], ["pods", "-f", "x", "node"], ["pods", "-f", "-", "--history", "-"],

@@ -44,7 +44,7 @@ def paths(ui):
     other = ("0" if ui.token[0] != "0" else "1") + ui.token[1:]
     last = ui.token[:-1] + ("0" if ui.token[-1] != "0" else "1")
     return ["/", "/data", "/page.js", "/favicon.ico", f"/{other}/data", f"/{last}/data", f"/{last}/", f"/{ui.token[:-1]}/data", f"/{ui.token}",
-            f"/{ui.token}x/data", f"/{ui.token.upper()}x", f"//{ui.token}/data", f"/data?{ui.token}/", f"/%2e/{ui.token}/data", f"/{'0' * 32}/why?pod=a/b"]
+            f"/{ui.token}x/data", f"/{ui.token.upper()}x", *[f"/{token}/data" for token in (ui.token.upper(), ui.token.swapcase()) if token != ui.token], f"//{ui.token}/data", f"/data?{ui.token}/", f"/%2e/{ui.token}/data", f"/{'0' * 32}/why?pod=a/b"]
 
 
 def test_a_request_without_the_secret_is_refused(ui):
@@ -57,7 +57,8 @@ def test_a_request_without_the_secret_is_refused(ui):
 
 @pytest.mark.parametrize("host", [None, "", "evil.example", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.evil.example:{port}", "[::1]:{port}",
                                   "127.0.0.1:{port}.evil.example", "evil.example:{port}", "0.0.0.0:{port}", "127.0.0.1:{port}, evil.example",
-                                  "user@127.0.0.1:{port}", "127.0.0.1:0{port}"])
+                                  "user@127.0.0.1:{port}", "127.0.0.1:0{port}", "127.0.0.1.:{port}", "localhost.:{port}",
+                                  "127.0.0.1:{port}.", "127.1:{port}", "2130706433:{port}", "127.0.0.1:{port}:{port}", "rebound.example:{port}"])
 @pytest.mark.parametrize("name", ["", "data"])
 def test_a_request_for_another_host_is_refused(ui, host, name):
     status, _, body = ui.get(name, Host=host and host.format(port=ui.port))
@@ -703,6 +704,57 @@ def test_what_goes_wrong_is_a_sentence(cluster, tmp_path):
         done = subprocess.run([RATION, "ui", "--no-browser", "--port", str(port)], env=cluster.environment(), capture_output=True, text=True,
                               timeout=60, check=False)
         assert (done.returncode, done.stdout) == (1, "") and f"127.0.0.1:{port}" in done.stderr
+
+
+@pytest.mark.plain
+def test_the_file_replaces_files_only(cluster, tmp_path):
+    """A pipe, which stands for /dev/null and /dev/stdout here, stays one; a link is replaced and not followed; others read the file as umask says."""
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    pipe, folder, private, link, page = (tmp_path / name for name in ("pipe", "folder", "private", "link", "page.html"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    private.write_text("kept")
+    link.symlink_to(private)
+    for path in (pipe, folder):
+        done = write_file(cluster.path, path)
+        assert (done.returncode, done.stderr) == (1, f"ration: {path} cannot be written: it is not a regular file; - is the standard output\n")
+    assert pipe.is_fifo() and folder.is_dir()
+    assert write_file(cluster.path, link).returncode == 0
+    assert private.read_text() == "kept" and not link.is_symlink() and link.read_text().startswith("<!doctype html>")
+    link.unlink()
+    link.symlink_to("/dev/null")
+    assert write_file(cluster.path, link).returncode == 1 and link.is_symlink()
+    before = os.umask(0o027)
+    try:
+        assert write_file(cluster.path, page).returncode == 0
+    finally:
+        os.umask(before)
+    assert page.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("p")) == ["page.html", "pipe", "private"]
+
+
+def as_another_user():
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+@pytest.mark.plain
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs the program as another user, which needs root")
+def test_a_file_that_may_not_be_written_stays(cluster, tmp_path):
+    cluster.set([node("a", "10.0.0.1", 16160)])
+    page = tmp_path / "page.html"
+    page.write_text("kept")
+    page.chmod(0o444)
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.geteuid() and path != path.parent and str(path).startswith("/tmp/"):
+            path.chmod(path.stat().st_mode | 0o777)
+    for path in (cluster.path.parent / (cluster.path.name + ".log"), cluster.path):
+        path.touch()
+        path.chmod(0o666)
+    done = subprocess.run([RATION, "ui", "--static", page], env=cluster.environment(), capture_output=True, text=True, timeout=60, check=False,
+                          preexec_fn=as_another_user)
+    assert (done.returncode, done.stderr) == (1, f"ration: {page} cannot be written: Permission denied\n")
+    assert page.read_text() == "kept"
 
 
 def test_the_browser_is_started_with_an_address_that_is_good_once(cluster, tmp_path):

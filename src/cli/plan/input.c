@@ -114,11 +114,21 @@ static int object_failed(struct plan_input *input, int r, struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
+/* The API server has no others. A file may have any, and they would be printed. */
+static bool has_valid_names(struct json_object *object)
+{
+	struct json_object *metadata = json_member(object, "metadata");
+	const char *name = json_member_string(metadata, "name"),
+		   *namespace_ = json_member_string(metadata, "namespace");
+
+	return name && pod_name_is_valid(name) && (!namespace_ || pod_name_is_valid(namespace_));
+}
+
 static int on_node(void *userdata, struct json_object *node, struct error *err)
 {
 	struct plan_input *input = userdata;
 	const char *name = json_member_string(json_member(node, "metadata"), "name");
-	int r = kube_nodes_see_node(&input->kube, node);
+	int r = has_valid_names(node) ? kube_nodes_see_node(&input->kube, node) : -EINVAL;
 
 	if (input->options->like && !input->like && name && strcmp(name, input->options->like) == 0)
 		input->like = json_object_get(node);
@@ -128,7 +138,7 @@ static int on_node(void *userdata, struct json_object *node, struct error *err)
 static int on_pod(void *userdata, struct json_object *pod, struct error *err)
 {
 	struct plan_input *input = userdata;
-	int r = kube_nodes_see_pod(&input->kube, pod);
+	int r = has_valid_names(pod) ? kube_nodes_see_pod(&input->kube, pod) : -EINVAL;
 
 	return r < 0 ? object_failed(input, r, err) : keep_pod(input, pod, err);
 }
@@ -316,7 +326,7 @@ int plan_manifest_read(const char *path, struct json_object **ret_object, struct
 	while (r == 0 && (n = fread(buf, 1, sizeof(buf), file)) > 0)
 		r = strbuf_add(&text, buf, n);
 	if (r == 0 && ferror(file))
-		r = -EIO;
+		r = errno ? -errno : -EIO; /* EISDIR of a folder */
 	if (r < 0)
 		return error_set(err, -r, "%.200s: %s", path,
 			r == -EMSGSIZE ? "a manifest has at most 4 MiB" : strerror(-r));

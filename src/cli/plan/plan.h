@@ -34,7 +34,7 @@ int plan_policy_check(struct json_object *manifest, const struct plan_options *o
 int plan_policy(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err);
 
-/* plan_print() - writes out to standard output, and empties it. */
+/* plan_print() - writes out to standard output, as printable ASCII, and empties it. */
 int plan_print(struct strbuf *out, struct error *err);
 
 /* ---- show.c: parts of the output ---- */

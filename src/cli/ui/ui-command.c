@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,27 @@ static void add_time(struct strbuf *out)
 	strbuf_addf(out, "{\"at\": \"%s\", ", text);
 }
 
+/* Devices and pipes are not replaced by a file, as rename() would: /dev/null, /dev/stdout. A link is replaced
+ * and not followed, because others may have made it. */
+static int replace_file(const char *path, const struct strbuf *text, struct error *err)
+{
+	const mode_t hidden = umask(0);
+	struct stat st;
+	int r = 0;
+
+	umask(hidden);
+	if (stat(path, &st) == 0) {
+		if (!S_ISREG(st.st_mode))
+			return error_set(err, EINVAL,
+				"%s cannot be written: it is not a regular file; - is the standard output",
+				path);
+		r = access(path, W_OK) < 0 ? -errno : 0;
+	}
+	if (r == 0)
+		r = fs_write_atomic(path, 0666 & ~hidden, text->data, text->len);
+	return r < 0 ? error_set(err, -r, "%s cannot be written: %s", path, strerror(-r)) : 0;
+}
+
 static int write_file(const struct ui_options *options, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf data, out;
@@ -66,11 +88,10 @@ static int write_file(const struct ui_options *options, struct error *err)
 	strbuf_add(&out, ui_file_after, ui_file_after_len);
 	if (out.failed)
 		return error_set(err, -out.failed, "out of memory");
-	if (strcmp(options->file, "-") == 0)
-		r = ui_write_all(STDOUT_FILENO, out.data, out.len);
-	else
-		r = fs_write_atomic(options->file, 0644, out.data, out.len);
-	return r < 0 ? error_set(err, -r, "%s cannot be written: %s", options->file, strerror(-r)) : 0;
+	if (strcmp(options->file, "-") != 0)
+		return replace_file(options->file, &out, err);
+	r = ui_write_all(STDOUT_FILENO, out.data, out.len);
+	return r < 0 ? error_set(err, -r, "the output cannot be written: %s", strerror(-r)) : 0;
 }
 
 /* Another process of its own, which nothing waits for. Without a browser there is still the URL. Other users
