@@ -228,6 +228,8 @@ int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reade
 
 		if (reader->node && strcmp(reader->node, agent->node) != 0)
 			continue;
+		if (reader->begins)
+			reader->begins(reader->userdata, agent->node, i + 1, cluster->n);
 		strbuf_clear(&page);
 		r = agent_read(cluster->kubectl, agent, reader->path, &page, &problem);
 		if (r == 0)

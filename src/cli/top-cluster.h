@@ -29,6 +29,8 @@ struct top_reader {
 	int (*read)(void *userdata, const char *node, enum gpu_mode mode, const struct strbuf *page,
 		struct error *err);
 	void *userdata;
+	/* NULL, or called before the i-th of n agents is asked, from 1. */
+	void (*begins)(void *userdata, const char *node, size_t i, size_t n);
 };
 
 /* top_cluster_each() - reads a page of each agent. For each that does not answer, problems gets a line, and

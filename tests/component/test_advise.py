@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -213,6 +214,26 @@ def test_apply_stops_at_a_pod_that_someone_else_resizes(lab, tmp_path):
 
 
 @needs_root
+def test_apply_says_what_is_done_when_one_is_refused_in_the_middle(lab, tmp_path):
+    for name, units in (("one", 6), ("two", 5), ("three", 4)):    # in this order: the largest difference first
+        lab.start(name, units, 100)
+    lab.seen(1, "one", "two", "three")
+    wrapper = tmp_path / "kubectl"
+    wrapper.write_text(f"""#!/bin/sh
+case "$*" in *patch*two*) echo 'Error from server (Forbidden): pods "two" is forbidden: User "jane" cannot patch' >&2; exit 1;; esac
+exec {KUBECTL} "$@"
+""")
+    wrapper.chmod(0o755)
+    lab.env["KUBECTL"] = str(wrapper)
+    shown = lab.advise("--apply")
+    assert shown.returncode == 1 and "two" in shown.stderr and "cannot patch" in shown.stderr and shown.stderr.count("\n") == 1, shown
+    assert shown.stdout.endswith("pod one container main: 1 units of GPU 0 (1077 MiB)\n1 of 3 commands were carried out.\n"), shown
+    assert [lab.units(name) for name in ("one", "two", "three")] == [1, 5, 4]
+    lab.env["KUBECTL"] = str(KUBECTL)
+    assert lab.advise("--apply").stdout.endswith("2 of 2 commands were carried out.\n")    # the next time it goes on
+
+
+@needs_root
 def test_several_containers_and_gpus_of_a_pod_are_advised_as_set_takes_them(lab):
     node = lab.node
     pod = node.pod_of("pair", {"a": 3, "b": 5}, init={"init": 2})
@@ -242,11 +263,12 @@ class Page:
     """An agent's page, as the test says."""
 
     def __init__(self):
-        self.status, self.text = 200, ""
+        self.status, self.text, self.delay_s = 200, "", 0
         page = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
+                time.sleep(page.delay_s)
                 self.send_response(page.status if self.path == "/use" else 404)
                 self.end_headers()
                 self.wfile.write(page.text.encode())
@@ -396,6 +418,33 @@ def test_a_page_that_says_anything_does_no_harm(cluster, page, use_of):
         shown, document = advise(cluster), advise(cluster, "-o", "json")
         assert shown.returncode == document.returncode == 0 and not set(shown.stdout) & set("\x1b\t\x07")
         json.loads(document.stdout)
+
+
+def on_terminal(command, environment):
+    """(status, standard output, what a terminal shows of standard error)."""
+    ours, its = os.openpty()
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=its, text=True, timeout=60, check=False)
+    os.close(its)
+    os.set_blocking(ours, False)
+    try:
+        shown = os.read(ours, 4096).decode()
+    except OSError:
+        shown = ""
+    os.close(ours)
+    return done.returncode, done.stdout, shown
+
+
+def test_a_terminal_is_told_which_agent_is_asked_after_a_second(cluster, page):
+    agents = [{"metadata": {"name": f"agent-{n}", "namespace": "kube-system"}, "spec": {"nodeName": n, "containers": [{"name": "a"}]}} for n in "no"]
+    cluster.set([listed_node(n, "10.0.0.1", 16160, mode="cgpu") for n in "no"], agents, forward=page.server.server_address[1])
+    page.text = json.dumps({"gpus": [], "containers": []})
+    status, out, shown = on_terminal([RATION, "advise"], cluster.environment())
+    assert (status, out, shown) == (0, "No container with GPU memory runs here.\n", "")
+    page.delay_s = 1.2
+    status, out, shown = on_terminal([RATION, "advise"], cluster.environment())
+    assert (status, out) == (0, "No container with GPU memory runs here.\n")
+    assert shown == "ration: asking the agent of node o, 2 of 2 ...\r\nration: reading the pods ...\r\n"
+    assert advise(cluster).stderr == ""    # no terminal
 
 
 def test_an_agent_of_an_earlier_version_is_named(cluster, page):

@@ -26,6 +26,7 @@ void advise_world_init(struct advise_world *world)
 {
 	*world = (struct advise_world){0};
 	table_init(&world->by_key);
+	progress_begin(&world->progress);
 }
 
 static void container_free(struct advise_container *container)
@@ -283,10 +284,18 @@ static void drop_unlisted(struct advise_world *world, const struct advise_option
 	world->n_containers = n;
 }
 
+static void say_agent(void *userdata, const char *node, size_t i, size_t n)
+{
+	struct advise_world *world = userdata;
+
+	progress_say(&world->progress, "asking the agent of node %s, %zu of %zu", node, i, n);
+}
+
 int advise_world_read(struct advise_world *world, const struct advise_options *options,
 	struct top_cluster *cluster, const char *node, struct strbuf *problems, struct error *err)
 {
-	const struct top_reader reader = {.path = "/use", .node = node, .read = take_page, .userdata = world};
+	const struct top_reader reader = {
+		.path = "/use", .node = node, .read = take_page, .userdata = world, .begins = say_agent};
 	int r = top_cluster_each(cluster, &reader, problems, err);
 
 	if (r < 0)
@@ -294,6 +303,7 @@ int advise_world_read(struct advise_world *world, const struct advise_options *o
 			       ? r
 			       : error_set(err, -r, "what was answered cannot be held: %s", strerror(-r));
 	err->text[0] = '\0';
+	progress_say(&world->progress, "reading the pods");
 	r = read_pods(world, options, err);
 	drop_unlisted(world, options);
 	return r;

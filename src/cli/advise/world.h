@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/table.h"
 #include "cli/advise/advice.h"
+#include "cli/progress.h"
 #include "model/placement.h"
 
 struct advise_options;
@@ -47,6 +48,7 @@ struct advise_world {
 	struct advise_container **containers;
 	size_t n_containers;
 	struct table by_key; /* "uid/container" */
+	struct progress progress;
 };
 
 void advise_world_init(struct advise_world *world);

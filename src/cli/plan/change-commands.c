@@ -208,7 +208,7 @@ int plan_unit(
 	uint32_t unit_mib = (uint32_t)options->unit_mib;
 	int r;
 
-	plan_progress(input, "changing the unit");
+	progress_say(&input->progress, "changing the unit");
 	r = plan_change_unit(&input->world, input->pods, input->n_pods, unit_mib, &change, err);
 	if (r < 0)
 		return r;
@@ -283,7 +283,7 @@ int plan_policy(struct plan_input *input, struct json_object *manifest, const st
 	if (has_marks(policy))
 		notes[2] =
 			"The plan does not write podLabels and podAnnotations, so a level with these counts the pods that have them already.";
-	plan_progress(input, "changing the policy");
+	progress_say(&input->progress, "changing the policy");
 	r = plan_change_policy(&input->world, input->pods, input->n_pods, policy, &change, err);
 	if (r < 0)
 		return r;

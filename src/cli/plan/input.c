@@ -1,16 +1,13 @@
 #include "cli/plan/input.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "cli/complain.h"
 #include "cli/history.h"
@@ -25,22 +22,6 @@
 #define MANIFEST_MAX (4u << 20)
 #define PODS_MAX 100000 /* that a plan may move */
 #define READ_BYTES 65536
-#define PROGRESS_NS NS_PER_S
-
-void plan_progress(struct plan_input *input, const char *format, ...)
-{
-	int64_t now = monotonic_ns();
-	va_list args;
-
-	if (now - input->begun_ns < PROGRESS_NS || !isatty(STDERR_FILENO))
-		return;
-	input->begun_ns = now;
-	fputs("ration: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputs(" ...\n", stderr);
-}
 
 /* ---- the history ---- */
 
@@ -64,7 +45,7 @@ static int read_history(struct plan_input *input, const struct plan_options *opt
 		r = history_fetch(&options->kubectl, &body, err);
 		if (r < 0)
 			return r;
-		plan_progress(input, "repeating the history of the scheduler");
+		progress_say(&input->progress, "repeating the history of the scheduler");
 		r = history_replay_text(&input->history, &body, err);
 	}
 	if (r > 0)
@@ -161,13 +142,13 @@ static int fetch_objects(struct plan_input *input, const struct kubectl *kubectl
 		.unwanted_depth_max = UNWANTED_DEPTH_MAX};
 	int r;
 
-	plan_progress(input, "reading the nodes");
+	progress_say(&input->progress, "reading the nodes");
 	r = list_read(kubectl, "/api/v1/nodes", NULL, &reader, err);
 	if (r < 0) {
 		error_prefix(err, "cannot list nodes");
 		return r;
 	}
-	plan_progress(input, "reading the pods");
+	progress_say(&input->progress, "reading the pods");
 	reader.kind = "PodList";
 	reader.read = on_pod;
 	r = list_read(kubectl, "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed", &reader, err);
@@ -275,7 +256,8 @@ static int find_namespace(struct plan_input *input, const struct plan_options *o
 
 int plan_input_init(struct plan_input *input)
 {
-	*input = (struct plan_input){.begun_ns = monotonic_ns()};
+	*input = (struct plan_input){0};
+	progress_begin(&input->progress);
 	kube_nodes_init(&input->kube);
 	return history_replay_init(&input->history);
 }

@@ -8,6 +8,7 @@
 
 #include "base/strbuf.h"
 #include "cli/list-read.h"
+#include "cli/progress.h"
 #include "cli/replay.h"
 #include "plan/place.h"
 
@@ -28,7 +29,7 @@ struct plan_input {
 		*like; /* the Node that the options name; NULL: none was named, or it was not found */
 	struct warnings left_out; /* objects that could not be read */
 	char *namespace_;	  /* for manifests that name none */
-	int64_t begun_ns;
+	struct progress progress;
 };
 
 /* plan_input_init() - -ENOMEM. The caller releases *input in any case. plan_input_read() - everything that
@@ -41,7 +42,3 @@ void plan_input_release(struct plan_input *input);
 /* plan_manifest_read() - the object in a file of YAML or JSON; "-": standard input. The caller puts
  * *ret_object. */
 int plan_manifest_read(const char *path, struct json_object **ret_object, struct error *err);
-
-/* plan_progress() - tells on standard error what is done next, if that is a terminal and the command has said
- * nothing for more than a second. */
-void plan_progress(struct plan_input *input, const char *format, ...) __attribute__((format(printf, 2, 3)));

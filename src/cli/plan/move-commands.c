@@ -96,7 +96,7 @@ int plan_drain_nodes(
 	_cleanup_(plan_moves_release) struct plan_moves moves = {0};
 	int r;
 
-	plan_progress(input, "placing the pods of the nodes");
+	progress_say(&input->progress, "placing the pods of the nodes");
 	r = plan_drain(&input->world, input->pods, input->n_pods, (const char *const *)options->nodes,
 		options->execute, &moves, err);
 	if (r < 0)
@@ -132,7 +132,7 @@ int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const
 	if (!node)
 		return error_set(err, ENOENT, "there is no node %.253s", options->like);
 	r = add_nodes(input, node, options, err);
-	plan_progress(input, "placing the pods that wait");
+	progress_say(&input->progress, "placing the pods that wait");
 	if (r == 0)
 		r = plan_waiting(&input->world, input->pods, input->n_pods, &moves, err);
 	return r < 0 ? r : add_moves(input, &moves, true, out, err);

@@ -166,7 +166,7 @@ static int try_all(struct plan_input *input, struct json_object *object, uint32_
 		r = fit->needed && together <= fit->max ? try_together(input, object, together, fit, err) : 1;
 	while (r > 0 && fit->n < fit->max) {
 		r = try_pod(input, object, fit, err);
-		plan_progress(input, "%zu pods are placed so far", fit->n);
+		progress_say(&input->progress, "%zu pods are placed so far", fit->n);
 	}
 	return r < 0 ? r : 0;
 }

@@ -200,7 +200,7 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 
 static void tell(void *userdata, size_t found)
 {
-	plan_progress(userdata, "searching for move %zu", found + 1);
+	progress_say(&((struct plan_input *)userdata)->progress, "searching for move %zu", found + 1);
 }
 
 static int carry_out(const struct plan_input *input, const struct plan_options *options,

@@ -17,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "cli/ui/data.h"
 #include "cli/ui/page-files.h"
 #include "cli/ui/runs.h"
@@ -75,10 +76,12 @@ static int replace_file(const char *path, const struct strbuf *text, struct erro
 static int write_file(const struct ui_options *options, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf data, out;
+	struct progress progress = {0};
 	int r;
 
 	strbuf_init(&data, UI_DATA_MAX);
 	strbuf_init(&out, FILE_MAX);
+	progress_say(&progress, options->runs ? "reading the programs" : "reading the cluster");
 	r = options->runs ? ui_runs_read(&data, err) : ui_data_read(&options->kubectl, &data, err);
 	if (r < 0)
 		return r;
