@@ -1,4 +1,4 @@
-#include "plan/relocate.h"
+#include "plan/relocate-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,56 +19,10 @@
 
 enum gain { GAIN_RUNS, GAIN_WHOLE, GAIN_FRAGMENTS, GAIN_MAX };
 
-/* A pod that may be moved. */
-struct mover {
-	struct json_object *pod;
-	struct pod_facts facts; /* with its present uid in the core, node and placement */
-	struct quantities requests;
-	bool moved;
-	uint32_t used; /* of its fullest GPU, in MiB; for the order */
-	uint64_t mib;  /* of its own */
-};
-
-/* A pod that waits, without a uid. */
-struct waiter {
-	const struct plan_move *move;
-	struct json_object *object;
-	struct pod_facts facts;
-	bool runs;
-};
-
-/* What one trial has bound. */
-struct bound {
-	char *uid, *node;
-	struct quantities requests;
-	size_t waiter; /* SIZE_MAX: it is the pod that is moved */
-	struct plan_outcome outcome;
-};
-
 struct measure {
 	int64_t runs, whole;
 	uint64_t square; /* of free MiB, summed */
 };
-
-struct search {
-	struct plan_world *world;
-	struct mover *movers;
-	struct waiter *waiters;
-	struct plan_moves order; /* the pods that wait, in kube-scheduler's order */
-	size_t n_movers, n_waiters, number;
-	struct table spent;
-	struct bound *bound;
-	size_t n_bound;
-	struct relocations *moves;
-};
-
-static void bound_release(struct bound *bound)
-{
-	free(bound->uid);
-	free(bound->node);
-	quantities_release(&bound->requests);
-	plan_outcome_release(&bound->outcome);
-}
 
 void relocations_release(struct relocations *moves)
 {
@@ -81,7 +35,7 @@ void relocations_release(struct relocations *moves)
 	*moves = (struct relocations){0};
 }
 
-static void search_release(struct search *search)
+static void search_release(struct relocate_search *search)
 {
 	for (size_t i = 0; i < search->n_movers; i++) {
 		pod_facts_release(&search->movers[i].facts);
@@ -92,7 +46,7 @@ static void search_release(struct search *search)
 		pod_facts_release(&search->waiters[i].facts);
 	}
 	for (size_t i = 0; i < search->n_bound; i++)
-		bound_release(&search->bound[i]);
+		relocate_bound_release(&search->bound[i]);
 	free(search->movers);
 	free(search->waiters);
 	free(search->bound);
@@ -112,7 +66,7 @@ int64_t plan_whole_free(const struct plan_world *world)
 	return whole;
 }
 
-static struct measure take_measure(const struct search *search)
+static struct measure take_measure(const struct relocate_search *search)
 {
 	struct measure measure = {.whole = plan_whole_free(search->world)};
 	const struct node_ledger *node;
@@ -140,44 +94,24 @@ static bool gains(enum gain gain, const struct measure *before, const struct mea
 
 /* ---- one trial ---- */
 
-static int set_uid(struct search *search, struct pod_facts *facts)
-{
-	char uid[40];
-
-	snprintf(uid, sizeof(uid), "plan-%zu", ++search->number);
-	free(facts->uid);
-	facts->uid = strdup(uid);
-	return facts->uid ? 0 : -ENOMEM;
-}
-
-static void remove_from(
-	struct search *search, const char *uid, const char *node, const struct quantities *requests)
-{
-	struct plan_world *world = search->world;
-
-	core_pod_is_gone(world->core, uid, true, world->now_ns);
-	if (world->kube)
-		kube_nodes_remove(world->kube, node, requests);
-}
-
 /* The evicted pod has ended. Before that is said, the scheduler keeps the GPU of a pod whose containers ran.
  */
-static int end_mover(struct search *search, struct mover *mover)
+static int end_mover(struct relocate_search *search, struct relocate_mover *mover)
 {
 	struct pod_facts ended = mover->facts; /* borrowed */
 	int r;
 
 	ended.finished = ended.succeeded = true;
 	r = core_see_pod(search->world->core, &ended, 0, search->world->now_ns);
-	remove_from(search, mover->facts.uid, mover->facts.node, &mover->requests);
+	relocate_remove(search, mover->facts.uid, mover->facts.node, &mover->requests);
 	return r < 0 ? r : 0;
 }
 
 /* The core has forgotten the old uid for good, so the pod comes back under a new one. */
-static int put_back(struct search *search, struct mover *mover)
+static int put_back(struct relocate_search *search, struct relocate_mover *mover)
 {
 	struct plan_world *world = search->world;
-	int r = set_uid(search, &mover->facts);
+	int r = relocate_set_uid(search, &mover->facts);
 
 	if (r == 0)
 		r = core_see_pod(world->core, &mover->facts, 0, world->now_ns);
@@ -186,76 +120,25 @@ static int put_back(struct search *search, struct mover *mover)
 	return r < 0 ? r : 0;
 }
 
-static void forget_bound(struct search *search, bool undo)
-{
-	while (search->n_bound) {
-		struct bound *bound = &search->bound[--search->n_bound];
-
-		if (undo) {
-			remove_from(search, bound->uid, bound->node, &bound->requests);
-			if (bound->waiter != SIZE_MAX)
-				search->waiters[bound->waiter].runs = false;
-		}
-		bound_release(bound);
-	}
-}
-
-/* Tries one pod. Returns 1 if it is bound, 0 if not. */
-static int place(struct search *search, struct json_object *object, size_t waiter, struct error *err)
-{
-	struct bound *grown = reallocarray(search->bound, search->n_bound + 1, sizeof(*grown)),
-		     new = {.waiter = waiter};
-	struct plan_pod pod = {0};
-	int r;
-
-	if (!grown)
-		return error_set(err, ENOMEM, "out of memory");
-	search->bound = grown;
-	r = plan_pod_read(object, ++search->number, &pod, err);
-	if (r == 0)
-		r = plan_place(search->world, &pod, &new.outcome, err);
-	if (r == 0 && new.outcome.placed) {
-		new.uid = strdup(pod.facts.uid);
-		new.node = strdup(new.outcome.node);
-		new.requests = pod.requests;
-		pod.requests = (struct quantities){0};
-		r = new.uid &&new.node ? 1 : error_set(err, ENOMEM, "out of memory");
-	}
-	plan_pod_release(&pod);
-	if (r <= 0) {
-		bound_release(&new);
-		return r;
-	}
-	search->bound[search->n_bound++] = new;
-	if (waiter != SIZE_MAX)
-		search->waiters[waiter].runs = true;
-	return 1;
-}
-
 /* Tries the pods that wait from *next on, as long as they are not below this priority. They had no
- * room before the move, so only the node that the pod has left can have room for them now. */
+ * room before the move, so only the node that the pod has left can have room for them now; of a gang, for one
+ * of its pods at least. */
 static int place_waiters(
-	struct search *search, const char *node, int64_t lowest, size_t *next, struct error *err)
+	struct relocate_search *search, const char *node, int64_t lowest, size_t *next, struct error *err)
 {
-	struct ledger *ledger = &search->world->core->ledger;
 	int r = 0;
 
 	for (; r >= 0 && *next < search->n_waiters; (*next)++) {
-		struct waiter *waiter = &search->waiters[*next];
-
-		if (waiter->move->priority < lowest)
+		if (search->waiters[*next].move->priority < lowest)
 			break;
-		if (waiter->runs)
-			continue;
-		r = ledger_choose(ledger, node, &waiter->facts, NULL);
-		if (r == FITS)
-			r = place(search, waiter->object, *next, err);
+		if (relocate_is_next(search, *next) && relocate_has_room(search, *next, node))
+			r = relocate_place_waiter(search, *next, err);
 	}
 	return r < 0 ? r : 0;
 }
 
 /* A whole GPU takes no new pod as long as the old one has it. */
-static bool mover_holds(const struct mover *mover)
+static bool mover_holds(const struct relocate_mover *mover)
 {
 	return !mover->facts.request.whole;
 }
@@ -270,8 +153,8 @@ static bool comes_early(struct json_object *pod)
 }
 
 /* The old pod has ended first. Returns 1 if the new one is bound then, 0 if not. */
-static int place_late(
-	struct search *search, struct mover *mover, struct json_object *next_pod, struct error *err)
+static int place_late(struct relocate_search *search, struct relocate_mover *mover,
+	struct json_object *next_pod, struct error *err)
 {
 	size_t next = 0;
 	int r;
@@ -279,11 +162,11 @@ static int place_late(
 	if (end_mover(search, mover) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
-	return r < 0 ? r : place(search, next_pod, SIZE_MAX, err);
+	return r < 0 ? r : relocate_place(search, next_pod, SIZE_MAX, err);
 }
 
 /* Evicts the pod, while its GPUs take no new pods. Returns 1 if it runs again, 0 if not. */
-static int carry_out(struct search *search, struct mover *mover, struct error *err)
+static int carry_out(struct relocate_search *search, struct relocate_mover *mover, struct error *err)
 {
 	_cleanup_json_ struct json_object *next_pod = plan_replacement(mover->pod);
 	const struct placement *from = mover_holds(mover) ? &mover->facts.placement : NULL;
@@ -293,7 +176,7 @@ static int carry_out(struct search *search, struct mover *mover, struct error *e
 	int r = next_pod ? 0 : error_set(err, ENOMEM, "out of memory");
 
 	if (r == 0 && comes_early(mover->pod)) {
-		r = place(search, next_pod, SIZE_MAX, err);
+		r = relocate_place(search, next_pod, SIZE_MAX, err);
 		early = r == 1;
 	}
 	if (r == 0)
@@ -307,7 +190,7 @@ static int carry_out(struct search *search, struct mover *mover, struct error *e
 	return r < 0 ? r : 1;
 }
 
-static int keep(struct search *search, struct mover *mover, int64_t whole)
+static int keep(struct relocate_search *search, struct relocate_mover *mover, int64_t whole)
 {
 	struct relocations *moves = search->moves;
 	struct relocation *grown = reallocarray(moves->list, moves->n + 1, sizeof(*grown)), *move;
@@ -328,7 +211,7 @@ static int keep(struct search *search, struct mover *mover, int64_t whole)
 		placement_copy(&mover->facts.placement, &move->from.placement) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < search->n_bound; i++) {
-		struct bound *bound = &search->bound[i];
+		struct relocate_bound *bound = &search->bound[i];
 
 		if (bound->waiter == SIZE_MAX) {
 			move->to = bound->outcome;
@@ -341,12 +224,13 @@ static int keep(struct search *search, struct mover *mover, int64_t whole)
 		bound->outcome = (struct plan_outcome){0};
 	}
 	mover->moved = true;
-	forget_bound(search, false);
+	relocate_forget(search, false);
 	return plan_spend_budget(search->world, &search->spent, mover->pod);
 }
 
 /* Returns 1 if the move is kept, 0 if it is taken back. */
-static int try_move(struct search *search, struct mover *mover, enum gain gain, struct error *err)
+static int try_move(
+	struct relocate_search *search, struct relocate_mover *mover, enum gain gain, struct error *err)
 {
 	struct measure before = take_measure(search), after;
 	int r = carry_out(search, mover, err);
@@ -359,14 +243,14 @@ static int try_move(struct search *search, struct mover *mover, enum gain gain, 
 		r = keep(search, mover, after.whole - before.whole);
 		return r < 0 ? error_set(err, ENOMEM, "out of memory") : 1;
 	}
-	forget_bound(search, true);
+	relocate_forget(search, true);
 	return put_back(search, mover) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
 /* ---- which pods are tried ---- */
 
 /* Without the pod, one that waits would have room on its node. */
-static bool makes_room(struct search *search, const struct mover *mover)
+static bool makes_room(struct relocate_search *search, const struct relocate_mover *mover)
 {
 	struct ledger *ledger = &search->world->core->ledger;
 	struct ledger_pod *pod = table_get(&ledger->pods, mover->facts.uid);
@@ -384,7 +268,7 @@ static bool makes_room(struct search *search, const struct mover *mover)
 }
 
 /* Sets mover->used and mib; returns whether no other pod is on its GPUs. */
-static bool look_at(struct search *search, struct mover *mover)
+static bool look_at(struct relocate_search *search, struct relocate_mover *mover)
 {
 	const struct node_ledger *node = ledger_node(&search->world->core->ledger, mover->facts.node);
 	const struct gpu_share *shares[NODE_GPUS_MAX];
@@ -409,7 +293,7 @@ static bool look_at(struct search *search, struct mover *mover)
 
 static int compare_movers(const void *a, const void *b)
 {
-	const struct mover *x = a, *y = b;
+	const struct relocate_mover *x = a, *y = b;
 
 	if (x->used != y->used)
 		return x->used < y->used ? -1 : 1;
@@ -420,13 +304,13 @@ static int compare_movers(const void *a, const void *b)
 }
 
 /* Returns 1 if a move was found. */
-static int find_move(struct search *search, enum gain gain, struct error *err)
+static int find_move(struct relocate_search *search, enum gain gain, struct error *err)
 {
 	char why[PLAN_WHY_SIZE];
 	size_t tries = 0;
 
 	for (size_t i = 0; i < search->n_movers; i++) {
-		struct mover *mover = &search->movers[i];
+		struct relocate_mover *mover = &search->movers[i];
 		int r;
 
 		if (mover->moved || (gain == GAIN_RUNS && !makes_room(search, mover)) ||
@@ -448,94 +332,10 @@ static int find_move(struct search *search, enum gain gain, struct error *err)
 	return 0;
 }
 
-/* ---- the pods ---- */
-
-static bool is_considered(const struct plan_world *world, const struct pod_facts *facts)
-{
-	return !facts->gang && !facts->request.group && !core_policy_space(world->core, facts->namespace_);
-}
-
-static int add_mover(struct search *search, struct json_object *pod)
-{
-	const char *uid = json_member_string(json_member(pod, "metadata"), "uid"),
-		   *phase = json_member_string(json_member(pod, "status"), "phase");
-	const struct ledger_pod *held = uid ? ledger_pod(&search->world->core->ledger, uid) : NULL;
-	struct mover *mover = &search->movers[search->n_movers];
-
-	if (!held || held->occupancy != OCCUPANCY_BOUND || !held->has_placement || held->resize ||
-		held->facts.deleting || !phase || strcmp(phase, "Running") != 0 ||
-		!is_considered(search->world, &held->facts) ||
-		json_member(json_member(pod, "spec"), "resourceClaims"))
-		return 0;
-	mover->pod = pod;
-	pod_facts_init(&mover->facts);
-	search->n_movers++;
-	if (pod_facts_copy(&held->facts, &mover->facts) < 0)
-		return -ENOMEM;
-	placement_release(&mover->facts.placement);
-	if (placement_copy(&held->placement, &mover->facts.placement) < 0)
-		return -ENOMEM;
-	mover->facts.has_placement = true;
-	return quantities_of_pod(pod, &mover->requests);
-}
-
-/* The pod is tried as it is; kube-scheduler would do that without a move, too. */
-static int add_waiter(struct search *search, const struct plan_move *move, struct error *err)
-{
-	const char *uid = json_member_string(json_member(move->pod, "metadata"), "uid");
-	const struct ledger_pod *known = uid ? ledger_pod(&search->world->core->ledger, uid) : NULL;
-	struct waiter *waiter = &search->waiters[search->n_waiters];
-	struct plan_pod pod = {0};
-	struct error ignored;
-	int r;
-
-	waiter->object = plan_replacement(move->pod);
-	if (!waiter->object)
-		return error_set(err, ENOMEM, "out of memory");
-	r = plan_pod_read(waiter->object, ++search->number, &pod, &ignored);
-	if (r < 0 || !is_considered(search->world, &pod.facts) ||
-		(known && (known->occupancy != OCCUPANCY_WAITING || known->nomination))) {
-		search->moves->unconsidered++;
-		search->moves->waited++;
-	} else if (!request_is_empty(&pod.facts.request)) {
-		waiter->move = move;
-		waiter->facts = pod.facts;
-		pod_facts_init(&pod.facts);
-		search->n_waiters++;
-		plan_pod_release(&pod);
-		return place(search, waiter->object, search->n_waiters - 1, err);
-	}
-	json_object_put(waiter->object);
-	plan_pod_release(&pod);
-	return 0;
-}
-
-static int read_pods(struct search *search, struct json_object *const *pods, size_t n, struct error *err)
-{
-	int r = 0;
-
-	search->movers = calloc(n + 1, sizeof(*search->movers));
-	search->waiters = calloc(n + 1, sizeof(*search->waiters));
-	if (!search->movers || !search->waiters)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		if (add_mover(search, pods[i]) < 0)
-			return error_set(err, ENOMEM, "out of memory");
-	r = plan_list_waiting(pods, n, &search->order);
-	if (r < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; r >= 0 && i < search->order.n; i++)
-		r = add_waiter(search, &search->order.list[i], err);
-	search->moves->fits_now = search->n_bound;
-	search->moves->waited += search->n_waiters - search->n_bound;
-	forget_bound(search, false);
-	return r < 0 ? r : 0;
-}
-
 /* ---- all ---- */
 
-static int search_moves(struct search *search, size_t max, void (*progress)(void *userdata, size_t found),
-	void *userdata, struct error *err)
+static int search_moves(struct relocate_search *search, size_t max,
+	void (*progress)(void *userdata, size_t found), void *userdata, struct error *err)
 {
 	int r = 1;
 
@@ -570,12 +370,12 @@ int plan_relocate(struct plan_world *world, struct json_object *const *pods, siz
 	void (*progress)(void *userdata, size_t found), void *userdata, struct relocations *ret_moves,
 	struct error *err)
 {
-	struct search search = {.world = world, .moves = ret_moves};
+	struct relocate_search search = {.world = world, .moves = ret_moves};
 	int r;
 
 	*ret_moves = (struct relocations){0};
 	table_init(&search.spent);
-	r = read_pods(&search, pods, n, err);
+	r = relocate_read_pods(&search, pods, n, err);
 	ret_moves->whole_before = plan_whole_free(world);
 	if (r == 0)
 		r = search_moves(&search, max, progress, userdata, err);

@@ -31,8 +31,9 @@
  *
  * These pods are not moved: those without a controller, of a DaemonSet, static, not running, being resized,
  * of a gang or a job with whole GPUs, in a namespace with ResourcePolicies, or with resource claims. Pods
- * that wait in a gang, in a namespace with ResourcePolicies, or for which others are evicted already, are not
- * tried. */
+ * that wait in a job with whole GPUs, in a namespace with ResourcePolicies, or for which others are evicted
+ * already, are not tried. All pods of a gang that wait are tried together: enough of them have places, or all
+ * of them wait. A gang that needs several moves is found only if each move has a gain of its own. */
 #pragma once
 
 #include <stdbool.h>

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from leases import RUNNING
 from plan_cluster import Cluster
 from planning import create, fates, manifest, node, schedule
 
@@ -107,3 +108,91 @@ def test_no_pod_of_a_running_gang_is_moved(api, planner):
     planner.scheduler.has_read_nodes()
     create(api, "big", manifest(gpu_mem=7))
     assert json.loads(planner.text("moves", "-o", "json"))["moves"] == []
+
+
+def moves(planner):
+    return json.loads(planner.text("moves", "-o", "json"))
+
+
+def moved(api, planner, *sizes):
+    """Node a with a pod p of 5 units on its GPU of 8, b where p could go, and GPUs that are free."""
+    node(api, "a", 8192)
+    planner = planner()
+    old = create(api, "p", manifest(gpu_mem=5), owner="web")
+    assert schedule(api, planner.scheduler, old)[0]
+    api.patch("pods", "p", {"status": RUNNING})
+    node(api, "b", 6144)
+    if sizes:
+        node(api, "c", *sizes)
+    planner.scheduler.has_read_nodes()
+    planner.scheduler.has_read_pods()
+    return planner
+
+
+def test_a_move_lets_a_waiting_gang_run_as_it_then_does(api, planner):
+    planner = moved(api, planner, 8192)
+    names = ["w0", "w1"]
+    made = [create(api, name, member(7, 2)) for name in names]
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    move, = plan["moves"]
+    assert (move["name"], move["node"], plan["waitingBefore"], plan["waitingAfter"], plan["notTried"], plan["fitsNow"]) == ("p", "b", 2, 0, 0, 0)
+    planned = {run["name"]: run["node"] for run in move["runs"]}
+    assert sorted(planned) == names and sorted(planned.values()) == ["a", "c"]
+    api.set_phase("p", "Succeeded")
+    api.delete("pods", "p")
+    api.patch("nodes", "a", {"spec": {"unschedulable": True}})
+    assert schedule(api, planner.scheduler, create(api, "p-new", manifest(gpu_mem=5), owner="web"))[0] == "b"
+    api.patch("nodes", "a", {"spec": {"unschedulable": False}})
+    planner.scheduler.has_read_pods()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert {name: found for name, (found, _) in zip(names, pool.map(lambda one: schedule(api, planner.scheduler, one), made))} == planned
+
+
+def test_a_gang_for_which_one_move_is_not_enough_leaves_the_room_to_others(api, planner):
+    planner = moved(api, planner, 8192)
+    for name in ("w0", "w1", "w2"):
+        create(api, name, member(7, 3))
+    create(api, "big", manifest(gpu_mem=8))
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    # "big" has room on c without a move, then the gang has room for one of three after it.
+    assert (plan["fitsNow"], plan["moves"], plan["waitingAfter"]) == (1, [], 3)
+    api.delete("pods", "big")
+    create(api, "first", manifest(gpu_mem=7, priority=5))
+    create(api, "second", manifest(gpu_mem=7))
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    assert (plan["fitsNow"], [run["name"] for move in plan["moves"] for run in move["runs"]], plan["waitingAfter"]) == (1, ["second"], 3)
+
+
+def test_a_gang_that_runs_without_a_move_needs_none(api, planner):
+    planner = moved(api, planner, 8192, 8192)
+    for name in ("w0", "w1"):
+        create(api, name, member(7, 2))
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    assert (plan["fitsNow"], plan["waitingBefore"]) == (2, 0)
+    assert not any(move["runs"] for move in plan["moves"])
+
+
+def test_the_rest_of_a_gang_that_runs_is_tried_one_by_one(api, planner):
+    planner = moved(api, planner)
+    bind_gang(api, planner, ["w0"], member(1, 1, gang="more"))
+    create(api, "w1", member(7, 1, gang="more"))
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    move, = plan["moves"]
+    assert (move["name"], [(run["name"], run["node"]) for run in move["runs"]], plan["notTried"], plan["waitingAfter"]) == ("p", [("w1", "a")], 0, 0)
+
+
+def test_a_gang_that_lacks_a_pod_does_not_start_by_being_tried_twice(api, planner):
+    """It needs three, of which two exist; three of their size would have room after the move."""
+    planner = moved(api, planner, 8192, 8192)
+    for name in ("w0", "w1"):
+        create(api, name, member(7, 3))
+    create(api, "big", manifest(gpu_mem=7, priority=-1))
+    create(api, "more", manifest(gpu_mem=7, priority=-1))
+    planner.scheduler.has_read_pods()
+    plan = moves(planner)
+    assert {run["name"] for move in plan["moves"] for run in move["runs"]} <= {"big", "more"} and plan["waitingAfter"] == 2, plan

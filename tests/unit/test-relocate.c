@@ -234,6 +234,9 @@ static void draw_cluster(struct cluster *c, uint64_t seed)
 			n--;
 			continue;
 		}
+		/* A gang that waits is tried as a whole: tests/component/test_plan_gangs.py. */
+		if (pod->kind == GANG && pod->node < 0)
+			pod->kind = MOVABLE;
 		pod->waited = pod->node < 0;
 		pod->stateful = draw(c, 3) == 0;
 		make_object(c, pod);
@@ -423,7 +426,7 @@ static void try_waiting(struct replay *replay, int lowest, size_t *next, struct 
 	for (; *next < replay->order.n && replay->order.list[*next].priority >= lowest; (*next)++) {
 		struct test_pod *pod = find_pod(replay->c, replay->order.list[*next].name);
 
-		if (pod->node >= 0 || pod->kind == GANG || !try_pod(replay, pod->object))
+		if (pod->node >= 0 || !try_pod(replay, pod->object))
 			continue;
 		pod->node = replay->node;
 		pod->gpu = replay->gpu;

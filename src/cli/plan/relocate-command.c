@@ -33,7 +33,7 @@ static void add_limits(const struct relocations *moves, struct strbuf *out)
 {
 	if (moves->unconsidered)
 		strbuf_addf(out,
-			"%zu waiting pod%s not tried: of a gang, in a namespace with ResourcePolicies, invalid, or others are evicted for it already.\n",
+			"%zu waiting pod%s not tried: of a job with whole GPUs, in a namespace with ResourcePolicies, invalid, or others are evicted for it already.\n",
 			moves->unconsidered, moves->unconsidered == 1 ? " is" : "s are");
 	if (moves->tries_ended)
 		strbuf_addf(out, "The search for a move ended after %d pods: there may be more moves.\n",
