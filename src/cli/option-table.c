@@ -361,6 +361,7 @@ static const struct option_row ui_rows[] = {
 	{"no-browser", 0, NULL, OPTION_TO(FLAG, struct ui_options, no_browser), .help = "only print the URL"},
 	{"runs", 0, NULL, OPTION_TO(FLAG, struct ui_options, runs),
 		.help = "show the programs that `ration run` has started on this machine, without a cluster"},
+	OUTPUT_JSON_OF(struct ui_options, "print what the page shows of this moment as JSON and exit"),
 };
 
 const struct option_table ui_option_table = {.program = "ration ui",

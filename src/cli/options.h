@@ -85,6 +85,7 @@ struct ui_options {
 	const char *file; /* NULL: a server */
 	uint32_t port;	  /* 0: any */
 	bool no_browser, runs;
+	enum output output;
 };
 
 struct replay_options {

@@ -10,6 +10,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -690,6 +691,17 @@ def test_standard_output_is_a_file_too(cluster):
     assert done.returncode == 0 and done.stdout.startswith("<!doctype html>") and done.stdout.endswith("</html>\n")
 
 
+def test_json_is_what_the_page_shows(cluster, ui):
+    done = subprocess.run([RATION, "ui", "-o", "json"], env=cluster.environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout) == json.loads(ui.get("data")[2])
+    for more in (["--static", "-"], ["--port", "80"], ["--no-browser"]):
+        refused = subprocess.run([RATION, "ui", "-o", "json", *more], capture_output=True, text=True, timeout=60, check=False)
+        assert refused.returncode == 2 and refused.stdout == "" and "-o json" in refused.stderr
+    cluster.set(fail="Error from server (Forbidden): nodes is forbidden")
+    done = subprocess.run([RATION, "ui", "-o", "json"], env=cluster.environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "") and "nodes is forbidden" in done.stderr
+
+
 def test_what_goes_wrong_is_a_sentence(cluster, tmp_path):
     cluster.set([node("a", "10.0.0.1", 16160)])
     done = write_file(cluster.path, tmp_path / "no-such-folder/page.html")
@@ -740,21 +752,20 @@ def as_another_user():
 
 @pytest.mark.plain
 @pytest.mark.skipif(os.geteuid() != 0, reason="runs the program as another user, which needs root")
-def test_a_file_that_may_not_be_written_stays(cluster, tmp_path):
+def test_a_file_that_may_not_be_written_stays(cluster):
+    """The folder may be written, so that a new file could take its place."""
     cluster.set([node("a", "10.0.0.1", 16160)])
-    page = tmp_path / "page.html"
-    page.write_text("kept")
-    page.chmod(0o444)
-    for path in (tmp_path, *tmp_path.parents):
-        if path.stat().st_uid == os.geteuid() and path != path.parent and str(path).startswith("/tmp/"):
-            path.chmod(path.stat().st_mode | 0o777)
-    for path in (cluster.path.parent / (cluster.path.name + ".log"), cluster.path):
-        path.touch()
-        path.chmod(0o666)
-    done = subprocess.run([RATION, "ui", "--static", page], env=cluster.environment(), capture_output=True, text=True, timeout=60, check=False,
-                          preexec_fn=as_another_user)
-    assert (done.returncode, done.stderr) == (1, f"ration: {page} cannot be written: Permission denied\n")
-    assert page.read_text() == "kept"
+    with tempfile.TemporaryDirectory() as folder:
+        world, log, page = (pathlib.Path(folder) / name for name in ("world", "world.log", "page.html"))
+        world.write_text(cluster.path.read_text())
+        log.touch()
+        page.write_text("kept")
+        for path, mode in ((folder, 0o777), (world, 0o644), (log, 0o666), (page, 0o444)):
+            os.chmod(path, mode)
+        done = subprocess.run([RATION, "ui", "--static", page], env=os.environ | {"FAKE_KUBECTL": str(world), "KUBECTL": str(FAKE)},
+                              capture_output=True, text=True, timeout=60, check=False, preexec_fn=as_another_user)
+        assert (done.returncode, done.stderr) == (1, f"ration: {page} cannot be written: Permission denied\n")
+        assert page.read_text() == "kept"
 
 
 def test_the_browser_is_started_with_an_address_that_is_good_once(cluster, tmp_path):

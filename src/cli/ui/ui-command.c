@@ -73,7 +73,15 @@ static int replace_file(const char *path, const struct strbuf *text, struct erro
 	return r < 0 ? error_set(err, -r, "%s cannot be written: %s", path, strerror(-r)) : 0;
 }
 
-static int write_file(const struct ui_options *options, struct error *err)
+static int print(const struct strbuf *text, struct error *err)
+{
+	int r = ui_write_all(STDOUT_FILENO, text->data, text->len);
+
+	return r < 0 ? error_set(err, -r, "the output cannot be written: %s", strerror(-r)) : 0;
+}
+
+/* The file of --static, or what the page shows as JSON. */
+static int write_once(const struct ui_options *options, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf data, out;
 	struct progress progress = {0};
@@ -85,6 +93,8 @@ static int write_file(const struct ui_options *options, struct error *err)
 	r = options->runs ? ui_runs_read(&data, err) : ui_data_read(&options->kubectl, &data, err);
 	if (r < 0)
 		return r;
+	if (options->output == OUTPUT_JSON)
+		return print(&data, err);
 	strbuf_add(&out, ui_file_before, ui_file_before_len);
 	add_time(&out);
 	add_data(&out, strbuf_cstr(&data) + 1);
@@ -93,8 +103,7 @@ static int write_file(const struct ui_options *options, struct error *err)
 		return error_set(err, -out.failed, "out of memory");
 	if (strcmp(options->file, "-") != 0)
 		return replace_file(options->file, &out, err);
-	r = ui_write_all(STDOUT_FILENO, out.data, out.len);
-	return r < 0 ? error_set(err, -r, "the output cannot be written: %s", strerror(-r)) : 0;
+	return print(&out, err);
 }
 
 /* Another process of its own, which nothing waits for. Without a browser there is still the URL. Other users
@@ -151,18 +160,23 @@ int ui_command(int argc, char **argv)
 {
 	struct ui_options options = {0};
 	struct error err = {""};
+	bool once;
 	int r;
 
 	kubectl_init(&options.kubectl);
 	r = options_parse(&ui_option_table, argc, argv, &options);
-	if (r < 0 && options.file && (options.port || options.no_browser))
+	once = options.file || options.output == OUTPUT_JSON;
+	if (r < 0 && once && (options.port || options.no_browser))
+		r = options_refuse(&ui_option_table,
+			"--static and -o json start no server: leave out --port and --no-browser");
+	else if (r < 0 && options.file && options.output == OUTPUT_JSON)
 		r = options_refuse(
-			&ui_option_table, "--static starts no server: leave out --port and --no-browser");
+			&ui_option_table, "-o json prints what --static writes as a page: give one of them");
 	else if (r < 0 && options.runs && options.kubectl.flags.n)
 		r = options_refuse(&ui_option_table,
 			"--runs is about this machine: options of kubectl do not go with it");
 	else if (r < 0)
-		r = complain_end(options.file ? write_file(&options, &err) : serve(&options, &err), &err);
+		r = complain_end(once ? write_once(&options, &err) : serve(&options, &err), &err);
 	kubectl_release(&options.kubectl);
 	return r;
 }
