@@ -101,7 +101,8 @@ static enum cel_verdict value_of_attribute(const struct device_attribute *attrib
 {
 	if (!attribute)
 		return CEL_FAILS;
-	if (attribute->kind == ATTRIBUTE_VERSION) /* CEL compares these by functions of their own */
+	if (attribute->kind == ATTRIBUTE_VERSION) /* CEL has functions of its own for versions, which are not
+						     evaluated here */
 		return CEL_UNKNOWN;
 	ret_value->is_text = attribute->kind == ATTRIBUTE_TEXT;
 	ret_value->is_bool = attribute->kind == ATTRIBUTE_BOOL;
@@ -140,7 +141,7 @@ static enum cel_verdict verdict(bool holds)
 	return holds ? CEL_TRUE : CEL_FALSE;
 }
 
-/* .startsWith("..."), or another function of a text; at is behind the '.'. */
+/* .startsWith("..."), or another function of a text; at points behind the '.'. */
 static enum cel_verdict take_function(const char **at, const struct value *value)
 {
 	char name[TEXT_SIZE], text[TEXT_SIZE];
@@ -182,7 +183,7 @@ static enum cel_verdict take_term(
 	found = take_operand(at, slice, device, &value);
 	if (found == CEL_UNKNOWN)
 		return CEL_UNKNOWN;
-	/* Of an attribute that is missing, only the form is read. */
+	/* If the attribute is missing, the rest of the term is only parsed. */
 	value.is_text |= found == CEL_FAILS;
 	compared = take(at, ".") ? take_function(at, &value) : take_comparison(at, &value);
 	return found == CEL_FAILS ? CEL_FAILS : compared;
@@ -203,7 +204,7 @@ enum cel_verdict cel_evaluate(
 		skip_blanks(&at);
 		if (!*at)
 			return all;
-		/* What follows may be "||", or the rest of a term that is not evaluated. */
+		/* The rest may begin with "||", or be the end of a term that is not evaluated here. */
 		if (!take(&at, "&&"))
 			return CEL_UNKNOWN;
 	}

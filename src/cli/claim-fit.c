@@ -9,8 +9,6 @@
 #include "cli/fields.h"
 #include "model/claim-request.h"
 
-/* ---- the conditions ---- */
-
 /* Returns FIT_YES, FIT_UNKNOWN or the failure. */
 static enum fit_result check_selectors(const struct claims_device *device, char *const *selectors, size_t n,
 	enum fit_result before, const char **ret_selector)
@@ -59,8 +57,8 @@ static enum fit_result check_capacity(const struct device_capacity *capacity, ui
 	return used > capacity->value || *ret_consumed > capacity->value - used ? too_little : FIT_YES;
 }
 
-/* A device that is not shared is consumed as a whole, whatever the request names; it must only be as large.
- */
+/* A device that is not shared is consumed as a whole, even if the request is for less; it must only be large
+ * enough. */
 static enum fit_result check_capacities(
 	const struct claims_device *device, const struct claim_request *request, struct fit *fit)
 {
@@ -102,8 +100,6 @@ struct fit claim_fit(const struct claims *claims, const struct claims_device *de
 		fit.result = capacities == FIT_YES ? selected : capacities;
 	return fit;
 }
-
-/* ---- texts ---- */
 
 const char *fit_result_name(enum fit_result result)
 {
@@ -161,7 +157,7 @@ void fit_add_text(struct strbuf *out, const struct fit *fit, const struct claims
 			fit->selector);
 		break;
 	case FIT_INCOMPLETE_POOL:
-		strbuf_adds(out, "not all ResourceSlices of its pool are there");
+		strbuf_adds(out, "ResourceSlices of its pool are missing");
 		break;
 	case FIT_SELECTOR:
 		strbuf_addf(out, "it is not selected by %.300s", fit->selector);

@@ -1,6 +1,6 @@
 /* claim-fit.h - whether a request of a ResourceClaim fits on a device now, by the rules of kube-scheduler's
- * allocator (k8s.io/dynamic-resource-allocation/structured 1.36.3). Pure. Each device is judged for itself:
- * the constraints of a claim between its devices are not evaluated. */
+ * allocator (k8s.io/dynamic-resource-allocation/structured 1.36.3). Pure. Each device is judged alone: a
+ * claim's constraints between its devices are not evaluated. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ enum fit_result {
 	FIT_NO_CAPACITY,    /* the request names a capacity that the device does not have */
 	FIT_TAINT,
 	FIT_IN_USE,	     /* the device can be allocated only once, and is */
-	FIT_TOO_MUCH_MEMORY, /* more than the policy of the device allows */
+	FIT_TOO_MUCH_MEMORY, /* more than the device's policy allows for one request */
 	FIT_TOO_MUCH_CORES,
 	FIT_MEMORY, /* too little is left */
 	FIT_CORES,

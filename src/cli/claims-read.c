@@ -17,7 +17,7 @@ struct reading {
 	struct warnings *warnings;
 };
 
-/* An object that cannot be understood must not hide the others. */
+/* A malformed object must not hide the others. */
 static int leave_out(struct reading *reading, int r, const struct error *problem, struct error *err)
 {
 	if (r == -ENOMEM)

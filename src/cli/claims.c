@@ -82,8 +82,6 @@ int claims_take_claim(struct claims *claims, struct claim *claim)
 	return 0;
 }
 
-/* ---- devices ---- */
-
 static int compare_slices(const void *pa, const void *pb)
 {
 	const struct device_slice *a = pa, *b = pb;
@@ -141,8 +139,6 @@ static int list_devices(struct claims *claims)
 		}
 	return r;
 }
-
-/* ---- shares ---- */
 
 static void add_share(struct claims *claims, const struct claim *claim, const struct claim_result *result)
 {

@@ -3,7 +3,7 @@
  * front. */
 #pragma once
 
-/* inspect_command() - argv[0] is not read; program is put in front of messages. */
+/* inspect_command() - argv[0] is not read. program: the name that messages begin with. */
 struct option_table;
 int inspect_command(int argc, char **argv, const struct option_table *table, const char *program);
 

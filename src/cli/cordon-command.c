@@ -43,9 +43,6 @@ static int parse(int argc, char **argv, struct options *options)
 				 given->gpu);
 }
 
-/* ---- the present node -----------------------------------------------------------------------------------
- */
-
 static int no_such_gpu(const struct options *options, const struct inspect_node *node, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf text;
@@ -62,9 +59,6 @@ static int no_such_gpu(const struct options *options, const struct inspect_node 
 		options->given.gpu, strbuf_cstr(&text));
 }
 
-/* ---- output ---------------------------------------------------------------------------------------------
- */
-
 static void tell_pods(const struct inspect_node *node, const struct inspect_gpu *gpu)
 {
 	size_t n = 0;
@@ -75,7 +69,7 @@ static void tell_pods(const struct inspect_node *node, const struct inspect_gpu 
 		puts("No pod is on it.");
 		return;
 	}
-	printf("%zu pod%s on it still, and go%s on:\n", n, n == 1 ? " is" : "s are", n == 1 ? "es" : "");
+	printf("%zu pod%s still on it, and go%s on:\n", n, n == 1 ? " is" : "s are", n == 1 ? "es" : "");
 	for (size_t i = 0, told = 0; i < node->n_pods && told < PODS_TOLD_MAX; i++) {
 		const struct inspect_pod *pod = &node->pods[i];
 
@@ -96,11 +90,11 @@ static void tell(const struct options *options, const struct inspect *inspect, b
 
 	if (!gpu) {
 		printf("GPU %s of node %s %s cordoned; the node does not show it.\n", options->given.gpu,
-			name, changed ? "is no more" : "was not");
+			name, changed ? "is no longer" : "was not");
 		return;
 	}
 	if (changed && !options->given.timeout_s) {
-		printf("GPU %d (%s) of node %s: written down, and so from when the node's agent has read it.\n",
+		printf("GPU %d (%s) of node %s: the change is stored; it takes effect when the node's agent has read it.\n",
 			gpu->column, gpu->uuid, name);
 		return;
 	}
@@ -115,7 +109,7 @@ static void tell(const struct options *options, const struct inspect *inspect, b
 	if (gpu->healthy)
 		puts(changed ? "takes pods again." : "was not cordoned, and takes pods.");
 	else
-		printf("%s cordoned, but takes no new pods: %s\n", changed ? "is no more" : "was not",
+		printf("%s cordoned, but takes no new pods: %s\n", changed ? "is no longer" : "was not",
 			gpu->reason ? gpu->reason : "it is unhealthy");
 }
 

@@ -19,9 +19,6 @@
 #define ANSWER_MAX (4u << 20)
 #define COLLECTION "/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps"
 
-/* ---- the list -------------------------------------------------------------------------------------------
- */
-
 static struct fault *find(struct fault_list *list, const struct fault *fault)
 {
 	for (size_t i = 0; i < list->n; i++)
@@ -37,8 +34,8 @@ static void refresh_index(const struct inspect_node *gpus, struct fault *fault)
 			fault->index = gpus->gpus[i].column;
 }
 
-/* Other tools read indices, so indices of GPUs that have changed are updated. A GPU that no longer exists
- * keeps its index, unless another GPU has it now. */
+/* Other tools read the indices, so those that have changed are updated. The entry of a GPU that no longer
+ * exists keeps its index, unless another GPU has that index now. */
 static void refresh_indices(const struct inspect_node *gpus, struct fault_list *list)
 {
 	for (size_t i = 0; i < list->n; i++)
@@ -94,9 +91,6 @@ static int cordon_list_apply(const struct cordon_change *change, struct fault_li
 		refresh_indices(change->gpus, list);
 	return r;
 }
-
-/* ---- the object -----------------------------------------------------------------------------------------
- */
 
 static int object_new(const char *name, struct json_object **ret_object)
 {
@@ -165,9 +159,6 @@ static int object_write(struct json_object *object, const struct fault_list *lis
 	return r < 0 ? r : put_text(annotations, ANNOTATION_CORDONED, notes);
 }
 
-/* ---- the API server -------------------------------------------------------------------------------------
- */
-
 static int refused(const struct strbuf *complaints, const char *verb, const char *name, struct error *err)
 {
 	const char *text = strbuf_cstr(complaints);
@@ -203,7 +194,7 @@ static int object_fetch(
 	if (r < 0)
 		return r;
 	if (object && !json_object_is_type(json_member(object, "metadata"), json_type_object))
-		return error_set(err, EBADMSG, "the API server's answer is no ConfigMap");
+		return error_set(err, EBADMSG, "the API server's answer is not a ConfigMap");
 	*ret_object = TAKE_PTR(object);
 	return 0;
 }
@@ -273,7 +264,8 @@ int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change
 		r = try_once(kubectl, change, name, &changed, err);
 	if (r == -EAGAIN)
 		return error_set(err, EAGAIN,
-			"ConfigMap " NAMESPACE_SYSTEM "/%s is changed all the time: try again", name);
+			"ConfigMap " NAMESPACE_SYSTEM "/%s was changed by others at each attempt: try again",
+			name);
 	if (r == 0)
 		*ret_changed = changed;
 	return r;

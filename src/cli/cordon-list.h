@@ -15,7 +15,7 @@ struct cordon_change {
 	const char *node;
 	const struct inspect_node *gpus; /* with their present indices; NULL: unknown */
 	bool uncordon;
-	bool own; /* an entry with another reason than the fault's stays as it is: someone else made it */
+	bool own; /* if the entry has another reason, another user has made it, and it stays as it is */
 	struct fault fault; /* the GPU; reason "" keeps the present reason */
 };
 

@@ -36,8 +36,8 @@ int cordon_look(
 	return inspect_fetch(ret_inspect, kubectl, node, &warnings, err);
 }
 
-/* Whether the GPU has the state of the list now. For a GPU that is unhealthy for another reason, the list
- * makes no visible difference. */
+/* Whether the GPU has the state of the list now. If the GPU is unhealthy for another reason, the list has no
+ * visible effect. */
 static bool is_taken_up(const struct cordon_change *change, const struct inspect_gpu *gpu)
 {
 	if (!gpu)
@@ -62,7 +62,7 @@ int cordon_await(const struct kubectl *kubectl, const struct cordon_change *chan
 			return r;
 		if (monotonic_ns() >= give_up_ns)
 			return error_set(err, ETIMEDOUT,
-				"it is written down, but the agent of node %s has not taken it up within %u s: is the DaemonSet gpushare-device-plugin-ds there, and its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
+				"the change is stored, but the agent of node %s has not applied it within %u s: does the DaemonSet gpushare-device-plugin-ds run there, and is its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
 				change->node, timeout_s, change->node);
 		usleep(LOOK_US);
 	}

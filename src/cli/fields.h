@@ -1,5 +1,5 @@
-/* fields.h - members of an answer of the scheduler, whatever its structure: "", 0, false or nothing if they
- * are missing or have another type; and the text of a number. */
+/* fields.h - members of a JSON object: "", 0 or false if the member is missing or has another type; and the
+ * text of a number. */
 #pragma once
 
 #include <stdbool.h>

@@ -32,8 +32,6 @@ static const char *said(const struct strbuf *complaints)
 	return complaints->data ? trim(complaints->data) : "it gave no reason";
 }
 
-/* The forwarded port. */
-
 static int not_forwarded(
 	const struct forward_target *target, const struct strbuf *complaints, struct error *err)
 {
@@ -114,7 +112,7 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	for (;;) {
 		n = recv(fd, chunk, sizeof(chunk), 0);
 		if (n < 0 && errno == EINTR)
-			continue; /* with SO_RCVTIMEO a stop and `fg` end it so (signal(7)) */
+			continue; /* with SO_RCVTIMEO, a stop and `fg` interrupt recv() (signal(7)) */
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
 		if (strbuf_add(answer, chunk, (size_t)n) < 0)
@@ -149,8 +147,8 @@ static int local_get(int port, const char *path, struct strbuf *answer)
 	const struct timeval patience = {.tv_sec = ANSWER_MAX_NS / NS_PER_S};
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	/* On Linux SO_SNDTIMEO limits connect(), too (socket(7)): otherwise a kubectl that no longer accepts
-	 * connections would block this process for minutes. */
+	/* On Linux SO_SNDTIMEO limits connect(), too (socket(7)). Without the limit, a kubectl that accepts
+	 * no more connections would block this process for minutes. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
 		return -errno;

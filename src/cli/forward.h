@@ -15,7 +15,7 @@ struct forward_target {
 	const char *whose;   /* "the leading scheduler's" pod */
 	const char *which;   /* "which leads" */
 	const char *gone;    /* what to do if the pod is gone */
-	const char *older;   /* what the server is if it does not know the path */
+	const char *older;   /* how a message describes a server that does not know the path */
 };
 
 struct forward {

@@ -52,7 +52,7 @@ static void print_sum(const struct history_replay *history)
 
 	printf("%llu events and %llu decisions: all as recorded, and so is the state at the end.\n",
 		(unsigned long long)history->events, (unsigned long long)history->outputs);
-	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu cards over their total.\n",
+	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu GPUs over their total.\n",
 		ledger->nodes.count, ledger->pods.count, wrong, over);
 }
 

@@ -1,4 +1,4 @@
-/* ResourceClaims in the tables of GPU memory. */
+/* ResourceClaims in the output of `ration inspect`. */
 #include "cli/inspect.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* A part of a unit counts as a whole one. But a claim to the whole GPU has a part that the GPU's own number
- * of units leaves out: 16160 MiB are 15 units of 1 GiB. */
+/* A part of a unit counts as a whole unit. A claim to the whole GPU counts as all its units: a GPU of 16160
+ * MiB has 15 units of 1 GiB, and the rest is no 16th unit. */
 static uint32_t units_of(const struct inspect_node *node, const struct inspect_gpu *gpu, uint64_t bytes)
 {
 	uint64_t unit = node->unit_mib * MIB, units = unit ? bytes / unit + (bytes % unit > 0) : 0;
@@ -98,8 +98,8 @@ static int add_users(struct inspect *inspect, struct inspect_node *node, const s
 	return add_user(node, pod, share, gpu);
 }
 
-/* A claim is counted once, however many pods share it. The bytes of a GPU are summed first, because several
- * parts of units may be one unit. */
+/* A claim is counted once, even if several pods share it. The bytes of a GPU are summed before they are
+ * converted, because parts of units may add up to one unit. */
 static void account(struct inspect_node *node, struct inspect_gpu *gpu, uint64_t bytes)
 {
 	uint32_t before, now;

@@ -97,7 +97,7 @@ static int print(const struct inspect_run *run, const struct strbuf *out, bool c
 	return 0;
 }
 
-/* Errors are printed, and the loop continues, because a user who watches wants to see the cluster return. */
+/* An error is printed, and the loop continues: the user wants to see when the cluster is available again. */
 static int watch(const struct inspect_run *run)
 {
 	_cleanup_strbuf_ struct strbuf shown, now;

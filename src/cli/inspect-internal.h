@@ -17,6 +17,6 @@ int inspect_pod_new(
 	struct inspect_node *node, const char *namespace_, const char *name, struct inspect_pod **ret_pod);
 
 /* inspect_fetch_waiting() - adds the pods that wait for GPUs of ration by ResourceClaims. A pod whose claim
- * does not exist yet is left out, because nothing says yet what it will ask for. */
+ * does not exist yet is left out, because its request is not known yet. */
 int inspect_fetch_waiting(
 	struct inspect *inspect, const struct kubectl *kubectl, struct warnings *warnings, struct error *err);

@@ -49,7 +49,7 @@ static void add_gpu(struct strbuf *out, const struct inspect_node *node, size_t 
 	strbuf_adds(out, "}");
 }
 
-/* Of nodes in mode dra, what a pod has in bytes. */
+/* The claims of a pod, in bytes, on a node in mode dra. */
 static void add_claims(struct strbuf *out, const struct inspect_pod *pod)
 {
 	for (size_t i = 0; i < pod->n_claims; i++) {

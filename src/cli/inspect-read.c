@@ -118,8 +118,7 @@ static bool older_from_index(
 	return true;
 }
 
-/* Reads only pods that ration's scheduler has not placed: if there is a ration.dev/placement, nothing else
- * counts. */
+/* Reads the annotations of other tools. If the pod has a ration.dev/placement, they do not count. */
 static bool read_older(
 	struct json_object *pod, const struct request *request, struct older_placement *ret_older)
 {
@@ -149,8 +148,8 @@ static int read_pod(void *userdata, struct json_object *item, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
 		list_warn(reading->warnings, reason.text);
-	/* An invalid pod matters only if it occupies something: with a bad label for several GPUs, it still
-	 * has its units. */
+	/* An invalid pod matters only if it occupies something: one with an invalid label for several GPUs
+	 * still occupies its units. */
 	if (r < 0 && request_is_empty(&facts.request))
 		return 0;
 	has_older = read_older(item, &facts.request, &older);
@@ -158,8 +157,6 @@ static int read_pod(void *userdata, struct json_object *item, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
-
-/* ---- lists ---- */
 
 /* Members of nodes and pods that are not needed; they are most of the text. */
 static const char *const unwanted[] = {"managedFields", "images", "conditions", "nodeInfo", "env", "envFrom",
@@ -192,8 +189,8 @@ static int fetch_nodes(struct reading *reading, const struct kubectl *kubectl, s
 {
 	const struct list_reader reader = {
 		.kind = "NodeList",
-		/* The text is part of annotations and of allocatable: a node with neither has nothing to
-		 * show. */
+		/* The text is part of ration's annotations and resources: a node without it has nothing to
+		   show. */
 		.sign = "gpu",
 		.read = read_node,
 		.userdata = reading,
@@ -229,7 +226,7 @@ static int fetch_pods(
 	return list_read(kubectl, "/api/v1/pods", strbuf_cstr(&selector), &reader, err);
 }
 
-/* Without such a node, no claim has a GPU of ration, and the cluster may not even have the API. */
+/* Without such a node, no claim can have a GPU of ration, and the API of claims may not exist. */
 static bool gives_gpus_to_claims(const struct inspect *inspect)
 {
 	for (size_t i = 0; i < inspect->n_nodes; i++)

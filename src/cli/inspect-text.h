@@ -6,8 +6,8 @@
 struct inspect;
 struct strbuf;
 
-/* The mark after the name of a pod whose containers outlive it. No pod's name has parentheses, and the mark
- * is one word, for scripts that split lines at blanks. */
+/* The mark after the name of a pod that was deleted while its containers still run. Names of pods have no
+ * parentheses. The mark is one word, for scripts that split lines at blanks. */
 #define ORPHAN_MARK "(orphan)"
 
 /* The marks of a pod that shares its ResourceClaim with other pods, and of a claim that no pod uses. */

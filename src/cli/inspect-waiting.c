@@ -45,7 +45,7 @@ static int no_memory(struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-/* The list has only classes that name the driver, as the selectors of a class do. */
+/* list_read() passes on only the classes whose selectors name the driver. */
 static int read_class(void *userdata, struct json_object *item, struct error *err)
 {
 	struct reading *reading = userdata;
@@ -187,7 +187,7 @@ int inspect_fetch_waiting(
 	table_release(&reading.classes);
 	if (r == -ENOMEM)
 		return no_memory(err);
-	/* Most users may not list DeviceClasses; the page is useful without these pods. */
+	/* Most users do not have the right to list DeviceClasses. The output is useful without these pods. */
 	if (r < 0) {
 		error_prefix(&problem, "pods that wait for ResourceClaims are not shown");
 		list_warn(warnings, problem.text);

@@ -233,7 +233,7 @@ static bool place_by_older(
 	return true;
 }
 
-/* A part on a GPU that the node does not have (any more) is pending, as the scheduler counts it. */
+/* Units on a GPU that the node does not have are pending, as in the scheduler's ledger. */
 static void place(struct inspect_node *node, struct inspect_pod *pod, const char *uuid, uint32_t units)
 {
 	struct inspect_gpu *gpu = inspect_gpu_by_uuid(node, uuid);
@@ -244,8 +244,8 @@ static void place(struct inspect_node *node, struct inspect_pod *pod, const char
 		pod->pending = units_add(pod->pending, units);
 }
 
-/* Each GPU holds what the whole pod may use at one time. That is more than its main containers ask for if an
- * init container asks for more. */
+/* On each GPU the pod has what all its containers may use at one time: if an init container asks for more
+ * than the main containers, its amount counts. */
 static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {
 	const struct gpu_share *gpus[NODE_GPUS_MAX];

@@ -53,19 +53,18 @@ struct inspect_waiting {
 	char *namespace_;
 	char *name;
 	uint32_t units; /* whole GPUs if `whole` */
-	uint32_t gpus;	/* of one node, each with an equal part of the units */
+	uint32_t gpus;	/* how many GPUs of one node, each with an equal part of the units */
 	uint32_t core;
 	bool whole;
 	char *claims;	 /* it waits for ResourceClaims: "a, b"; else NULL */
-	uint64_t memory; /* ... bytes on each GPU that these ask for; 0: whole GPUs */
+	uint64_t memory; /* what the claims ask for on each GPU, in bytes; 0: whole GPUs */
 };
 
 struct inspect_node {
 	char *name;
 	char *address; /* "unknown" if the node has no InternalIP */
 	enum gpu_mode mode;
-	bool changing; /* another mode or unit is asked for, and comes into force when the last pod has ended
-			*/
+	bool changing;	    /* its mode or unit will change when its last GPU pod has ended */
 	bool unschedulable; /* no new pod is bound to it (`kubectl cordon`) */
 	bool mixing;	    /* core_mem: pods with and without a percentage may be there at once */
 	uint32_t unit_mib;
@@ -89,7 +88,7 @@ struct inspect {
 	struct inspect_waiting
 		*waiting; /* by namespace and name after inspect_finish(); only with `everything` */
 	size_t n_waiting;
-	struct table by_name; /* name as the API server has it -> struct inspect_node */
+	struct table by_name; /* the node's name, not made printable -> struct inspect_node */
 	struct table listed;  /* uids of the pods that were added to nodes with a non-empty `held` */
 };
 

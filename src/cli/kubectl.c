@@ -88,7 +88,7 @@ static int not_started(const struct kubectl *kubectl, int errnum, struct error *
 {
 	if (errnum == ENOENT)
 		return error_set(err, errnum,
-			"%s is not there: install kubectl on PATH, or name it in the variable KUBECTL",
+			"%s was not found: install kubectl on PATH, or name it in the variable KUBECTL",
 			kubectl->program);
 	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
 }
@@ -144,7 +144,7 @@ void kubectl_stop(struct kubectl_process *process)
 
 #define ERROR_WORD "error" /* "Error from server (Forbidden): ..." and "error: ..." */
 
-/* Whether the line, as far as it was read, begins like an error. */
+/* Whether the beginning of the line that was read can be that of an error. */
 static bool may_be_error(const char *line, size_t len)
 {
 	return strncasecmp(line, ERROR_WORD, len < strlen(ERROR_WORD) ? len : strlen(ERROR_WORD)) == 0;
@@ -173,7 +173,7 @@ void complaints_take(const char *text, size_t len, struct strbuf *pending, struc
 	fflush(stderr);
 }
 
-/* What was written to standard error: the errors, and the beginning of everything. */
+/* kubectl's standard error: the errors, and the beginning of the whole output. */
 struct complaints {
 	struct strbuf *errors;
 	struct strbuf pending, said;
@@ -348,7 +348,7 @@ static int kubectl_problem(const struct kubectl *kubectl, const char *said, stru
 	switch (problem) {
 	case PROBLEM_CONFIG:
 		return error_set(err, EINVAL,
-			"kubectl cannot use its configuration (%s): %s; mend that file, or name another with --kubeconfig",
+			"kubectl cannot use its configuration (%s): %s; correct that file, or name another with --kubeconfig",
 			file, line);
 	case PROBLEM_LOGIN:
 		return error_set(err, EACCES,
@@ -392,7 +392,7 @@ static int process_finish(const struct kubectl *kubectl, struct kubectl_process 
 static int get_failed(
 	const struct kubectl *kubectl, const char *path, struct strbuf *errors, struct error *err)
 {
-	const char *reason = errors->len ? errors->data : "its reason is above";
+	const char *reason = errors->len ? errors->data : "kubectl's message is above";
 	bool forbidden = strcasestr(reason, "forbidden"), claims = strstr(path, "/apis/resource.k8s.io/");
 
 	if (errors->len)
@@ -460,17 +460,18 @@ int kubectl_send(const struct kubectl *kubectl, const char *const *args, const c
 	ssize_t n;
 
 	if (len > KUBECTL_INPUT_MAX)
-		return error_set(err, EMSGSIZE, "%zu bytes are more than kubectl is given", len);
+		return error_set(err, EMSGSIZE, "the input of kubectl is too long (%zu bytes)", len);
 	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_set(err, errno, "no pipe to %s: %s", kubectl->program, strerror(errno));
+		return error_set(
+			err, errno, "cannot create a pipe to %s: %s", kubectl->program, strerror(errno));
 	reads = in[0];
-	/* A pipe has room for 64 KiB (pipe(7)), so the whole input is in it before the process reads. Users
-	 * with very many pipes have less room; then this process must not wait for a reader that does not
-	 * exist yet. */
+	/* A pipe has room for 64 KiB (pipe(7)), so the whole input fits before kubectl reads. Pipes of a user
+	 * with very many pipes have less room. Without O_NONBLOCK this process would then wait for kubectl,
+	 * which is not started yet. */
 	fcntl(in[1], F_SETFL, O_NONBLOCK);
 	n = write(in[1], input, len);
 	close(in[1]);
 	if (n < 0 || (size_t)n != len)
-		return error_set(err, EIO, "nothing can be given to %s", kubectl->program);
+		return error_set(err, EIO, "%s cannot be given its input", kubectl->program);
 	return run_with_input(kubectl, args, reads, out, complaints, err);
 }

@@ -19,8 +19,8 @@ struct kubectl {
 void kubectl_init(struct kubectl *kubectl);
 void kubectl_release(struct kubectl *kubectl);
 
-/* If kubectl's configuration cannot be used, or names no API server, all functions below return a negative
- * errno with a sentence about it.
+/* All functions below return a negative errno with a sentence if kubectl's configuration cannot be used, or
+ * names no API server.
  *
  * kubectl_get_raw() - GET of a path of the API; appends the answer to body. kubectl keeps this process'
  * stdin. Its standard error is handled as in kubectl_run(), and the errors are in the sentence. */

@@ -27,11 +27,10 @@ void list_warn(struct warnings *warnings, const char *text)
 	if (warnings->n <= WARNINGS_TOLD_MAX)
 		warnings->tell(warnings->userdata, text);
 	if (warnings->n == WARNINGS_TOLD_MAX + 1)
-		warnings->tell(warnings->userdata, "further objects that cannot be understood are not named");
+		warnings->tell(warnings->userdata, "further malformed objects are not reported");
 }
 
-/* ---- one page, while it arrives -------------------------------------------------------------------------
- */
+/* ---- one page, while it arrives ---- */
 
 struct page {
 	const struct list_reader *reader;
@@ -55,7 +54,8 @@ static int page_failed(struct page *page, int r)
 		return error_set(
 			page->err, EBADMSG, "the API server's answer cannot be read: text after the end");
 	return error_set(page->err, EBADMSG,
-		"the API server's answer cannot be read: it is no valid JSON, or no %s", page->reader->kind);
+		"the API server's answer cannot be read: it is not valid JSON, or not a %s",
+		page->reader->kind);
 }
 
 /* An invalid object must not hide the others. */
@@ -112,10 +112,10 @@ static int page_end(struct page *page, char **ret_continue)
 	kind = json_member_string(list, "kind");
 	items = json_member(list, "items");
 	if (!kind || strcmp(kind, page->reader->kind) != 0)
-		return error_set(page->err, EBADMSG, "the API server's answer is no %s but %.64s",
+		return error_set(page->err, EBADMSG, "the API server's answer is not a %s but %.64s",
 			page->reader->kind, kind ? kind : "something without a kind");
 	if (items && !json_object_is_type(items, json_type_array))
-		return error_set(page->err, EBADMSG, "the items of the API server's %s are no list",
+		return error_set(page->err, EBADMSG, "the items of the API server's %s are not a list",
 			page->reader->kind);
 	token = json_member_string(json_member(list, "metadata"), "continue");
 	*ret_continue = token && *token ? strdup(token) : NULL;
@@ -174,7 +174,8 @@ int list_read(const struct kubectl *kubectl, const char *path, const char *selec
 		if (r < 0 || !following)
 			return r;
 		if (token && strcmp(token, following) == 0)
-			return error_set(err, EBADMSG, "the API server gives the same page again and again");
+			return error_set(
+				err, EBADMSG, "the API server answers with the same page repeatedly");
 		free(token);
 		token = TAKE_PTR(following);
 	}
@@ -183,11 +184,11 @@ int list_read(const struct kubectl *kubectl, const char *path, const char *selec
 
 /* ---- one object ---- */
 
-/* The first line of what kubectl complained of: the API server's own words. */
+/* The first line of kubectl's error, which is the API server's message. */
 static const char *first_line(struct strbuf *complaints)
 {
 	if (!complaints->len)
-		return "kubectl failed, and what it said is above";
+		return "kubectl failed, and its message is above";
 	complaints->data[strcspn(complaints->data, "\n")] = '\0';
 	return complaints->data;
 }

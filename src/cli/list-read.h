@@ -22,11 +22,11 @@ void list_warn(struct warnings *warnings, const char *text);
 
 struct list_reader {
 	const char *kind; /* of the list: "PodList" */
-	const char *sign; /* a text that occurs in every object that matters */
+	const char *sign; /* a text that every object of interest contains */
 	/* Called with each object that has the sign. A negative result, with a sentence, ends the reading. */
 	int (*read)(void *userdata, struct json_object *item, struct error *err);
 	void *userdata;
-	struct warnings *warnings;   /* of objects that are no valid JSON */
+	struct warnings *warnings;   /* about objects that are not valid JSON */
 	const char *const *unwanted; /* see json_split_leave_out(); NULL: only managedFields */
 	int unwanted_depth_max;
 };
@@ -36,9 +36,9 @@ struct list_reader {
 int list_read(const struct kubectl *kubectl, const char *path, const char *selector,
 	const struct list_reader *reader, struct error *err);
 
-/* object_read() - reads one object, or a list that is not cut into pages. The caller puts *ret_object.
- * -ENOENT if the API server does not have it, -EACCES if the user may not read it, or another negative errno;
- * each with a sentence. */
+/* object_read() - reads one object, or a list without pages. The caller puts *ret_object. -ENOENT if the API
+ * server does not have it, -EACCES if the user may not read it, or another negative errno; each with a
+ * sentence. */
 int object_read(
 	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err);
 

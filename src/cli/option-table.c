@@ -1,4 +1,5 @@
-/* option-table.c - only data: docs/options/dump.c compiles it too. */
+/* option-table.c - the tables of options. The file has only data, because docs/options/dump.c is built with
+ * it, too. */
 #include "cli/doctor/scheduler-config.h"
 #include "cli/options.h"
 #include "kube/names.h"
@@ -66,9 +67,6 @@ static const struct option_choice only_json[] = {{"json", OUTPUT_JSON}, {0}};
 									.help = sentence                     \
 	}
 
-/* ---- inspect --------------------------------------------------------------------------------------------
- */
-
 static const struct option_choice inspect_outputs[] = {{"json", OUTPUT_JSON}, {"wide", OUTPUT_WIDE}, {0}};
 static const struct option_row inspect_rows[] = {
 	{"details", 'd', NULL, OPTION_TO(FLAG, struct inspect_options, details),
@@ -108,9 +106,6 @@ const struct option_table cgpu_option_table = {.program = "kubectl inspect cgpu"
 	.notes = INSPECT_NOTES,
 	.version = "kubectl-inspect-cgpu"};
 
-/* ---- why ------------------------------------------------------------------------------------------------
- */
-
 static const struct option_row why_rows[] = {
 	NAMESPACE_OF_POD(struct why_options),
 	{"node", 0, "NODE", OPTION_TO(NAME, struct why_options, node), .source = COMPLETE_NODES,
@@ -129,9 +124,6 @@ const struct option_table why_option_table = {.program = "ration why",
 	.notes =
 		"The command asks the leading replica of ration-scheduler, by `kubectl port-forward`. Needed rights: get on the pod; in " NAMESPACE_SYSTEM
 		" get on leases and pods, and create on pods/portforward. A user with the last right could also bind pods."};
-
-/* ---- set ------------------------------------------------------------------------------------------------
- */
 
 static const struct option_row set_rows[] = {
 	{"mem", 0, "N", OPTION_TO(NUMBER, struct set_options, units), .min = 1, .max = UNITS_MAX - 1,
@@ -155,9 +147,6 @@ const struct option_table set_option_table = {.program = "ration set",
 	WITH_KUBECTL,
 	.notes =
 		"A container gets more memory if its GPU has that much free. It can always get less: a program that uses more than the new limit keeps its memory, and further allocations fail. The new amount holds until the pod ends; the pod's spec, and the template of its controller, stay as they are. Needed rights: get and patch on the pod."};
-
-/* ---- cordon, uncordon -----------------------------------------------------------------------------------
- */
 
 #define CORDON_TIMEOUT                                                                                         \
 	{                                                                                                      \
@@ -198,9 +187,6 @@ const struct option_table uncordon_option_table = {.program = "ration uncordon",
 	WITH_KUBECTL,
 	.notes = CORDON_NOTES};
 
-/* ---- top ------------------------------------------------------------------------------------------------
- */
-
 static const struct option_row top_rows[] = {
 	{"runs", 0, NULL, OPTION_TO(FLAG, struct top_options, runs),
 		.help = "show the programs of `ration run` on this machine, even if there is a kubeconfig"},
@@ -230,9 +216,6 @@ const struct option_table top_option_table = {.program = "ration top",
 	.notes =
 		"The key q ends the command. It asks the agents by `kubectl port-forward`. Needed rights: list on nodes; in " NAMESPACE_SYSTEM
 		" list and get on pods, and create on pods/portforward; for nodes in mode dra list on resourceclaims."};
-
-/* ---- doctor ---------------------------------------------------------------------------------------------
- */
 
 static const struct option_row doctor_rows[] = {
 	OUTPUT_JSON_OF(
@@ -318,9 +301,6 @@ const struct option_table plan_option_table = {.program = "ration plan",
 	.notes =
 		"Needed rights: those of `ration why`, and list on nodes and on the pods of all namespaces. --execute: also get on pods, and create on pods/eviction. moves --execute: also the rights of `ration cordon`; drain --execute: also get and patch on nodes."};
 
-/* ---- advise ---------------------------------------------------------------------------------------------
- */
-
 static const struct option_row advise_rows[] = {
 	{"namespace", 'n', "NAMESPACE", OPTION_TO(NAME, struct advise_options, namespace_),
 		.source = COMPLETE_NAMESPACES,
@@ -350,9 +330,6 @@ const struct option_table advise_option_table = {.program = "ration advise",
 	.notes =
 		"It asks the agents by `kubectl port-forward`. Needed rights: those of `ration top`, and list on the pods of the namespaces; with --apply those of `ration set`, too."};
 
-/* ---- ui -------------------------------------------------------------------------------------------------
- */
-
 static const struct option_row ui_rows[] = {
 	{"static", 0, "FILE", OPTION_TO(TEXT, struct ui_options, file), .source = COMPLETE_FILES,
 		.help = "write the page with the cluster of this moment into one file, e.g. for a ticket, and exit; -: standard output"},
@@ -373,9 +350,6 @@ const struct option_table ui_option_table = {.program = "ration ui",
 	.notes =
 		"Needed rights: list on nodes and on the pods of all namespaces; for nodes in mode dra list on resourceclaims, resourceslices and deviceclasses; for what is used those of `ration top`; for the answer about a pod and for the last hour those of `ration why`."};
 
-/* ---- history, replay ------------------------------------------------------------------------------------
- */
-
 const struct option_table history_option_table = {.program = "ration history",
 	.usage = "[OPTION]... > FILE",
 	.summary =
@@ -395,9 +369,6 @@ const struct option_table replay_option_table = {.program = "ration replay",
 	OPTION_ARGUMENTS(replay_arguments),
 	.notes =
 		"Exit status: 0 if all decisions are the same, 1 for a difference or a file that cannot be read, 2 for wrong arguments."};
-
-/* ---- ration ---------------------------------------------------------------------------------------------
- */
 
 static const struct option_command commands[] = {
 	{"run", "run a program on this machine with a part of a GPU; needs no cluster"},

@@ -11,7 +11,7 @@
 
 enum output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON };
 
-/* All begin with the options that are passed on to kubectl. */
+/* Except replay_options, all begin with the options that are passed on to kubectl. */
 
 struct inspect_options {
 	struct kubectl kubectl;

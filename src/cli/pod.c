@@ -39,7 +39,7 @@ int pod_find_namespace(
 		return r;
 	if (r > 0)
 		return error_set(
-			err, EIO, "kubectl has no usable configuration: %s", strbuf_cstr(&complaints));
+			err, EIO, "kubectl's configuration cannot be used: %s", strbuf_cstr(&complaints));
 	if (!namespace_->len)
 		strbuf_adds(namespace_, "default");
 	return pod_name_is_valid(strbuf_cstr(namespace_))

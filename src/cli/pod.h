@@ -11,7 +11,8 @@ struct strbuf;
 
 #define POD_NAME_MAX 253
 
-/* pod_name_is_valid() - a valid name of a pod, a namespace or a node: it becomes part of an address. */
+/* pod_name_is_valid() - whether the text can be the name of a pod, a namespace or a node. Names become part
+ * of URLs. */
 bool pod_name_is_valid(const char *text);
 
 /* pod_find_namespace() - writes the given namespace, or (named NULL) the current one of the user's kubectl,

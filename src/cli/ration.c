@@ -1,5 +1,4 @@
-/* ration - the user's program for shared GPUs: what a cluster does with them, and programs on this machine.
- */
+/* ration - the program for users of shared GPUs: its subcommands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

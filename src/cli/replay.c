@@ -18,8 +18,6 @@
 #define DIFFERS 1
 #define TEXT_MAX (256u << 20) /* bytes of a state, or of the outputs of an event */
 
-/* ---- outputs of the core ---- */
-
 static void on_output(void *userdata, const struct core_output *output)
 {
 	struct history_replay *history = userdata;
@@ -67,9 +65,8 @@ void history_replay_release(struct history_replay *history)
 	replay_release(&history->replay);
 }
 
-/* ---- comparing ---- */
-
-#define EXCERPT_BEGIN 40 /* for a line that differs only later: its kind, then what is around the place */
+#define EXCERPT_BEGIN                                                                                        \
+	40 /* for a long line: how much of its beginning is shown before the place that differs */
 #define EXCERPT_BEFORE 40
 #define EXCERPT_AFTER 70
 
@@ -156,8 +153,6 @@ static int happen(struct history_replay *history, struct error *err)
 	return r;
 }
 
-/* ---- lines ---- */
-
 static int take_first_line(struct history_replay *history, struct json_object *line, struct error *err)
 {
 	int64_t version = 0;
@@ -180,7 +175,7 @@ static int failure(const struct archive *archive, struct error *err)
 static int take_answer(struct history_replay *history, struct archive *archive, struct error *err)
 {
 	if (history->n_answers == REPLAY_ANSWERS_MAX || !history->pending)
-		return error_set(err, EINVAL, "an answer without an event, or too many for one");
+		return error_set(err, EINVAL, "an answer without an event, or too many answers to one event");
 	read_answer(archive, &history->answers[history->n_answers++]);
 	return archive->failed ? failure(archive, err) : 0;
 }

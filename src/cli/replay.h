@@ -11,16 +11,16 @@
 
 struct error;
 
-#define REPLAY_ANSWERS_MAX 4096 /* of the caller, during one event */
+#define REPLAY_ANSWERS_MAX 4096 /* the most answers of the caller during one event */
 
-/* What is read: the first line, the state at the beginning, the events, the state at the end. */
+/* What the next line is part of: the head, the state at the beginning, the events, the state at the end. */
 enum replay_phase { REPLAY_HEAD, REPLAY_STATE, REPLAY_EVENTS, REPLAY_END };
 
 struct history_replay {
 	struct replay replay;
 	enum replay_phase phase;
 	bool pending;		 /* an event was read; it is carried out after all its lines are read */
-	struct read_event event; /* ... that event */
+	struct read_event event; /* the event that is pending */
 	struct read_answer *answers;
 	size_t n_answers;
 	struct strbuf recorded,

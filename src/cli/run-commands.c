@@ -9,7 +9,7 @@
 
 #define EXIT_RUN_FAILURE 125 /* as in ration-run: differs from any status of the program that is run */
 
-/* argv of ration-run: its name, the command, the other arguments. The caller frees. */
+/* Makes the argv of ration-run: its name, the command, the other arguments. The caller frees it. */
 static char **arguments_make(const char *command, int argc, char **argv)
 {
 	char **made = calloc((size_t)argc + 2, sizeof(*made));

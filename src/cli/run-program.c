@@ -42,7 +42,7 @@ int run_program_output(const char *command, struct strbuf *out, struct error *er
 
 int run_program_exec(char *const *argv, struct error *err)
 {
-	/* In an installation, and in a build folder. */
+	/* Relative to this program: in an installation, and in a build folder. */
 	static const char *const places[] = {"../lib/ration", "../run", "."};
 	char self[PATH_MAX], path[PATH_MAX];
 	int r = fs_own_folder(self);

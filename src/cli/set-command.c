@@ -40,7 +40,7 @@ static const char *choose_container(
 		error_set(err, EINVAL, "pod %s/%s asks for no " RESOURCE_GPU_MEM, pod->namespace_, pod->name);
 	else if (request->whole)
 		error_set(err, EINVAL,
-			"pod %s/%s has whole GPUs (" RESOURCE_GPU "), which have no other size",
+			"pod %s/%s has whole GPUs (" RESOURCE_GPU "), whose size cannot be changed",
 			pod->namespace_, pod->name);
 	else if (!*pod->node || !pod->has_placement)
 		error_set(err, EINVAL,
@@ -108,7 +108,7 @@ static int ask(
 		&out, &complaints, err);
 	if (r <= 0)
 		return r;
-	/* These are the words of RBAC. A refusal by a ValidatingAdmissionPolicy is "forbidden" too, and has
+	/* RBAC refuses with these words. A ValidatingAdmissionPolicy refuses with "forbidden", too, but gives
 	 * its own reason. */
 	if (strstr(strbuf_cstr(&complaints), "cannot patch resource \"pods\""))
 		return error_set(err, EACCES,
@@ -118,7 +118,7 @@ static int ask(
 		namespace_, complaints.len ? strbuf_cstr(&complaints) : "it gave no reason");
 }
 
-/* The answer removes the request. While the request is there, there is no answer. */
+/* The scheduler's answer removes the request. So the pod has no answer as long as it has the request. */
 static bool is_answered(struct json_object *pod)
 {
 	return !json_member(annotations_of(pod), ANNOTATION_RESIZE);
@@ -127,7 +127,7 @@ static bool is_answered(struct json_object *pod)
 /* More than any answer of the scheduler has. */
 #define ANSWER_BYTES ((size_t)8 << 10)
 
-/* Prints a yes; a no becomes an error. */
+/* Prints the answer if the scheduler has applied the size; a refusal becomes an error. */
 static int tell(
 	const struct set_options *options, struct json_object *pod, const char *request, struct error *err)
 {
@@ -140,8 +140,8 @@ static int tell(
 		return refuse_full(pod, err);
 	if (!text || json_parse(text, strlen(text), &status, &ignored) < 0 ||
 		strcmp(text_of(status, "request"), request) != 0)
-		return error_set(err, EAGAIN,
-			"pod %s: another request has taken the place of this one; try again", options->name);
+		return error_set(err, EAGAIN, "pod %s: another request has replaced this one; try again",
+			options->name);
 	message = strdup(text_of(status, "message"));
 	if (!message)
 		return error_set(err, ENOMEM, "out of memory");

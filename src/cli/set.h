@@ -4,6 +4,6 @@
 struct error;
 struct set_options;
 
-/* set_size() - what `ration set` does: asks, waits for the answer and prints it. Negative errno with a
- * sentence if the container does not have the new size. */
+/* set_size() - carries out `ration set`: sends the request, waits for the scheduler's answer and prints it. A
+ * negative errno with a sentence if the container does not have the new size. */
 int set_size(const struct set_options *options, struct error *err);

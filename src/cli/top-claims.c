@@ -55,7 +55,7 @@ int top_claims_note(struct top_claims *claims, const struct claim *claim)
 	return 0;
 }
 
-/* What the label of a container is in the page of an agent whose node is in mode dra. */
+/* Whether the holder is a claim: the agent of a node in mode dra writes CLAIM_CONTAINER as the container. */
 static bool is_claim(const struct top_holder *holder, const char *node)
 {
 	return strcmp(holder->node, node) == 0 && strcmp(holder->container, CLAIM_CONTAINER) == 0;

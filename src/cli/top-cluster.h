@@ -43,5 +43,5 @@ int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reade
 int top_cluster_read(struct top_cluster *cluster, const char *node, struct top_sample *sample,
 	struct strbuf *problems, struct error *err);
 
-/* top_cluster_find_again() - looks which pods the agents are in now that did not answer the last time. */
+/* top_cluster_find_again() - finds the present pods of the agents that did not answer the last time. */
 int top_cluster_find_again(struct top_cluster *cluster, struct error *err);

@@ -1,4 +1,4 @@
-/* ration top: who has how much of which GPU now, for pods of a cluster or programs of this machine. */
+/* ration top: how containers of a cluster, or programs of this machine, use their GPUs now. */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -67,7 +67,7 @@ static int sample_take(struct top *top, struct top_sample *sample, struct error 
 	sample->at_ns = monotonic_ns();
 	top_sample_sort(sample);
 	if (r < 0 && !err->text[0])
-		return error_set(err, -r, "what was answered cannot be held: %s", strerror(-r));
+		return error_set(err, -r, "the answer could not be stored: %s", strerror(-r));
 	return r;
 }
 

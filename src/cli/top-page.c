@@ -29,11 +29,10 @@ static const char *const family_names[FAMILIES] = {
 	[WAITED] = "ration_container_core_waited_seconds_total",
 };
 
-/* ---- one line -------------------------------------------------------------------------------------------
- */
+/* ---- one line ---- */
 
-/* at: behind the opening quote. Returns the text behind the closing quote, NULL if there is none. A value
- * that is too long is cut. */
+/* at: the text after the opening quote. Returns the text after the closing quote, NULL if there is none. A
+ * value that is too long is cut. */
 static const char *value_take(const char *at, char *ret_value)
 {
 	size_t len = 0;
@@ -52,7 +51,7 @@ static const char *value_take(const char *at, char *ret_value)
 	return *at == '"' ? at + 1 : NULL;
 }
 
-/* at: behind "{". */
+/* at: the text after "{". */
 static const char *labels_take(const char *at, struct labels *labels)
 {
 	char ignored[LABEL_MAX];
@@ -97,8 +96,7 @@ static enum family line_parse(const char *line, struct labels *ret_labels, doubl
 		       : FAMILIES;
 }
 
-/* ---- GPUs and holders -----------------------------------------------------------------------------------
- */
+/* ---- GPUs and holders ---- */
 
 static int index_of(const struct labels *labels)
 {
@@ -153,7 +151,7 @@ static int gpu_get(
 	struct top_gpu *gpu;
 	int r = grow(&sample->gpus, sample->n_gpus);
 
-	snprintf(key, sizeof(key), "card\n%s\n%s", node, labels->value[UUID]);
+	snprintf(key, sizeof(key), "gpu\n%s\n%s", node, labels->value[UUID]);
 	*ret_gpu = table_get(&sample->by_key, key);
 	if (*ret_gpu || r < 0)
 		return *ret_gpu ? 0 : r;
@@ -219,8 +217,7 @@ const struct top_holder *top_sample_holder(const struct top_sample *sample, cons
 	return table_get(&sample->by_key, key);
 }
 
-/* ---- a page ---------------------------------------------------------------------------------------------
- */
+/* ---- a page ---- */
 
 static void gpu_say(struct top_gpu *gpu, enum family family, double value)
 {

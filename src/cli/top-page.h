@@ -11,7 +11,7 @@
 
 struct top_gpu {
 	char *node, *uuid, *model;
-	int index; /* -1: no longer here */
+	int index; /* -1: the GPU was removed */
 	uint64_t memory_bytes, used_bytes;
 	bool used_known;
 };

@@ -85,9 +85,6 @@ static struct sums sums_of(
 	return sums;
 }
 
-/* ---- text -----------------------------------------------------------------------------------------------
- */
-
 static void add_memory(struct strbuf *text, bool known, uint64_t used, uint64_t of)
 {
 	if (known)
@@ -141,7 +138,7 @@ static void add_gpu(struct strbuf *text, const struct top_sample *before, const 
 	add_name(text, (const char *const[]){*gpu->model ? gpu->model : gpu->uuid, NULL}, "");
 }
 
-/* The claim's pods have its part of the GPU together. */
+/* All pods of a claim share its part of the GPU. */
 static void add_claim(struct strbuf *text, const struct top_holder *holder)
 {
 	const bool used = *holder->users;
@@ -179,7 +176,7 @@ int top_table(const struct top_sample *before, const struct top_sample *now, boo
 	strbuf_init(&text, TEXT_MAX);
 	if (now->n_gpus == 0)
 		return strbuf_adds(out, runs ? "No program runs under a grant of `ration run`.\n"
-					     : "No card is shared by ration here.\n");
+					     : "No GPU is shared by ration here.\n");
 	strbuf_adds(&text, runs ? "" : "NODE\t");
 	strbuf_addf(&text, "GPU\tMEMORY\tCORE\tUSED\tWAITED\t%s\n", runs ? "RUN" : "POD");
 	for (size_t i = 0; i < now->n_gpus; i++) {
@@ -190,9 +187,6 @@ int top_table(const struct top_sample *before, const struct top_sample *now, boo
 	}
 	return text.failed ? text.failed : tabwriter_format(strbuf_cstr(&text), out);
 }
-
-/* ---- JSON -----------------------------------------------------------------------------------------------
- */
 
 static void put(struct json_object *object, const char *key, bool known, struct json_object *value)
 {

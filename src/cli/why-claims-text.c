@@ -43,8 +43,6 @@ static void add_gpu(struct strbuf *out, struct json_object *device)
 		strbuf_addf(out, " (%s%s%s)", model, *model ? ", " : "", text_of(device, "uuid"));
 }
 
-/* ---- allocated claims ---- */
-
 static void add_share(struct strbuf *out, struct json_object *share)
 {
 	strbuf_adds(out, "  ");
@@ -80,8 +78,6 @@ static void add_allocated(struct strbuf *out, struct json_object *claim)
 			out, "%s%s", i ? ", " : "It is shared with pod ", json_string(json_item(others, i)));
 	strbuf_adds(out, json_count(others) ? ".\n" : "");
 }
-
-/* ---- claims that wait ---- */
 
 static bool is_listed(struct json_object *device, const char *node)
 {

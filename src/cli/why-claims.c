@@ -52,8 +52,7 @@ static int no_memory(struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-/* Users write many of the texts: selectors, names. They must neither control the terminal nor break a table.
- */
+/* Users write selectors and names. Such a text must neither control the terminal nor break a table. */
 static int set_text(struct json_object *object, const char *key, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
@@ -63,8 +62,6 @@ static int set_text(struct json_object *object, const char *key, const char *tex
 			*p = ' ';
 	return copy ? json_set(object, key, json_object_new_string(printable(copy))) : -ENOMEM;
 }
-
-/* ---- devices ---- */
 
 static int set_device(struct json_object *object, const struct claims_device *device)
 {
@@ -109,7 +106,7 @@ struct selectors {
 	size_t n;
 };
 
-/* A class that was accepted by the API server has only CEL selectors. */
+/* The API server accepts only CEL selectors in a class. */
 static void selectors_of(struct json_object *class_, struct selectors *ret_selectors)
 {
 	struct json_object *list = json_member(json_member(class_, "spec"), "selectors");
@@ -142,8 +139,6 @@ static int add_devices(const struct question *question, const struct claim_reque
 	}
 	return r;
 }
-
-/* ---- requests ---- */
 
 /* *ret_class is borrowed; NULL if there is no such class. */
 static int find_class(
@@ -215,8 +210,6 @@ static int add_requests(
 	return r;
 }
 
-/* ---- what is allocated ---- */
-
 static int add_share(const struct claims_share *share, struct json_object *list)
 {
 	struct json_object *object = json_append_object(list);
@@ -261,8 +254,6 @@ static int add_users(const struct question *question, const struct claim *claim,
 	return r ? r : json_set(object, "reserved", json_object_new_boolean(reserved));
 }
 
-/* ---- claims ---- */
-
 /* The claim's name: in the spec, or in the status once it was made from its template. NULL before. */
 static const char *name_of_claim(struct json_object *pod, struct json_object *reference)
 {
@@ -290,7 +281,7 @@ static int explain(
 	return claim.allocated ? 0 : add_requests(question, read, object, err);
 }
 
-/* A claim that cannot be understood must not hide the others. */
+/* A malformed claim must not hide the others. */
 static int explain_or_tell(
 	struct question *question, struct json_object *read, struct json_object *object, struct error *err)
 {

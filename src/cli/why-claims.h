@@ -9,7 +9,7 @@ struct pod_facts;
 struct strbuf;
 struct why_options;
 
-/* pod_has_claims() - the pod names ResourceClaims, or templates of such. */
+/* pod_has_claims() - the pod names ResourceClaims or ResourceClaimTemplates. */
 bool pod_has_claims(struct json_object *pod);
 
 /* why_claims_read() - reads the pod's claims, their DeviceClasses and all ResourceSlices, and compares them

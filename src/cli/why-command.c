@@ -27,7 +27,7 @@
 
 #define ANSWER_MAX (32u << 20)
 
-/* Only the owner of the ledger tells whether the cluster's own scheduler uses ration. */
+/* The owner of the ledger shows whether the cluster's own scheduler uses ration. */
 static int is_ours(
 	const struct why_options *options, const char *scheduler, bool *ret_ours, struct error *err)
 {
@@ -41,7 +41,7 @@ static int is_ours(
 	return r;
 }
 
-/* Returns 1 if ration is not responsible for this pod, and prints so. 0 if it is, or a negative errno. */
+/* Returns 1, and prints why, if ration is not responsible for this pod; 0 if it is; or a negative errno. */
 static int is_none_of_ours(const struct why_options *options, struct json_object *pod,
 	const struct pod_facts *facts, struct error *err)
 {
@@ -64,11 +64,11 @@ static int is_none_of_ours(const struct why_options *options, struct json_object
 	/* The API server allows any text as the name of a scheduler; it must not control the terminal. */
 	named = strdup(scheduler);
 	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM
-	       " but is the business of the scheduler %.253s, not of ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME
+	       " but names the scheduler %.253s, which does not use ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME
 	       ".\n",
 		facts->namespace_, facts->name, named ? printable(named) : "?",
-		*facts->node ? "it has no card, and the node's agent does not start it"
-			     : "it will get no card");
+		*facts->node ? "it has no GPU, and the node's agent does not start it"
+			     : "it will get no GPU");
 	return 1;
 }
 
@@ -87,7 +87,7 @@ static int ask(const struct why_options *options, const struct pod_facts *facts,
 	if (r < 0)
 		return r;
 	if (!pod_name_is_valid(leader))
-		return error_set(err, EINVAL, "the leader's Lease is not held by a pod");
+		return error_set(err, EINVAL, "the holder of the scheduler's Lease is not a pod");
 	return forward_get(&options->kubectl, leader, path, body, err);
 }
 
@@ -169,7 +169,7 @@ static bool has_level(const struct why_options *options, struct json_object *pod
 /* The ledger has no such pod, and filter gives kube-scheduler the same sentence for every node. */
 static int tell_impossible(const struct pod_facts *facts, struct error *problem)
 {
-	printf("Pod %s/%s gets no GPU: what it asks for cannot be.\n"
+	printf("Pod %s/%s gets no GPU: its request is not valid.\n"
 	       "Wrong: %s.\n"
 	       "No node is considered for it, so none is listed. A label can be changed with `kubectl -n %s label --overwrite pod %s KEY=VALUE`; for anything else delete the pod and create it again.\n",
 		facts->namespace_, facts->name, printable(problem->text), facts->namespace_, facts->name);

@@ -112,7 +112,7 @@ static void add_preempt(struct strbuf *out, struct json_object *decision)
 	} else if (*text_of(decision, "text")) {
 		strbuf_adds(out, text_of(decision, "text"));
 	} else {
-		strbuf_adds(out, "nobody's going helps");
+		strbuf_adds(out, "no eviction of pods would make room");
 	}
 	add_reasons(out, decision);
 }
@@ -134,7 +134,7 @@ static void add_eviction_plan(struct strbuf *out, struct json_object *decision)
 	if (json_count(json_member(decision, "victims")))
 		add_victims(out, decision);
 	else
-		strbuf_adds(out, "nobody, pods that are being deleted are waited for");
+		strbuf_adds(out, "no pod is evicted: pods that are being deleted make room");
 	strbuf_adds(out, "; kept: ");
 	why_add_gpus(out, decision);
 }

@@ -32,8 +32,6 @@ static void add_joined(struct strbuf *out, struct json_object *names)
 		strbuf_addf(out, "%s%s", i ? ", " : "", json_string(json_item(names, i)));
 }
 
-/* The pod. */
-
 static void add_request(struct strbuf *out, struct json_object *pod)
 {
 	struct json_object *request = json_member(pod, "request");
@@ -50,7 +48,7 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 		strbuf_addf(out, ", near those of job %s (%" PRId64 " pods)", text_of(request, "job"),
 			number_of(request, "jobPods"));
 	if (number_of(request, "cards") > 1 && !is_true(request, "whole"))
-		strbuf_addf(out, " on %" PRId64 " cards of one node, the same on each",
+		strbuf_addf(out, " on %" PRId64 " GPUs of one node, the same on each",
 			number_of(request, "cards"));
 	if (core)
 		strbuf_addf(out, " and %" PRId64 " percent of computing power", core);
@@ -127,7 +125,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 		strbuf_adds(out, ": something else than GPUs keeps some of them.\n");
 }
 
-/* Then room for a single pod does not matter. */
+/* The pod waits for other pods of its gang, so it does not matter whether a single pod has room. */
 static bool waits_for_gang(struct json_object *answer)
 {
 	struct json_object *gang = json_member(answer, "gang");
@@ -166,21 +164,21 @@ static void add_why_that_gpu(struct strbuf *out, struct json_object *answer, con
 
 	if (!decision) {
 		strbuf_adds(out,
-			"Why that card is not in the flight recorder any more: it keeps the last 10,000 decisions of the scheduler that leads.\n");
+			"The decision for that GPU is no longer recorded: the leading scheduler keeps its last 10,000 decisions.\n");
 		return;
 	}
 	gpu_policy_parse(text_of(decision, "policy"), &policy);
 	strbuf_adds(out, "Chosen: ");
 	if (whole) {
-		strbuf_addf(out, "of %" PRId64 " cards with room %s.\n", fitting,
+		strbuf_addf(out, "of %" PRId64 " GPUs with room %s.\n", fitting,
 			placement_order_text(true, policy));
 		return;
 	}
 	why_add_gpus(out, decision);
 	if (fitting == 1)
-		strbuf_adds(out, ", the only card of the node with room for it.\n");
+		strbuf_adds(out, ", the only GPU of the node with room for it.\n");
 	else
-		strbuf_addf(out, ", of %" PRId64 " cards with room: %s.\n", fitting,
+		strbuf_addf(out, ", of %" PRId64 " GPUs with room: %s.\n", fitting,
 			placement_order_text(false, policy));
 }
 
@@ -194,7 +192,7 @@ static void add_where(
 		strcmp(text_of(pod, "state"), "bound") == 0 ? "bound to" : "just being bound to", node);
 	if (!is_true(pod, "placed")) {
 		strbuf_adds(out,
-			" past the scheduler: it has no card, and the node's agent does not start it. Delete it and create it again with schedulerName: " SCHEDULER_NAME
+			" without ration-scheduler: it has no GPU, and the node's agent does not start it. Delete it and create it again with schedulerName: " SCHEDULER_NAME
 			".\n");
 		add_request(out, pod);
 		return;
@@ -203,14 +201,14 @@ static void add_where(
 		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(json_item(gpus, i), "index"),
 			text_of(json_item(gpus, i), "uuid"));
 	if (!json_count(gpus))
-		strbuf_adds(out, ", on a card that the node does not have any more");
+		strbuf_adds(out, ", on a GPU that the node no longer has");
 	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
 						  : "; the node has not given it its devices yet.\n");
 	add_request(out, pod);
 	add_gang(out, json_member(answer, "gang"));
 	if (json_member(answer, "gangLabel"))
 		strbuf_addf(out,
-			"Its labels name gang %s now, but did not when it was bound: it is no pod of that gang.\n",
+			"Its labels name gang %s now, but did not when it was bound: it is not part of that gang.\n",
 			text_of(answer, "gangLabel"));
 	add_why_that_gpu(out, answer, node);
 }
@@ -236,14 +234,14 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 	const char *state = text_of(pod, "state");
 
 	if (is_true(pod, "finished")) {
-		strbuf_addf(out, "Pod %s has ended and holds no card any more.\n", who);
+		strbuf_addf(out, "Pod %s has ended and no longer holds a GPU.\n", who);
 	} else if (is_bound(pod)) {
 		add_where(out, answer, pod, who);
 		if (is_true(pod, "deleting"))
 			strbuf_adds(out,
-				"It is being deleted, and holds its card until its containers have ended.\n");
+				"It is being deleted, and holds its GPU until its containers have ended.\n");
 	} else if (strcmp(state, "tentative") == 0) {
-		strbuf_addf(out, "Pod %s is being placed: a card on node %s is held for it for ", who,
+		strbuf_addf(out, "Pod %s is being placed: a GPU on node %s is held for it for ", who,
 			text_of(pod, "node"));
 		add_duration(out, number_of(pod, "holdEndsInMs"));
 		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
@@ -268,8 +266,6 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 		add_waits_for(out, answer, pod);
 	}
 }
-
-/* The nodes. */
 
 static void add_holders(struct strbuf *out, struct json_object *object, bool whole)
 {
@@ -393,7 +389,7 @@ static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 		add_gpu(out, json_item(gpus, i), judged, whole);
 	if (!unplaced)
 		return;
-	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a card",
+	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a GPU",
 		unplaced, plural(unplaced));
 	add_holders(out, node, whole);
 	strbuf_adds(out, "\n");

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ACTIVITY_NS INT64_C(40000000) /* without any movement: no work */
+#define ACTIVITY_NS INT64_C(40000000) /* a container whose counters stood still for this long has no work */
 /* The limit for containers that start long kernels: they have work for twice as long as these take. */
 #define ACTIVITY_MOST_NS INT64_C(500000000)
 
@@ -19,7 +19,7 @@ struct activity {
 };
 
 /* activity_see() - started_ns: work started so far, in nanoseconds of the GPU; asked: how often the container
- * asked for credit. Returns whether it has work now. The first values that are seen are no movement. */
+ * asked for credit. Returns whether it has work now. The first values do not count as a movement. */
 bool activity_see(struct activity *activity, int64_t now_ns, uint64_t started_ns, uint64_t asked);
 
 /* Detects a container that uses a GPU beyond its share and starts nothing: it runs a kernel that
@@ -32,7 +32,8 @@ struct endless {
 	bool told;
 };
 
-/* endless_sample() - in elapsed_ns this was started, by the shims' count, and this was used, by the driver's;
- * share in millionths of the GPU. Returns true once for each such kernel; the caller then reports it. */
+/* endless_sample() - for elapsed_ns: the work that was started, by the shims' count, and the time that was
+ * used, by the driver's report. share: in millionths of the GPU. Returns true once for each such kernel; the
+ * caller then reports it. */
 bool endless_sample(
 	struct endless *endless, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns, uint32_t share);

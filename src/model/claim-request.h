@@ -1,6 +1,5 @@
-/* claim-request.h - what a ResourceClaim asks for, as far as kube-scheduler's decision can be explained.
- * Pure.
- */
+/* claim-request.h - what a ResourceClaim asks for, as far as explaining kube-scheduler's decision needs it.
+ * Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -46,5 +45,5 @@ struct claim_requests {
 void claim_requests_release(struct claim_requests *requests); /* accepts NULL */
 #define _cleanup_claim_requests_ _cleanup_(claim_requests_release)
 
-/* claim_request_tolerates() - the taint does not keep the request away from the device. */
+/* claim_request_tolerates() - whether the request may use a device with this taint. */
 bool claim_request_tolerates(const struct claim_request *request, const struct device_taint *taint);

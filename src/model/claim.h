@@ -50,7 +50,7 @@ struct gpu_config {
 struct claim_config {
 	bool from_class; /* of a DeviceClass, else of the claim itself */
 	char (*requests)[CLAIM_REQUEST_SIZE];
-	size_t n_requests; /* 0: it is about all requests */
+	size_t n_requests; /* 0: it is for all requests */
 	bool has_allow_disable;
 	struct gpu_config values;
 };
@@ -71,8 +71,8 @@ struct claim {
 	size_t n_results;
 	struct claim_pod *pods;
 	size_t n_pods;
-	size_t n_other_consumers;     /* for which the claim is reserved, and which are not pods */
-	struct claim_config *configs; /* those for ration's driver */
+	size_t n_other_consumers;     /* consumers of the claim that are not pods */
+	struct claim_config *configs; /* only those for ration's driver */
 	size_t n_configs;
 };
 
@@ -80,9 +80,9 @@ void claim_init(struct claim *claim);
 void claim_release(struct claim *claim); /* accepts NULL */
 #define _cleanup_claim_ _cleanup_(claim_release)
 
-/* claim_config_of() - the parameters of this result: those of the DeviceClass, over which those of the claim
- * count. If two of one source set the same field, the later one counts. */
+/* claim_config_of() - the parameters of this result. Those of the claim override those of the DeviceClass. If
+ * two of one source set the same field, the later one counts. */
 struct gpu_config claim_config_of(const struct claim *claim, const struct claim_result *result);
 
-/* claim_is_reserved_for() - the pod with this uid may use the claim. */
+/* claim_is_reserved_for() - whether the pod with this uid may use the claim. */
 bool claim_is_reserved_for(const struct claim *claim, const char *pod_uid);

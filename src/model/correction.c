@@ -4,8 +4,8 @@
 
 #include "model/shares.h"
 
-/* How much is compared at a time. It must be so much that three errors are small: one kernel more or less, a
- * whole percent, and work that was started and is not done yet. */
+/* The least work, and the least time, of one comparison. With less, three errors would be too large: one
+ * kernel more or less, the rounding to whole percents, and work that was started and is not done yet. */
 #define ENOUGH_NS 150e6
 #define ENOUGH_TIME_NS 0.4e9
 /* If it takes longer than this to collect, too little work is done to compare. */
@@ -30,20 +30,21 @@
 #define EARLY_NS 4e9
 #define EARLY_MEMORY_NS 3e9
 #define EARLY_PRIOR_NS 10e6
-#define UNDER_WAY_NS 10e6 /* started, and not begun by the GPU, on average */
+#define UNDER_WAY_NS 10e6 /* work that was launched and that the GPU has not begun, on average */
 #define EARLY_ENOUGH_NS 75e6
 #define EARLY_LEAST 0.9
 #define CHANCE_KEPT 0.8
 #define CHANCE_LEAST_NS 3e6 /* the rounding to whole percents */
-/* How many times the error by chance a sample must be off to be believed: if slices of other processes
- * explain it, and if nothing does. */
+/* A deviation is believed if it is this many times the error by chance: EXPLAINED if time slices of other
+ * processes can be the cause, else UNEXPLAINED. */
 #define EXPLAINED 0.6
 #define UNEXPLAINED 2
 #define LOOK_NS UINT64_C(1000000000)
 #define SOON_NS (LOOK_NS / 3)
 #define SOON_LOOKS 12
 #define TAIL_UNKNOWN (-1.0)
-/* A process that existed at no sample. Perhaps only a part of what began then still exists. */
+/* Stands for a process that began and ended between two samples. Others that began with it may still exist.
+ */
 #define UNSEEN UINT64_MAX
 
 void correction_init(struct correction *correction)
@@ -96,7 +97,7 @@ static bool is_far(double ratio, double factor)
 	return ratio > factor * CORRECTION_FAR || ratio < factor / CORRECTION_FAR;
 }
 
-/* Learns from a part in which much was started and used, as in the part before it. */
+/* Learns from a part with enough work whose rates were those of the part before it. */
 static void learn(struct correction *c, double elapsed, double started, double used)
 {
 	double ratio = started / used;
@@ -145,8 +146,8 @@ static double explained(const struct correction_early *e, double factor)
 		factor > most ? factor : most);
 }
 
-/* Raises the factor no further than chance leaves open, because an excess is taken from the other containers.
- */
+/* Raises the factor only by what chance cannot explain, because a factor that is too high takes time from the
+ * other containers. */
 static double early_factor(struct correction_early *e, double factor)
 {
 	double chance = e->off / e->looks, to = explained(e, factor), open;
@@ -156,7 +157,7 @@ static double early_factor(struct correction_early *e, double factor)
 	open = (EXPLAINED * chance + CHANCE_LEAST_NS) / e->used;
 	if (fabs(e->started - factor * e->used) > UNEXPLAINED * chance + CHANCE_LEAST_NS) {
 		to = e->started / e->used;
-		e->off = 0; /* it was not by chance */
+		e->off = 0; /* the deviation was not by chance */
 	}
 	if (to > factor)
 		open += UNDER_WAY_NS / e->used;

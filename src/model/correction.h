@@ -12,14 +12,15 @@
 
 #define CORRECTION_LEAST 0.03125
 #define CORRECTION_MOST 32.0
-/* An error this large: the first samples that agree are believed at once, later several in a row. */
+/* If the error is this large, the first sample that shows it is believed; later, several in a row must show
+ * it. */
 #define CORRECTION_FAR 1.5
 
 struct correction_part {
 	double elapsed, started, used; /* ns */
 };
 
-/* The first seconds of work, in sums that forget within about three seconds. */
+/* The first seconds of work, in sums in which samples fade within about three seconds. */
 struct correction_early {
 	double elapsed;		      /* the total */
 	double started, used, others; /* ns; `others`: used by all other processes on the GPU */
@@ -29,9 +30,9 @@ struct correction_early {
 };
 
 struct correction {
-	double factor;			  /* multiplies the share to give the rate */
-	double started_ns, used_ns;	  /* sums that forget */
-	struct correction_part last, now; /* what is compared at a time */
+	double factor;			  /* the rate is the share times this factor */
+	double started_ns, used_ns;	  /* sums in which old samples fade */
+	struct correction_part last, now; /* the two parts of time that are compared */
 	struct correction_part all;	  /* since the beginning; its `started` ends one sample earlier */
 	struct correction_early early;
 	unsigned looks;		    /* samples with started work, counted up to a maximum */

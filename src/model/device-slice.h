@@ -41,7 +41,8 @@ struct device_capacity {
 	bool present;
 	uint64_t value;
 	bool has_default;
-	uint64_t by_default;	 /* what a request without this capacity consumes; without it, everything */
+	uint64_t by_default; /* what a request without this capacity consumes; without a default, it consumes
+				everything */
 	uint64_t min, max, step; /* of a request; 0: not set */
 };
 

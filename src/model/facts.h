@@ -55,9 +55,9 @@ int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
 
 #define GPU_REASON_SIZE 160
 
-/* What the annotation ration.dev/gpus of a node says about one of its GPUs, as far as the scheduler uses it
- * for decisions. The ledger copies the whole struct. archive_gpu_facts() reads and writes the members, both
- * for the annotation and for the log. */
+/* The members of a node's annotation ration.dev/gpus about one GPU that the scheduler uses for decisions. The
+ * ledger copies the whole struct. archive_gpu_facts() reads and writes the members, both for the annotation
+ * and for the log. */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];
 	int index; /* nvidia-smi's; a label for users */
@@ -65,7 +65,7 @@ struct gpu_facts {
 	uint64_t mib;
 };
 
-/* What else the annotation says about the GPU: texts for users, and the links of a topology node. */
+/* The other members of the annotation about the GPU: texts for users, and the links of a topology node. */
 struct gpu_details {
 	char model[64];
 	char reason[GPU_REASON_SIZE]; /* why it is not healthy; "" if it is, or if the reason is unknown */
@@ -86,13 +86,12 @@ struct node_facts {
 	size_t n_gpus;				   /* 0: not reported by an agent */
 	uint32_t instances_max;			   /* containers on one GPU at once; 0: no limit */
 	struct host_amount host;		   /* allocatable */
-	/* What pods may call the model of its GPUs, "A10,NVIDIA-A10": the values of its labels for that,
-	 * sorted; NULL: it has none. */
+	/* The model names of its GPUs, from its labels: "A10,NVIDIA-A10", sorted; NULL: it has no such label.
+	 */
 	char *models;
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
 	bool serving;  /* false: its agent accepts no new pods; true after init */
-	bool changing; /* mode and unit are those of the present pods; they will change after these have ended
-			*/
+	bool changing; /* its mode or unit will change when its present pods have ended */
 	struct held held;
 	bool held_unreadable; /* its report of orphans is not readable: the node gets no new pod */
 };
@@ -110,20 +109,20 @@ struct pod_facts {
 	bool pending;  /* phase Pending */
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
-	bool running; /* a container may run: by its status, or since the devices were given before it had one
-		       */
+	bool running;  /* a container may run: its status says so, or it has its devices and no status yet */
 	bool never_preempts;	 /* preemptionPolicy: Never */
 	bool mirror;		 /* a static pod of its node: it cannot be evicted */
 	int64_t started;	 /* status.startTime in seconds since 1970, 0 if not started */
 	char *nominated_node;	 /* status.nominatedNodeName, NULL if none */
 	size_t annotations_size; /* bytes of all its annotations, keys and values together */
-	bool annotations_full;	 /* they leave no room for those of a Binding: the pod cannot be bound */
-	char *resize;		 /* the size that a user asks for (ration.dev/resize), NULL if none */
-	char *gang;		 /* the name of its pod group, usually NULL */
+	bool annotations_full; /* no room is left for the annotations of a Binding, so the pod cannot be bound
+				*/
+	char *resize;	       /* the size that a user asks for (ration.dev/resize), NULL if none */
+	char *gang;	       /* the name of its pod group, usually NULL */
 	uint32_t gang_min; /* how many pods of the gang must be placed at least, by its label; 0: it has none
 			    */
 	bool gang_forming; /* it was bound before its gang had started */
-	bool gang_bound;   /* gang and gang_min are those at its binding, whatever its labels say now */
+	bool gang_bound;   /* gang and gang_min are those at its binding; its labels may have changed since */
 	int64_t created;   /* creationTimestamp in seconds since 1970, for gang members; 0 if not read */
 	char *labels;	   /* for a pod that asks for a GPU: "key=value
 			    * " for each; NULL if none */

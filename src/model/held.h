@@ -19,11 +19,12 @@ struct held_pod {
 
 struct held {
 	char at[HELD_AT_SIZE]; /* when the agent wrote this; "" if it never did */
-	struct held_pod *pods; /* pods whose containers live */
+	struct held_pod *pods; /* pods with running containers */
 	size_t n_pods;
-	char **ended; /* uids of pods that were deleted lately and have no live container */
+	char **ended; /* uids of pods that were deleted lately and have no running container */
 	size_t n_ended;
-	bool names_ended; /* the agent names ended pods; one that does not tells it only by a new `at` */
+	bool names_ended; /* the agent reports ended pods in `ended`; an older agent reports them only by a
+			     new `at` */
 };
 
 enum held_verdict { HELD_UNKNOWN, HELD_LIVES, HELD_ENDED };
@@ -42,6 +43,6 @@ int held_add_pod(struct held *held, const char *uid, const char *namespace_, con
 int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
 int held_add_ended(struct held *held, const char *uid);
 
-/* held_says() - the verdict about a pod that is gone from the API server. HELD_LIVES wins if both are
- * claimed. */
+/* held_says() - the verdict about a pod that is gone from the API server. HELD_LIVES if the report contains
+ * both. */
 enum held_verdict held_says(const struct held *held, const char *uid);

@@ -1,5 +1,5 @@
-/* host.h - CPU and memory of the machine with the GPUs. kube-scheduler decides by them whether a pod fits;
- * here they only order the nodes. */
+/* host.h - CPU and memory of the machine with the GPUs. kube-scheduler compares them to decide whether a pod
+ * fits; ration only orders the nodes by them. */
 #pragma once
 
 #include <stdint.h>

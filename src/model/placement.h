@@ -55,7 +55,7 @@ int placement_add_visible(struct placement *placement, const char *uuid);
 /* container_share() - the container's share of this GPU; NULL if it is not on it. */
 const struct gpu_share *container_share(const struct container_placement *container, const char *uuid);
 
-/* container_placement_same_gpus() - whether both are on the same GPUs, with whatever shares. */
+/* container_placement_same_gpus() - whether both are on the same GPUs; the shares may differ. */
 bool container_placement_same_gpus(const struct container_placement *a, const struct container_placement *b);
 
 /* placement_matches() - each container of the request is placed with exactly what it asks for, and no other
@@ -67,8 +67,8 @@ bool placement_matches(const struct placement *placement, const struct request *
 
 /* placement_units_on() - what a pod with this placement, which matches its request, occupies on one GPU; 0 if
  * it is not on that GPU. The parts of its effective request are equal. If an init container needs more, they
- * are larger than the shares of the main containers. With one container, the placement counts, equal or not.
- */
+ * are larger than the shares of the main containers. For a pod with one container, the placement itself
+ * counts, even if its parts are not equal. */
 uint32_t placement_units_on(
 	const struct placement *placement, const struct request *request, const char *uuid);
 

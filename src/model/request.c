@@ -255,8 +255,8 @@ int request_add_bound(struct request *request, const char *name, enum container_
 	return container.units || container.core ? add_container(request, &container, err) : 0;
 }
 
-/* Each GPU of each container is an entry of the placement. A request for more than any node has fits nowhere
- * in any case. */
+/* Whether the placement has room: it has an entry for each GPU of each container. A request for more GPUs
+ * than any node has is accepted, because it fits nowhere. */
 static bool has_room_for(const struct request *request, uint32_t gpus)
 {
 	uint64_t sum = gpus < REQUEST_GPUS_MAX ? gpus : 0;
@@ -316,7 +316,7 @@ uint32_t request_first_gpu(const struct request *request, size_t container)
 	return first;
 }
 
-/* A capped amount is not the exact number that the user wrote. It fits nowhere, by whatever it is divided. */
+/* A capped amount is not the number that the user wrote, so it is not checked. It fits nowhere anyway. */
 static int container_check_gpus(const struct container_request *container, uint32_t gpus, struct error *err)
 {
 	if (container->core)

@@ -28,7 +28,7 @@ struct container_request {
 	char *name;
 	enum container_kind kind;
 	int index;	/* in its own list of the spec: containers or initContainers */
-	uint32_t units; /* gpu-mem that it has: what it asks for, until it is resized; at most UNITS_MAX */
+	uint32_t units; /* the gpu-mem that it has: `asked` until it is resized; at most UNITS_MAX */
 	uint32_t asked; /* the gpu-mem in its spec, which the kubelet counts */
 	uint32_t core;	/* gpu-core.percentage; 0: not set */
 };

@@ -37,7 +37,7 @@ int share_weight_parse(const char *text, uint32_t *ret_weight)
 /* The demands on one GPU, summed over some of its containers. */
 struct sums {
 	uint64_t percent;
-	uint64_t weight;  /* share_weight() */
+	uint64_t weight;  /* sum of holder_weight() */
 	uint64_t without; /* containers without a percentage */
 };
 
@@ -81,7 +81,7 @@ static uint32_t part(uint32_t of, uint64_t weight, uint64_t weights)
 }
 
 /* Shares by weight. Together with containers without a percentage, a share is not below the container's own
- * percentage. All that have one reach it at the same sum of weights. */
+ * percentage. All containers with a percentage reach it at the same sum of weights. */
 static uint32_t by_weight(const struct share_holder *holder, const struct sums *sums)
 {
 	uint64_t weight = holder_weight(SHARE_WEIGHT, holder);
@@ -93,7 +93,7 @@ static uint32_t by_weight(const struct share_holder *holder, const struct sums *
 	return part(left_by(sums), weight, sums->weight - sums->percent);
 }
 
-/* What is left for each container without a percentage. 0: not controlled. */
+/* The share of each container without a percentage. 0: not controlled. */
 static uint32_t without_percentage(enum share_policy policy, uint32_t max_containers, const struct sums *sums)
 {
 	uint32_t each = part(left_by(sums), 1, sums->without);
@@ -124,7 +124,7 @@ static uint32_t share_of(enum share_policy policy, uint32_t max_containers, cons
 	}
 }
 
-/* Raises shares below the least to it, at the cost of all others in proportion. */
+/* Raises smaller shares to SHARE_LEAST, and reduces all others in proportion. */
 static void raise_to_least(const struct share_holder *holders, bool all, uint32_t *shares, size_t n)
 {
 	uint64_t sum = 0, low = 0, rest;

@@ -12,10 +12,10 @@
 enum share_policy {
 	SHARE_FAIR,	  /* 1/max_containers each */
 	SHARE_PREEMPTIVE, /* 1/n each */
-	SHARE_WEIGHT,	  /* by weight among those on the GPU */
-	SHARE_FIXED,	  /* the percentage; without one, not controlled */
-	SHARE_SOFT,	  /* by weight among those that have work */
-	SHARE_NATIVE,	  /* not controlled, but for those with a percentage */
+	SHARE_WEIGHT,	  /* by weight among the containers on the GPU */
+	SHARE_FIXED,	  /* the container's percentage; without one, not controlled */
+	SHARE_SOFT,	  /* by weight among the containers that have work */
+	SHARE_NATIVE,	  /* not controlled, except containers with a percentage */
 	SHARE_POLICY_MAX,
 };
 

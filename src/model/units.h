@@ -9,7 +9,7 @@
 #define UNITS_MAX UINT32_C(0x3fffffff)
 
 #define UNIT_MIB_DEFAULT 1024
-#define UNIT_MIB_MAX (1024 * 1024) /* the largest that is believed in annotations of others */
+#define UNIT_MIB_MAX (1024 * 1024) /* the largest that is accepted from an annotation */
 
 /* units_of_gpu() - whole units of a GPU with this many MiB, rounded down as ACK does (15 for 16160 MiB). */
 uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib);

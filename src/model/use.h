@@ -1,18 +1,20 @@
-/* use.h - what a container has used of one GPU since it got its grant: the peak of its memory, how long it
- * used how much of what it was granted, and what its limit refused. Pure, of fixed size; the agent keeps it
- * (docs/adr/057-peaks-are-sampled.md), and `ration advise` reads it. */
+/* use.h - how a container has used one GPU since it got its grant: its peak of memory, for how long it used
+ * which part of the grant, and the allocations that its limit refused. Pure, of fixed size; the agent keeps
+ * it (docs/adr/057-peaks-are-sampled.md), and `ration advise` reads it. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define USE_BUCKETS 16 /* by the used part of what was granted, in sixteenths; the last one has more, too */
+#define USE_BUCKETS                                                                                          \
+	16 /* by the part of the grant that was used, in sixteenths; the last one also counts larger parts   \
+	    */
 
 struct use_record {
 	uint64_t seen_ns;      /* time between samples, all together, while the container ran */
 	uint64_t peak_bytes;   /* the most that any sample showed */
-	uint64_t wanted_bytes; /* the most that it would have had if an allocation had not been refused; 0:
-				  none was */
+	uint64_t wanted_bytes; /* the most that it would have used if no allocation had been refused; 0: none
+				  was refused */
 	uint64_t refused;      /* its count of refused allocations at the last sample */
 	uint64_t granted_mib_us, used_mib_us; /* MiB times microseconds */
 	uint64_t memory_ns[USE_BUCKETS], core_ns[USE_BUCKETS];
@@ -33,5 +35,5 @@ void use_note_memory(struct use_record *record, const struct use_sample *sample)
  * in millionths. Without a share nothing is added. */
 void use_note_core(struct use_record *record, uint64_t elapsed_ns, uint64_t used_ns, uint64_t share);
 
-/* use_byte_seconds() - of granted_mib_us or used_mib_us. */
+/* use_byte_seconds() - converts granted_mib_us or used_mib_us to bytes times seconds. */
 uint64_t use_byte_seconds(uint64_t mib_us);

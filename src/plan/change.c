@@ -86,7 +86,7 @@ static int end_pod(struct plan_world *world, const struct plan_move *move, struc
 		     : 0;
 }
 
-/* Where the pods are now. */
+/* Remembers where the pods are now. */
 static int note_places(const struct plan_world *world, struct plan_change *change)
 {
 	change->before = calloc(change->again.n + 1, sizeof(*change->before));
@@ -134,7 +134,8 @@ static int create_again(
 	return plan_trial_end(&trial, r, err);
 }
 
-/* NULL: the pod does not run, or asks for no GPU. A pod that has waited may be bound in the world. */
+/* The running pod in the ledger; NULL if it does not run or asks for no GPU. The Pod object decides, because
+ * the plan may have bound a waiting pod in the world. */
 static const struct ledger_pod *runs_with_gpu(const struct plan_world *world, struct json_object *pod)
 {
 	const char *uid = json_member_string(json_member(pod, "metadata"), "uid"),
@@ -176,7 +177,7 @@ static int note_nodes(const struct plan_world *world, uint32_t unit_mib, struct 
 	return 0;
 }
 
-/* at: the nodes of this fate have the new unit, or take no new pods. */
+/* Changes the nodes of this fate: they have the new unit, or take no new pods. */
 static int change_nodes(struct plan_world *world, const struct plan_change *change, enum plan_unit_fate at,
 	uint32_t unit_mib, struct error *err)
 {
@@ -248,7 +249,7 @@ static bool has_virtual_unit(const struct resource_policy *policy)
 	return false;
 }
 
-/* A policy keeps its uid and its age; a new one is the youngest. */
+/* A policy that is replaced keeps its uid and its age; a new one is the youngest. */
 static int identify(const struct policy_space *space, struct resource_policy *policy)
 {
 	policy->created = INT64_MAX;
@@ -265,7 +266,8 @@ static int identify(const struct policy_space *space, struct resource_policy *po
 	return 0;
 }
 
-/* The pods of the namespace are read: the policy may name annotations that were not kept. */
+/* Reads the pods of the namespace again, because the policy may name annotations that the core has not kept.
+ */
 static int read_namespace(
 	struct plan_world *world, struct policy_space *space, struct json_object *const *pods, size_t n)
 {
@@ -295,7 +297,8 @@ static bool is_of(const struct policy_space *space, struct json_object *pod, con
 	return known && known->policy && strcmp(known->policy->uid, policy) == 0;
 }
 
-/* Pods that the policy selects now, or has selected before (NULL: it did not exist). */
+/* Adds the pods that the policy selects now or has selected before. before: NULL if the policy did not exist.
+ */
 static int add_selected(struct plan_world *world, const struct policy_space *space, const bool *before,
 	const char *policy, struct json_object *const *pods, size_t n, struct plan_moves *moves)
 {

@@ -13,7 +13,9 @@
 #include "kube/names.h"
 #include "kube/resource-policy.h"
 
-#define BUDGETS_MAX 4 /* that may select one pod; two are too many for an eviction */
+#define BUDGETS_MAX                                                                                          \
+	4 /* how many budgets of one pod are looked for; with more than one, the API server refuses the      \
+	     eviction */
 
 static const char *text_or_empty(struct json_object *object, const char *key)
 {
@@ -33,9 +35,9 @@ struct json_object *plan_controller(struct json_object *pod)
 	return NULL;
 }
 
-/* The eviction API asks no budget about a pod that has not started or is being deleted, and refuses a pod
- * with several budgets (registry/core/pod/storage/eviction.go, 1.36). Returns how many budgets it asks, at
- * most BUDGETS_MAX, or -ENOMEM. */
+/* Finds the budgets that the eviction API checks for the pod: none if the pod has not started or is being
+ * deleted. It refuses a pod with several budgets (registry/core/pod/storage/eviction.go, 1.36). Returns their
+ * number, at most BUDGETS_MAX, or -ENOMEM. */
 static int find_budgets(const struct plan_world *world, struct json_object *pod,
 	const struct budget *ret_budgets[BUDGETS_MAX])
 {

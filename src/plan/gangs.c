@@ -12,7 +12,7 @@
 
 #define LACKS_OTHERS "waits for the other pods of its gang"
 
-/* A pod that does not exist yet is the youngest. */
+/* A pod that does not exist yet counts as the youngest. */
 int plan_expect(struct plan_world *world, struct plan_pod *pod)
 {
 	struct pod_facts *facts = &pod->facts;
@@ -43,7 +43,7 @@ static void forget(struct plan_gangs *gangs, size_t i)
 	gangs->list[i] = gangs->list[--gangs->n];
 }
 
-/* Binds the last pod and the others of its gang, if they are enough. */
+/* Binds the last pod and the held pods of its gang if the gang has enough pods. */
 static int bind_mates(struct plan_world *world, struct plan_gangs *gangs, struct error *err)
 {
 	_cleanup_free_ char *uid = strdup(gangs->list[gangs->n - 1].pod.facts.uid);
@@ -90,7 +90,7 @@ int plan_try(struct plan_world *world, struct plan_gangs *gangs, struct plan_pod
 	return bind_mates(world, gangs, err);
 }
 
-/* The pod has no place. */
+/* Releases what is held for the pod, and sets the reason why it waits. */
 static int turn_away(struct plan_world *world, struct plan_gang_pod *one)
 {
 	struct core *core = world->core;

@@ -1,4 +1,4 @@
-/* The filters of kube-scheduler 1.36 that depend on one node and one pod, in its order. */
+/* The filters of kube-scheduler 1.36 that depend on one node and one pod, in kube-scheduler's order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -84,8 +84,6 @@ struct kube_node *kube_nodes_find(const struct kube_nodes *nodes, const char *na
 	return table_get(&nodes->by_name, name);
 }
 
-/* ---- pods ---- */
-
 /* Only a ReplicaSet that a Deployment made has the name of its Deployment and a hash. */
 static size_t without_hash(const char *kind, const char *name)
 {

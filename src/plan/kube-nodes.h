@@ -1,9 +1,9 @@
-/* kube-nodes.h - the nodes as the filters of kube-scheduler itself see them, and whether they let a pod
- * through. ration decides only among the nodes that are left. Pure.
+/* kube-nodes.h - the nodes as kube-scheduler's own filters see them, and whether these filters accept a pod.
+ * ration decides only among the nodes that are left. Pure.
  *
  * The filters are those of kube-scheduler 1.36 by default: NodeUnschedulable, TaintToleration, NodeAffinity
- * (with nodeSelector) and NodeResourcesFit. What is not computed here is named by plan_unconsidered()
- * (manifest.h). */
+ * (with nodeSelector) and NodeResourcesFit. plan_unconsidered() (manifest.h) names what is not computed here.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ int kube_nodes_see_pod(struct kube_nodes *nodes, struct json_object *pod);
 
 struct kube_node *kube_nodes_find(const struct kube_nodes *nodes, const char *name);
 
-/* kube_nodes_place(), kube_nodes_remove() - a pod with these requests is on the node, or no longer. -ENOMEM,
+/* kube_nodes_place(), kube_nodes_remove() - adds or removes the requests of a pod on the node. -ENOMEM,
  * -E2BIG; -ENOENT: there is no such node. */
 int kube_nodes_place(struct kube_nodes *nodes, const char *name, const struct quantities *requests);
 int kube_nodes_remove(struct kube_nodes *nodes, const char *name, const struct quantities *requests);
@@ -53,9 +53,10 @@ const char *kube_nodes_controller(
 
 #define KUBE_REASON_SIZE 160
 
-/* kube_node_admits() - the filters that depend on the manifest alone. kube_node_has_room() - CPU, memory and
- * all other resources. false: ret_reason has kube-scheduler's reason. The first filter that rejects counts.
- * resource: NULL, or the resource of which there is too little; "pods" for the number of pods. */
+/* kube_node_admits() - applies the filters that depend on the manifest alone. kube_node_has_room() - compares
+ * CPU, memory and all other resources. If a filter rejects the pod, ret_reason has the reason of the first
+ * one, in kube-scheduler's words. *ret_resource: the resource of which there is too little, "pods" for the
+ * number of pods, or NULL. */
 bool kube_node_admits(const struct kube_node *node, struct json_object *pod, char *ret_reason);
 bool kube_node_has_room(const struct kube_node *node, const struct quantities *requests, char *ret_reason,
 	const char **ret_resource);

@@ -90,7 +90,7 @@ static int make_metadata(struct json_object *manifest, struct json_object *templ
 	return json_set(metadata, "namespace", json_new_text(space ? space : namespace_));
 }
 
-/* The pods of a template have a controller. It is the one that exists, if a pod of it was seen. */
+/* The pods of a template have a controller: the existing one if a pod of it was seen. */
 static int add_controller(struct json_object *manifest, const char *kind, const struct kube_nodes *nodes,
 	struct json_object *metadata)
 {
@@ -135,10 +135,8 @@ int plan_pod_object(struct json_object *manifest, const char *namespace_, const 
 	return 0;
 }
 
-/* ---- the pod that follows one ---- */
-
-/* What ration writes when it binds a pod or resizes it. The unit stays: the new pod is created with it, too.
- */
+/* The annotations that ration writes when it binds or resizes a pod. The unit is not one of them: the new pod
+ * is created with it, too. */
 static const char *const written[] = {ANNOTATION_PLACEMENT, ANNOTATION_ALLOCATION, ANNOTATION_CORE_ALLOCATION,
 	ANNOTATION_MEM_IDX, ANNOTATION_MEM_POD, ANNOTATION_MEM_DEV, ANNOTATION_MEM_ASSIGNED,
 	ANNOTATION_MEM_ASSUME_TIME, ANNOTATION_GPU_GROUP, ANNOTATION_GPU_VISIBLE, ANNOTATION_RESIZE_STATUS,
@@ -168,8 +166,6 @@ struct json_object *plan_replacement(struct json_object *pod)
 	return TAKE_PTR(made);
 }
 
-/* ---- one of them ---- */
-
 int plan_pod_read(struct json_object *object, size_t number, struct plan_pod *ret_pod, struct error *err)
 {
 	struct json_object *metadata = json_member(object, "metadata");
@@ -195,8 +191,6 @@ int plan_pod_read(struct json_object *object, size_t number, struct plan_pod *re
 	ret_pod->object = json_object_get(object);
 	return 0;
 }
-
-/* ---- what is not computed ---- */
 
 static void add_unconsidered(struct strbuf *out, const char *what)
 {

@@ -1,5 +1,4 @@
-/* moves-internal.h - what moves.c and change.c share: pods that are created and tried, one after the other.
- */
+/* moves-internal.h - what moves.c and change.c share: creating pods and trying them, one after the other. */
 #pragma once
 
 #include "plan/gangs.h"
@@ -13,7 +12,7 @@ struct plan_trial {
 	struct plan_gangs gangs;
 };
 
-/* plan_trial_create() - the pod of this move is created: this object, with the number as in plan_pod_read().
+/* plan_trial_create() - creates the pod of this move from this object; number: as in plan_pod_read().
  * plan_trial_try() - kube-scheduler tries it; nothing happens if it asks for no GPU. plan_trial_end() - sets
  * the fates, and returns r, or an error of its own; the caller's r is negative if something failed before. */
 int plan_trial_begin(struct plan_trial *trial, struct plan_world *world, struct plan_moves *moves);

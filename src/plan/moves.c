@@ -71,7 +71,6 @@ int plan_trial_begin(struct plan_trial *trial, struct plan_world *world, struct 
 	return trial->pods ? 0 : -ENOMEM;
 }
 
-/* The new pod of this move is created. number: as in plan_pod_read(). */
 int plan_trial_create(
 	struct plan_trial *trial, size_t i, struct json_object *object, size_t number, struct error *err)
 {
@@ -86,7 +85,7 @@ int plan_trial_create(
 	plan_pod_release(pod);
 	if (r != -EINVAL)
 		return r;
-	move->fate = PLAN_WAITS; /* what it asks for cannot be: that is its reason */
+	move->fate = PLAN_WAITS; /* its request is not valid, which is its reason */
 	move->outcome.text = strdup(err->text);
 	return move->outcome.text ? 0 : error_set(err, ENOMEM, "out of memory");
 }
@@ -162,7 +161,7 @@ int plan_end_pod(struct plan_world *world, struct json_object *pod)
 	int r = known ? pod_facts_copy(&known->facts, &facts) : 0;
 
 	if (known && r == 0) {
-		/* Otherwise the scheduler keeps the GPU for containers that may still run. */
+		/* Without this, the scheduler keeps the GPU for containers that may still run. */
 		facts.finished = true;
 		facts.running = false;
 		r = core_see_pod(world->core, &facts, 0, world->now_ns);
@@ -253,7 +252,7 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 
 /* ---- nodes that join ---- */
 
-/* What the present nodes have from the scheduler's options. */
+/* The settings that the present nodes have from the scheduler's options. */
 static struct node_template_rules rules_of(const struct core *core)
 {
 	struct node_template_rules rules = {0};
@@ -269,7 +268,7 @@ static struct node_template_rules rules_of(const struct core *core)
 	return rules;
 }
 
-/* Taints that the control plane sets for the state of one machine. */
+/* Whether the control plane has set the taint for the state of one machine. */
 static bool is_of_the_machine(struct json_object *taint)
 {
 	const char *key = text_or_empty(taint, "key");

@@ -1,5 +1,4 @@
-/* moves.h - what becomes of many pods, one after the other: those of nodes that are drained, and those that
- * wait. Pure. */
+/* moves.h - what becomes of the pods of drained nodes, and of pods that wait. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +9,7 @@
 enum plan_fate {
 	PLAN_RUNS,	/* it gets the GPU in outcome */
 	PLAN_WAITS,	/* outcome has the reasons */
-	PLAN_LOST,	/* no controller makes it again */
+	PLAN_LOST,	/* no controller creates it again */
 	PLAN_STAYS,	/* a drain leaves it where it is */
 	PLAN_FORBIDDEN, /* it is not evicted: a PodDisruptionBudget forbids it now */
 	PLAN_NO_GPU,	/* it asks for no GPU, so kube-scheduler alone decides */
@@ -35,14 +34,14 @@ struct plan_moves {
 void plan_moves_release(struct plan_moves *moves);
 
 /* plan_drain() - the nodes are cordoned, and their pods are evicted as `kubectl drain` does. Then
- * kube-scheduler tries the pods that their controllers make, by priority and then by namespace and name.
- * one_by_one: each new pod is tried before the next pod is evicted, so that a gang has not ended meanwhile.
+ * kube-scheduler tries the pods that their controllers create, by priority and then by namespace and name.
+ * one_by_one: each new pod is tried before the next pod is evicted, so that its gang still has running pods.
  * pods: all Pod objects on these nodes; others in the list are ignored. -ENOENT with a sentence: there is no
  * such node; -ENOMEM. */
 int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
 	bool one_by_one, struct plan_moves *moves, struct error *err);
 
-/* plan_add_node() - a node of this object joins, under this name, without faults. -EINVAL with a sentence;
+/* plan_add_node() - adds a node like this object, with this name, without faults. -EINVAL with a sentence;
  * -ENOMEM. */
 int plan_add_node(struct plan_world *world, struct json_object *node, const char *name, struct error *err);
 

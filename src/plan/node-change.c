@@ -42,8 +42,6 @@ void plan_uncordon_gpus(struct plan_world *world, const char *name, uint64_t gpu
 		set_health(world, table_get(&world->core->ledger.nodes, name), gpus, true);
 }
 
-/* ---- the unit ---- */
-
 enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit_mib)
 {
 	enum gpu_mode mode = node->facts.mode;
@@ -54,7 +52,7 @@ enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit
 	return list_empty(&node->pods) ? PLAN_UNIT_NOW : PLAN_UNIT_LATER;
 }
 
-/* kube-scheduler knows the number of device ids. */
+/* Updates the number of device ids, which kube-scheduler's filter compares. */
 static int advertise(struct plan_world *world, const struct node_facts *facts)
 {
 	struct kube_node *kube = world->kube ? kube_nodes_find(world->kube, facts->name) : NULL;

@@ -1,5 +1,4 @@
-/* node-change.h - what becomes of a node in a plan: GPUs that take no new pods, another unit of GPU memory.
- * Pure. */
+/* node-change.h - changes of a node in a plan: cordoned GPUs, another unit of GPU memory. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +8,9 @@
 #include "core/registry/registry.h"
 #include "plan/place.h"
 
-/* plan_cordon_gpus() - the GPUs of this placement (NULL: none) take no new pods, as after `ration cordon`.
- * Returns which of them took some before, by their positions, for plan_uncordon_gpus(). */
+/* plan_cordon_gpus() - lets the GPUs of this placement (NULL: none) take no new pods, as after `ration
+ * cordon`. Returns the GPUs that were not cordoned before, as a set of positions, for plan_uncordon_gpus().
+ */
 uint64_t plan_cordon_gpus(struct plan_world *world, const char *node, const struct placement *placement);
 void plan_uncordon_gpus(struct plan_world *world, const char *node, uint64_t gpus);
 
@@ -21,8 +21,8 @@ enum plan_unit_fate {
 	PLAN_UNIT_LATER, /* it keeps its unit until its last GPU pod has ended, and takes no new ones */
 };
 
-/* plan_unit_fate() - by the pods that the node has now. plan_set_unit() - the node has this unit and its
- * number of device ids. plan_close_node() - it takes no new GPU pods. -ENOMEM. */
+/* plan_unit_fate() - by the pods that the node has now. plan_set_unit() - gives the node this unit, and the
+ * number of device ids that follows. plan_close_node() - lets it take no new GPU pods. -ENOMEM. */
 enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit_mib);
 int plan_set_unit(struct plan_world *world, struct node_ledger *node, uint32_t unit_mib);
 int plan_close_node(struct plan_world *world, struct node_ledger *node);

@@ -16,7 +16,7 @@
 #include "kube/names.h"
 #include "kube/resource-policy.h"
 
-/* What the core knows of containers on one GPU; no resource of Kubernetes. */
+/* The name of a limit that only the core knows; it is not a resource of Kubernetes. */
 #define CONTAINERS_PER_GPU "containers per GPU"
 
 void plan_outcome_release(struct plan_outcome *outcome)
@@ -76,7 +76,7 @@ static int make_offer(const struct plan_world *world, const struct plan_pod *pod
 
 /* ---- the calls of kube-scheduler ---- */
 
-/* No plan counts on evictions, so none is begun in the core. */
+/* No plan counts on evictions, so the core must not begin any. */
 static int ask(struct plan_world *world, struct plan_pod *pod, const struct offer *offer,
 	struct policy_pod_facts *policy_facts, struct filter_answer *answer)
 {
@@ -95,7 +95,7 @@ static int ask(struct plan_world *world, struct plan_pod *pod, const struct offe
 	return answer->outcome == FILTER_FAILED ? -ENOMEM : 0;
 }
 
-/* The API server shows the pod bound. Its ResourcePolicy counts it from now on. */
+/* The pod's ResourcePolicy counts it from now on. */
 int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *node)
 {
 	struct policy_space *space = core_policy_space(world->core, pod->facts.namespace_);
@@ -125,7 +125,7 @@ int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *
 	return core_see_pod(world->core, &pod->facts, 0, world->now_ns);
 }
 
-/* What filter has held for the pod. */
+/* Copies the GPUs that filter has held for the pod. */
 static int copy_held(
 	const struct plan_world *world, const struct plan_pod *pod, struct placement *ret_placement)
 {
@@ -176,13 +176,14 @@ static bool is_gpu_node(const struct node_ledger *node)
 	return node && (node->facts.n_gpus || node->facts.mode != GPU_MODE_NONE || node->unplaced_units);
 }
 
-/* kube-scheduler knows only the sum of a node's GPU memory. What the ledger says of its GPUs tells more. */
+/* kube-scheduler knows only the sum of a node's GPU memory. The ledger's reason, which is about single GPUs,
+ * says more. */
 static bool is_sum_of_gpus(const char *resource)
 {
 	return resource && strncmp(resource, "aliyun.com/", strlen("aliyun.com/")) == 0;
 }
 
-/* Where each name is in the offer, from 1. */
+/* Maps each name to its position in the offer, from 1. */
 static int index_offer(const struct offer *offer, struct table *table)
 {
 	for (size_t i = 0; i < offer->n; i++)
@@ -217,7 +218,7 @@ static int compare_reasons(const void *a, const void *b)
 	return strcmp(((const struct plan_reason *)a)->node, ((const struct plan_reason *)b)->node);
 }
 
-/* What holds for all nodes. */
+/* Copies the reason that is the same for all nodes. */
 static int explain_all(const struct filter_answer *answer, struct plan_outcome *outcome)
 {
 	const char *text = answer->text ? answer->text : answer->policy.text;

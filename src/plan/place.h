@@ -1,5 +1,5 @@
-/* place.h - what becomes of one pod, by the scheduler's own core: kube-scheduler's filters (kube-nodes.h)
- * leave nodes, and core_filter() chooses among them, as in the calls of kube-scheduler. Pure. */
+/* place.h - where the scheduler's core would place one pod. kube-scheduler's filters (kube-nodes.h) choose
+ * the nodes, and core_filter() chooses among these, as in a call of kube-scheduler. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +15,8 @@ struct core;
 /* The cluster in which a plan happens. The caller has made the core from a history (core/log/state.h). */
 struct plan_world {
 	struct core *core;
-	struct kube_nodes *kube; /* NULL: no Node and Pod objects are known, so kube-scheduler's filters let
-				    each pod through */
+	struct kube_nodes *kube; /* NULL: no Node and Pod objects are known, so kube-scheduler's filters
+				    accept each pod */
 	int64_t now_ns;		 /* the moment of the core's state */
 };
 
@@ -25,7 +25,7 @@ struct plan_reason {
 	char *node;
 	bool by_kube; /* kube-scheduler's own filters reject the node */
 	char text[KUBE_REASON_SIZE];
-	char resource[80]; /* of which there is too little; "": that is not the reason */
+	char resource[80]; /* the resource of which there is too little; "": the reason is another one */
 };
 
 struct plan_outcome {
@@ -50,7 +50,8 @@ struct error;
 int plan_place(
 	struct plan_world *world, struct plan_pod *pod, struct plan_outcome *ret_outcome, struct error *err);
 
-/* plan_show_bound() - the API server shows the pod bound to this node, where its GPU is held. -ENOMEM. */
+/* plan_show_bound() - tells the core that the API server shows the pod bound to this node, where its GPU is
+ * held. -ENOMEM. */
 int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *node);
 
 /* plan_gpu_index() - the index that the node shows for this GPU; -1: it has none. */
@@ -59,7 +60,7 @@ int plan_gpu_index(const struct plan_world *world, const char *node, const char 
 /* plan_same_place() - the same node and the same GPUs. */
 bool plan_same_place(const struct plan_outcome *a, const struct plan_outcome *b);
 
-/* plan_could_evict() - pods of lower priority occupy GPUs, and this pod may have them evicted. */
+/* plan_could_evict() - whether pods of lower priority occupy GPUs, and this pod may preempt them. */
 bool plan_could_evict(const struct plan_world *world, const struct pod_facts *pod);
 
 /* A resource of which a pod found too little, and on how many nodes. */
@@ -69,7 +70,7 @@ struct plan_shortage {
 };
 #define PLAN_SHORTAGES_MAX 8
 
-/* plan_shortages() - the resources that stop the pod, the one that is short on most nodes first. Returns how
- * many were written. */
+/* plan_shortages() - the resources of which the pod finds too little, first the one that is short on most
+ * nodes. Returns how many were written. */
 size_t plan_shortages(
 	const struct plan_outcome *outcome, struct plan_shortage ret_shortages[PLAN_SHORTAGES_MAX]);

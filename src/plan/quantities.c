@@ -128,8 +128,6 @@ int quantities_read(struct quantities *quantities, struct json_object *object)
 	return 0;
 }
 
-/* ---- pods ---- */
-
 static int read_container(struct json_object *container, struct quantities *quantities)
 {
 	struct json_object *resources = json_member(container, "resources");

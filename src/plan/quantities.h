@@ -39,6 +39,6 @@ int quantities_read(struct quantities *quantities, struct json_object *object);
 
 /* quantities_of_pod() - what a pod requests, as kube-scheduler computes it (1.36, component-helpers
  * resource.PodRequests): the containers and sidecars together, or the largest init container beside the
- * sidecars before it, and the overhead. A limit without a request counts as the request, as the API server's
- * defaults have it. -ENOMEM, -E2BIG. */
+ * sidecars before it, and the overhead. A limit without a request counts as the request, as in the API
+ * server's defaults. -ENOMEM, -E2BIG. */
 int quantities_of_pod(struct json_object *pod, struct quantities *quantities);

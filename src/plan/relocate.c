@@ -107,7 +107,7 @@ static int end_mover(struct relocate_search *search, struct relocate_mover *move
 	return r < 0 ? r : 0;
 }
 
-/* The core has forgotten the old uid for good, so the pod comes back under a new one. */
+/* The core accepts no pod with the old uid again, so the pod returns with a new uid. */
 static int put_back(struct relocate_search *search, struct relocate_mover *mover)
 {
 	struct plan_world *world = search->world;
@@ -137,14 +137,14 @@ static int place_waiters(
 	return r < 0 ? r : 0;
 }
 
-/* A whole GPU takes no new pod as long as the old one has it. */
+/* Whether the pod's GPUs must be cordoned. A whole GPU takes no new pod while the old one has it. */
 static bool mover_holds(const struct relocate_mover *mover)
 {
 	return !mover->facts.request.whole;
 }
 
 /* Whether the new pod exists while the old one still ends. A StatefulSet's new pod has the name of the old
- * one. A ReplicaSet or a Job (by default) makes it as soon as the old one is told to end (1.36). */
+ * one. A ReplicaSet or a Job (by default) creates it as soon as the old one is being deleted (1.36). */
 static bool comes_early(struct json_object *pod)
 {
 	const char *kind = json_member_string(plan_controller(pod), "kind");
@@ -152,7 +152,7 @@ static bool comes_early(struct json_object *pod)
 	return !kind || strcmp(kind, "StatefulSet") != 0;
 }
 
-/* The old pod has ended first. Returns 1 if the new one is bound then, 0 if not. */
+/* Tries the new pod after the old one has ended. Returns 1 if the new one is bound, 0 if not. */
 static int place_late(struct relocate_search *search, struct relocate_mover *mover,
 	struct json_object *next_pod, struct error *err)
 {
@@ -249,7 +249,7 @@ static int try_move(
 
 /* ---- which pods are tried ---- */
 
-/* Without the pod, one that waits would have room on its node. */
+/* Whether a waiting pod would have room on the pod's node without the pod. */
 static bool makes_room(struct relocate_search *search, const struct relocate_mover *mover)
 {
 	struct ledger *ledger = &search->world->core->ledger;
@@ -353,7 +353,7 @@ static int search_moves(struct relocate_search *search, size_t max,
 	return r < 0 ? r : 0;
 }
 
-/* The last move is one after which pods run or a whole GPU is free. */
+/* Drops the last moves until one lets pods run or frees a whole GPU. */
 static void drop_vain_moves(struct relocations *moves)
 {
 	while (moves->n && !moves->list[moves->n - 1].runs.n && moves->list[moves->n - 1].whole <= 0) {

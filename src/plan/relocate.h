@@ -1,4 +1,4 @@
-/* relocate.h - which pods to move, so that pods that wait run, or whole GPUs become free. Pure.
+/* relocate.h - which pods to move so that waiting pods run, or whole GPUs become free. Pure.
  *
  * The rule is greedy. The best plan is a packing problem for which no fast method is known; a person can
  * follow and check moves that each have a gain of their own. A move evicts one pod. Its GPUs are cordoned
@@ -47,9 +47,9 @@
 struct relocation {
 	struct json_object *pod; /* borrowed */
 	const char *namespace_, *name;
-	struct plan_outcome from, to; /* where it is, and where the pod that follows it goes */
-	struct plan_moves runs;	      /* the pods that run then, which have waited */
-	int64_t whole;		      /* by how many the free whole GPUs become more */
+	struct plan_outcome from, to; /* where the pod is, and where its new pod goes */
+	struct plan_moves runs;	      /* the waiting pods that run after the move */
+	int64_t whole;		      /* how many more whole GPUs are free */
 	bool holds;		      /* its GPUs are cordoned until the new pod is bound */
 };
 
@@ -61,14 +61,15 @@ struct relocations {
 	size_t unconsidered;	     /* pods that wait and are not tried */
 	int64_t whole_before, whole; /* whole GPUs that are free, before and after */
 	size_t tried;
-	size_t dropped;	  /* moves at the end that are not in the list, because they prepare nothing */
+	size_t dropped; /* moves at the end that were removed from the list, because no later move needs them
+			 */
 	bool tries_ended; /* a search has ended at RELOCATE_TRIES: there may be more moves */
 };
 void relocations_release(struct relocations *moves);
 
-/* plan_relocate() - at most `max` moves. pods: all Pod objects that wait or are on a node. In the
- * world all moves were carried out, also those that were dropped, and pods that run without a move. progress:
- * NULL, or called before each move is searched for. -ENOMEM; -EIO with a sentence. */
+/* plan_relocate() - finds at most `max` moves. pods: all Pod objects that wait or are on a node. Afterwards
+ * the world contains all moves, also the dropped ones, and the pods that run without a move. progress: NULL,
+ * or called before each move is searched for. -ENOMEM; -EIO with a sentence. */
 int plan_relocate(struct plan_world *world, struct json_object *const *pods, size_t n, size_t max,
 	void (*progress)(void *userdata, size_t found), void *userdata, struct relocations *ret_moves,
 	struct error *err);

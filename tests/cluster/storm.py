@@ -442,5 +442,5 @@ class Books(threading.Thread):
 def replayed(cluster):
     """What the scheduler that leads has decided comes out the same elsewhere; the sums of it."""
     said = cluster.run("ration", "replay", "-", stdin=cluster.run("ration", "history").stdout).stdout
-    assert "all as recorded, and so is the state at the end." in said and " 0 wrong sums, 0 cards over" in said, said
+    assert "all as recorded, and so is the state at the end." in said and " 0 wrong sums, 0 GPUs over" in said, said
     return said

@@ -67,7 +67,7 @@ def test_the_scheduler_moves_into_a_release_of_its_own_and_back(cluster):
     assert owner(cluster) == AGENT
     assert "GPU pods wait until the chart ack-co-scheduler is installed" in install(cluster, AGENT, "scheduler.enabled=false")
     assert owner(cluster) is None
-    told = cluster.wait_for(lambda: "nobody chooses cards" in (said := cluster.run("ration", "doctor", check=False).stdout) and said,
+    told = cluster.wait_for(lambda: "no scheduler chooses GPUs" in (said := cluster.run("ration", "doctor", check=False).stdout) and said,
                             60, "the Lease of the ledger has run out")
     assert f"helm upgrade --install {AGENT} " in told and "--set scheduler.enabled=true" in told
     install(cluster, SCHEDULER)

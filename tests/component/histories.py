@@ -21,7 +21,7 @@ def sums(done, over=(0,)):
     at its end."""
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.match(r"(\d+) events and (\d+) decisions: all as recorded, and so is the state at the end\.\n", done.stdout)
-    wrong = re.search(r", 0 wrong sums, (\d+) cards over their total\.", done.stdout)
+    wrong = re.search(r", 0 wrong sums, (\d+) GPUs over their total\.", done.stdout)
     assert wrong and int(wrong.group(1)) in over, done.stdout
     return tuple(int(n) for n in found.groups())
 

@@ -53,7 +53,7 @@ def test_cordoned_gpu_takes_no_new_pods_and_who_is_on_it_is_named(node):
     uuid = node.uuid(1)
     assert node.says("cordon", NODE, "1", "--reason", 'fan, "ticket 7"') == (
         f'GPU 1 ({uuid}) of node {NODE} takes no new pods: cordoned: fan, "ticket 7"\n'
-        "1 pod is on it still, and goes on:\n  default/a 3\n")
+        "1 pod is still on it, and goes on:\n  default/a 3\n")
     assert node.health() == [True, False]
     assert node.listed() == "1"
     assert json.loads(node.map()["metadata"]["annotations"]["ration.dev/cordoned"]) == {
@@ -117,7 +117,7 @@ def test_gpu_that_is_sick_anyhow_is_told(node):
     wait_for(lambda: node.health() == [True, False], 15)
     node.says("cordon", NODE, "1")
     said = node.says("uncordon", NODE, "1")
-    assert said.endswith(f"of node {NODE} is no more cordoned, but takes no new pods: Xid 79\n"), said
+    assert said.endswith(f"of node {NODE} is no longer cordoned, but takes no new pods: Xid 79\n"), said
     node.api.create("configmaps", {"metadata": {"name": f"{NODE}-device-status", "namespace": "kube-system"},
                                    "data": {"devices": "- {deviceId: 0, deviceType: gpu, healthy: false}"}})
     wait_for(lambda: node.health() == [False, False])
@@ -138,7 +138,7 @@ def test_wrong_gpu_or_node_is_a_sentence(node):
 
 def test_gpu_that_the_node_does_not_show_any_more_can_be_uncordoned(node):
     node.api.create("configmaps", {"metadata": {"name": MAP, "namespace": "kube-system"}, "data": {"gpus": "0,7"}})
-    assert node.says("uncordon", NODE, "7") == f"GPU 7 of node {NODE} is no more cordoned; the node does not show it.\n"
+    assert node.says("uncordon", NODE, "7") == f"GPU 7 of node {NODE} is no longer cordoned; the node does not show it.\n"
     assert node.listed() == "0"
 
 
@@ -154,9 +154,9 @@ def test_agent_that_does_not_take_it_up_is_told(node):
     node.stop_agent()
     began = time.monotonic()
     said = node.fails("cordon", NODE, "0", "--timeout", "1")
-    assert "it is written down, but the agent of node n1 has not taken it up within 1 s" in said
+    assert "the change is stored, but the agent of node n1 has not applied it within 1 s" in said
     assert time.monotonic() - began < 10 and node.listed() == "0"
-    assert "written down, and so from when the node's agent has read it" in node.says("cordon", NODE, "1", "--timeout=0")
+    assert "the change is stored; it takes effect when the node's agent has read it" in node.says("cordon", NODE, "1", "--timeout=0")
     node.start_agent()
     wait_for(lambda: node.health() == [False, False])
 

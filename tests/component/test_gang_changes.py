@@ -60,7 +60,7 @@ def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, p
     assert ("It is of gang g: 0 of 1 pods are placed; 2 at least, or none: waits for the other pods of its gang.\n"
             "1 running pod was given its label only after the scheduler had bound it, and does not count.\n"
             ) in person.why("p0")
-    assert "Its labels name gang g now, but did not when it was bound: it is no pod of that gang.\n" in person.why("runs")
+    assert "Its labels name gang g now, but did not when it was bound: it is not part of that gang.\n" in person.why("runs")
     scheduler.stop()
     scheduler = starts(api, start)
     ready(scheduler, runs, waiting)

@@ -327,8 +327,8 @@ def test_why_tells_of_several_cards_what_each_has(api, start, person):
     person.world(scheduler)
     text = person.why("wide")
     assert "is bound to node n, GPU 1 (GPU-n-1), GPU 2 (GPU-n-2);" in text
-    assert "It asks for 8 units of aliyun.com/gpu-mem on 2 cards of one node, the same on each." in text
-    assert ("Chosen: GPU 1 (15 of 15 units free before), GPU 2 (15 of 15 units free before), of 2 cards with room: "
+    assert "It asks for 8 units of aliyun.com/gpu-mem on 2 GPUs of one node, the same on each." in text
+    assert ("Chosen: GPU 1 (15 of 15 units free before), GPU 2 (15 of 15 units free before), of 2 GPUs with room: "
             "binpack prefers the GPU with the least free, then the lowest index.") in text
     assert "GPU 2: 11 of 15 units free; held by default/wide 4" in text
     text = person.why("waits")

@@ -303,10 +303,10 @@ def test_failing_kubectl_is_heard_with_the_next_step(cluster):
 
 
 @pytest.mark.parametrize("answer, reason", [
-    ("", "ends in the middle"), ("<html>502 Bad Gateway</html>", "no valid JSON"), ("[]", "no NodeList"),
-    ("{}", "no NodeList"), ('{"kind":"NodeList","items":{}}', "no list"), ('{"kind":"Status"}', "Status"),
-    ('{"kind":"NodeList","items":[]} tail', "text after the end"), ("[" * 100000, "no valid JSON"),
-    ('{"kind":"NodeList\\u001b[2J","items":[]}', "no NodeList"),
+    ("", "ends in the middle"), ("<html>502 Bad Gateway</html>", "not valid JSON"), ("[]", "not a NodeList"),
+    ("{}", "not a NodeList"), ('{"kind":"NodeList","items":{}}', "not a list"), ('{"kind":"Status"}', "Status"),
+    ('{"kind":"NodeList","items":[]} tail', "text after the end"), ("[" * 100000, "not valid JSON"),
+    ('{"kind":"NodeList\\u001b[2J","items":[]}', "not a NodeList"),
 ])
 def test_garbage_is_an_error_not_an_empty_cluster(cluster, answer, reason):
     cluster.set(answer=answer)
@@ -333,7 +333,7 @@ def test_list_that_never_ends_is_given_up_on_a_repeated_token(cluster):
     cluster.set(answer=json.dumps({"kind": "NodeList", "metadata": {"continue": "again"}, "items": []}))
     done = cluster.run()
     assert done.returncode == 1 and done.stdout == b""
-    assert b"same page again" in done.stderr
+    assert b"same page repeatedly" in done.stderr
 
 
 def test_hostile_names_reach_the_terminal_disarmed(cluster):

@@ -425,7 +425,7 @@ def test_ration_set_says_when_another_request_came_after_it(api, start):
     ask(api, "p", {"main": 5})
     error = first.communicate(timeout=30)[1]
     hold.times = 0
-    assert first.returncode == 1 and "another request has taken the place" in error
+    assert first.returncode == 1 and "another request has replaced this one" in error
     assert units(api, "p") == {"main": [5]}
 
 

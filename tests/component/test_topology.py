@@ -186,7 +186,7 @@ def test_why_tells_about_links(api, start, person):
     person.world(scheduler)
     text = person.why("a")
     assert "It asks for 2 whole GPUs (aliyun.com/gpu)." in text
-    assert "Chosen: of 8 cards with room those whose best ring has the fastest slowest link, " in text
+    assert "Chosen: of 8 GPUs with room those whose best ring has the fastest slowest link, " in text
     assert "  GPU 0: taken; held by default/a\n  GPU 1: free\n" in text and "Links:" not in text
     pod = whole_pod(api, "waits", 4)
     wait_for(lambda: known(scheduler, "waits"))

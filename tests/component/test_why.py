@@ -345,7 +345,7 @@ def test_why_of_a_pod_that_asks_for_what_cannot_be_lists_what_is_wrong(api, star
     scheduler.filter(gpu_pod(api, "odd", **what), ["n"])
     person.world(scheduler)
     lines = person.why("odd").splitlines()
-    assert lines[0] == "Pod default/odd gets no GPU: what it asks for cannot be."
+    assert lines[0] == "Pod default/odd gets no GPU: its request is not valid."
     assert lines[1].startswith("Wrong: ") and all(w in lines[1] for w in wrong), lines
     assert lines[2].startswith("No node is considered for it, so none is listed.") and len(lines) == 3
 
@@ -393,7 +393,7 @@ def test_why_says_where_a_bound_pod_is_and_why_there(api, start, person):
     person.world(scheduler)
     text = person.why("second")
     assert "Pod default/second is bound to node n, GPU 0 (GPU-n-0); the node has not given it its devices yet." in text
-    assert ("Chosen: GPU 0 (11 of 15 units free before), of 3 cards with room: binpack prefers the GPU with the least "
+    assert ("Chosen: GPU 0 (11 of 15 units free before), of 3 GPUs with room: binpack prefers the GPU with the least "
             "free, then the lowest index.") in text
     assert "GPU 0: 8 of 15 units free; held by default/first 4, default/second 3" in text
     assert "bound to n (after " in text
@@ -443,8 +443,8 @@ def test_why_of_a_pod_that_was_bound_past_the_scheduler(api, start, person):
     wait_for(lambda: ask(scheduler, "by-hand").get("pod", {}).get("state") == "bound", 5)
     person.world(scheduler)
     text = person.why("by-hand")
-    assert "past the scheduler: it has no card" in text
-    assert "3 units count against the node as a whole: pods without a card; held by default/by-hand 3" in text
+    assert "without ration-scheduler: it has no GPU" in text
+    assert "3 units count against the node as a whole: pods without a GPU; held by default/by-hand 3" in text
 
 
 def test_why_says_when_a_pod_is_none_of_ours(api, person):
@@ -453,13 +453,13 @@ def test_why_says_when_a_pod_is_none_of_ours(api, person):
     person.world()
     assert person.why("cpu").startswith("Pod default/cpu asks for no aliyun.com/gpu-mem")
     text = person.why("theirs")
-    assert "the scheduler default-scheduler, not of ration" in text and "schedulerName: ack-co-scheduler" in text
+    assert "the scheduler default-scheduler, which does not use ration" in text and "schedulerName: ack-co-scheduler" in text
     assert not any("port-forward" in argv for argv in person.calls())
     # The API server takes any text for schedulerName (1.36.3): it must not command the terminal of who asks.
     gpu_pod(api, "forged", 3, scheduler="x\x1b[2J\x1b]0;owned\x07")
     person.world()
     text = person.why("forged")
-    assert "the scheduler x?[2J?]0;owned?, not of ration" in text and text.count("\n") == 1
+    assert "the scheduler x?[2J?]0;owned?, which does not use ration" in text and text.count("\n") == 1
 
 
 def test_the_default_scheduler_is_asked_where_it_owns_the_ledger(api, start, person):
@@ -472,7 +472,7 @@ def test_the_default_scheduler_is_asked_where_it_owns_the_ledger(api, start, per
     # kubeadm's static pod on the node of that host name.
     assert any("pod/kube-scheduler-cp-1" in call for call in person.calls())
     person.world(scheduler, leases={"ration-ledger": "kube-system/ack-co-scheduler"})
-    assert "the scheduler default-scheduler, not of ration" in person.why("p")
+    assert "the scheduler default-scheduler, which does not use ration" in person.why("p")
     gpu_pod(api, "q", 20)
     known(scheduler, "q")
     # A Lease that somebody else wrote says nothing.

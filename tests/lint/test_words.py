@@ -55,7 +55,7 @@ RECORDED = {
     "sim": (0, 14),
     "src/agent": (26, 5),
     "src/base": (0, 0),
-    "src/cli": (26, 45),
+    "src/cli": (0, 9),
     "src/core": (1, 0),
     "src/cuda": (0, 0),
     "src/grant": (0, 0),

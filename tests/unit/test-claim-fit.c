@@ -245,7 +245,7 @@ static void a_pool_that_is_not_complete_gives_nothing(void **state)
 
 	scene_set(&scene);
 	slice.pool_slices = 2;
-	assert_fit(&scene, FIT_INCOMPLETE_POOL, "not all ResourceSlices of its pool are there");
+	assert_fit(&scene, FIT_INCOMPLETE_POOL, "ResourceSlices of its pool are missing");
 }
 
 static void selectors_of_the_class_and_of_the_request_must_hold(void **state)

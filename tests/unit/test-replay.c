@@ -260,7 +260,7 @@ static void too_many_answers_for_one_event_are_refused(void **state)
 	for (int i = 0; i < REPLAY_ANSWERS_MAX; i++)
 		assert_int_equal(feed(&history, &answer, 1, false, &err), 0);
 	assert_int_equal(feed(&history, &answer, 1, false, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "too many for one"));
+	assert_non_null(strstr(err.text, "too many answers to one event"));
 }
 
 /* Each a history of a real scheduler: what this version decides otherwise is a change of behaviour. */

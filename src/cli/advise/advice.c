@@ -32,7 +32,7 @@ static uint32_t needed_per_gpu(const struct advice_facts *facts, uint32_t margin
 	return units;
 }
 
-/* The units that each of its GPUs has free. */
+/* The units that are free on each of its GPUs. */
 static uint32_t free_per_gpu(const struct advice_facts *facts)
 {
 	uint32_t free = UNITS_MAX;

@@ -9,8 +9,8 @@
 /* One GPU of the container. */
 struct advice_gpu {
 	uint64_t mib;	/* of the whole GPU */
-	uint32_t units; /* that the container has of it */
-	uint32_t free;	/* units of it that no pod has */
+	uint32_t units; /* the container's units of it */
+	uint32_t free;	/* free units of it */
 	uint64_t used_bytes, peak_bytes;
 	uint64_t wanted_bytes; /* struct use_record */
 };
@@ -47,7 +47,7 @@ struct advice {
 	uint32_t units;	  /* that it should have; `granted` except for ADVICE_MORE and ADVICE_LESS */
 };
 
-/* advise_container() - what it needs is the largest of peak, present use and wanted_bytes, with the margin,
+/* advise_container() - a container needs the largest of peak, present use and wanted_bytes, plus the margin,
  * in whole units and equally on all its GPUs. It should have less if that saves at least a tenth of what it
  * has, and more only if something was refused; without a limit, if it used more than it has. */
 struct advice advise_container(const struct advice_facts *facts, const struct advice_terms *terms);

@@ -1,5 +1,5 @@
-/* ration advise: what containers used of the GPU memory that they were granted, and the `ration set` commands
- * that would give them as much as they need. */
+/* ration advise: compares the GPU memory that containers used with their grants, and prints the `ration set`
+ * commands that would give them what they need. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,9 +55,7 @@ static int print(const struct advise_world *world, const struct advise_options *
 	return 0;
 }
 
-/* ---- --apply ---- */
-
-/* What the table says must still be true: the same pod with the same size. */
+/* The table must still be true: it is the same pod, with the same size. */
 static int check_pod(
 	const struct advise_options *options, const struct advise_container *advised, struct error *err)
 {
@@ -79,7 +77,7 @@ static int check_pod(
 	return 0;
 }
 
-/* It never gets less than it uses at this moment. */
+/* The container never gets less than it uses at this moment. */
 static int check_use(const struct advise_options *options, struct top_cluster *cluster,
 	const struct advise_container *advised, struct error *err)
 {
@@ -122,7 +120,7 @@ static int apply_one(const struct advise_options *options, struct top_cluster *c
 	return r < 0 ? r : set_size(&set, err);
 }
 
-/* Stops at the first surprise. */
+/* Stops at the first error. */
 static int apply(const struct advise_options *options, struct top_cluster *cluster,
 	const struct advise_world *world, struct error *err)
 {
@@ -140,8 +138,6 @@ static int apply(const struct advise_options *options, struct top_cluster *clust
 	printf("%zu of %zu commands were carried out.\n", done, n);
 	return fflush(stdout) == EOF && r == 0 ? error_set(err, EIO, "the output cannot be written") : r;
 }
-
-/* ---- the command ---- */
 
 static int run_on(const struct advise_options *options, struct top_cluster *cluster, struct error *err)
 {

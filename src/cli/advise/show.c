@@ -19,7 +19,7 @@
 #define TEXT_MAX (32u << 20)
 #define NAME_MAX_BYTES 1024
 #define COMMAND_MAX (64u << 10)
-#define WAITS_MUCH 50 /* percent of the time; from then on the text says what helps */
+#define WAITS_MUCH 50 /* percent of the time; the text advises about containers that waited longer */
 
 static const char *const kinds[ADVICE_KINDS] = {
 	[ADVICE_MORE] = "more",
@@ -71,8 +71,6 @@ static struct sums sums_of(const struct advise_world *world)
 	}
 	return sums;
 }
-
-/* ---- text ---- */
 
 static void add_printable(struct strbuf *out, const char *before, const char *name)
 {
@@ -267,9 +265,7 @@ int advise_show_table(
 	return out->failed;
 }
 
-/* ---- JSON ---- */
-
-/* What the agent says about a GPU, without the names that are those of the container. */
+/* The agent's document about a GPU, without the container's names, which the object has already. */
 static int add_gpu(struct json_object *list, struct json_object *use)
 {
 	static const char *const keys[] = {"uuid", "limitBytes", "usedBytes", "peakBytes", "wantedBytes",

@@ -263,7 +263,7 @@ static int read_pods(struct advise_world *world, const struct advise_options *op
 	return list_read(&options->kubectl, path, NULL, &reader, err);
 }
 
-/* Of an ended pod, or of another namespace. */
+/* Drops the containers of ended pods and of other namespaces. */
 static void drop_unlisted(struct advise_world *world, const struct advise_options *options)
 {
 	size_t n = 0;
@@ -299,9 +299,8 @@ int advise_world_read(struct advise_world *world, const struct advise_options *o
 	int r = top_cluster_each(cluster, &reader, problems, err);
 
 	if (r < 0)
-		return err->text[0]
-			       ? r
-			       : error_set(err, -r, "what was answered cannot be held: %s", strerror(-r));
+		return err->text[0] ? r
+				    : error_set(err, -r, "the answer could not be stored: %s", strerror(-r));
 	err->text[0] = '\0';
 	progress_say(&world->progress, "reading the pods");
 	r = read_pods(world, options, err);
@@ -343,7 +342,7 @@ static int compare_advice(const void *pa, const void *pb)
 	return r ? r : compare_pods(a, b);
 }
 
-/* Two containers are not advised to take the same free units. */
+/* Takes the advised units off the free ones, so that no second container is advised to take them. */
 static void take_free(struct advise_world *world, const struct advise_container *container)
 {
 	uint32_t more = (container->advice.units - container->advice.granted) / (uint32_t)container->n_gpus;

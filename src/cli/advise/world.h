@@ -1,4 +1,4 @@
-/* world.h - what the agents and the API server say about containers and their use of GPUs. */
+/* world.h - the containers and their use of GPUs, from the agents and the API server. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct top_cluster;
 struct advise_gpu {
 	char *node, uuid[GPU_UUID_SIZE];
 	uint64_t mib;
-	uint32_t free; /* units; what is advised to containers is taken off */
+	uint32_t free; /* free units, without those that are advised to containers */
 };
 
 /* One container with a grant. */
@@ -33,7 +33,7 @@ struct advise_container {
 	char (*uuids)[GPU_UUID_SIZE];
 	struct advice_gpu *gpus;
 	size_t n_gpus;
-	struct json_object **uses;		      /* what the agent says about each GPU */
+	struct json_object **uses;		      /* the agent's document about each GPU */
 	struct advice_facts facts;		      /* facts.gpus is `gpus` */
 	uint64_t limit_bytes, used_bytes, peak_bytes; /* over all its GPUs */
 	uint64_t waited_s;

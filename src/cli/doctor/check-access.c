@@ -1,4 +1,4 @@
-/* Checks of Kubernetes itself: its version, policies of admission, and what the person may do. */
+/* Checks of Kubernetes itself: its version, its admission policies, and the user's rights. */
 #include "cli/doctor/cluster.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-#define OLDEST 29	    /* the oldest that was tried; kubelets take CDI devices of plugins since then */
+#define OLDEST                                                                                               \
+	29 /* the oldest that was tried; since then the kubelet takes CDI devices from device plugins */
 #define VALIDATING_SINCE 30 /* ValidatingAdmissionPolicy v1 */
 #define MUTATING_SINCE 36   /* MutatingAdmissionPolicy v1 */
 
@@ -39,7 +40,7 @@ void check_kubernetes(struct cluster *cluster)
 			"Kubernetes %.60s is older than 1.%d, which ration needs", version, OLDEST);
 	else if (cluster->minor < VALIDATING_SINCE)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
-			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may not have is not refused when it is submitted%s",
+			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): pods that ask for what they may not have are not refused at admission%s",
 			version, VALIDATING_SINCE, scheduler_name_webhook(cluster) ? "" : "; " NO_MUTATING);
 	else if (cluster->minor < MUTATING_SINCE && !scheduler_name_webhook(cluster))
 		report_find(cluster->report, SEVERITY_NOTE, "cluster", "",
@@ -53,15 +54,15 @@ static const struct policy {
 	const char *setting, *without;
 } policies[] = {
 	{"ration-placement-keys", true, "policies.placementKeys=true",
-		"who may create or patch pods can forge where a pod is, and take memory that the ledger does not see"},
+		"a user with the right to create or patch pods can forge a placement, and take memory that the ledger does not see"},
 	{"ration-gpu-requests", true, "policies.requests=true",
-		"what can never be placed is not refused when it is submitted: it waits"},
+		"a pod that can never be placed is not refused at admission: it waits"},
 	{"ration-gpu-volumes", false, "policies.volumes=true",
-		"who may create pods can put a grant of his own in the place of the agent's"},
+		"a user with the right to create pods can replace the agent's grant by another one"},
 	{"ration-gpu-privileges", false, "policies.privileges=true",
-		"who may create pods can have all cards of a node"},
+		"a user with the right to create pods can use all GPUs of a node"},
 	{"ration-agent-own-node", false, "ownNodeOnly=true",
-		"an agent may write to other nodes than its own"},
+		"an agent can write to other nodes than its own"},
 };
 
 static void check_policy(struct cluster *cluster, const struct policy *policy)
@@ -86,7 +87,7 @@ void check_policies(struct cluster *cluster)
 
 	if (!cluster->serves_validating)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
-			"ValidatingAdmissionPolicy v1 is not served: nothing that pods may not have is refused");
+			"ValidatingAdmissionPolicy v1 is not served: pods that ask for what they may not have are not refused at admission");
 	for (size_t i = 0; cluster->serves_validating && i < ARRAY_SIZE(policies); i++)
 		check_policy(cluster, &policies[i]);
 	if (webhook && !json_object_get_boolean(webhook))
@@ -113,7 +114,7 @@ static const struct right {
 	{"patch", "nodes", NULL, "labels of nodes"},
 };
 
-/* "yes" or "no", with status 0 or 1. */
+/* `kubectl auth can-i` prints "yes" or "no", and ends with status 0 or 1. */
 static void check_right(struct cluster *cluster, const struct right *right)
 {
 	_cleanup_strbuf_ struct strbuf out, complaints;

@@ -1,4 +1,5 @@
-/* Checks of a node: which cgroup driver it has, and whether its runc loses devices by it. */
+/* Checks of a node: the cgroup drivers of kubelet and containerd, and whether runc takes devices from
+ * containers because of its driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 #define RUNC_K3S "/var/lib/rancher/k3s/data/current/bin/runc"
 
-/* The value of a key at the top of kubelet's configuration: block YAML, as kubeadm writes it. */
+/* The value of a top-level key of the kubelet's configuration, which is block YAML if kubeadm wrote it. */
 static char *kubelet_value(const struct machine *machine, const char *key)
 {
 	_cleanup_free_ char *text = machine_read(machine, "/var/lib/kubelet/config.yaml");
@@ -29,10 +30,8 @@ static char *kubelet_value(const struct machine *machine, const char *key)
 
 enum kubelet_driver { DRIVER_BY_KUBELET, DRIVER_BY_RUNTIME, DRIVER_IN_DOUBT };
 
-/* Since 1.31 the kubelet takes the driver from a runtime that tells it, and reads its own configuration only
- * where the runtime does not (KubeletCgroupDriverFromCRI). containerd tells it since 2.0, and CRI-O
- * since 1.28.
- */
+/* Since 1.31 the kubelet asks the runtime for the cgroup driver, and reads its own configuration only if the
+ * runtime does not answer (KubeletCgroupDriverFromCRI). containerd answers since 2.0, and CRI-O since 1.28. */
 static enum kubelet_driver whose_driver(const struct machine *machine)
 {
 	bool crio = machine->runtime == RUNTIME_CRIO;
@@ -63,7 +62,7 @@ static void compare_drivers(struct machine *machine)
 		return;
 	case DRIVER_IN_DOUBT:
 		snprintf(text, sizeof(text),
-			"the cgroup drivers of kubelet and %s differ in their configurations, which is a fault only where the kubelet is older than 1.31 or %s, and `kubelet --version` or `%s --version` says nothing",
+			"the cgroup drivers of kubelet and %s differ in their configurations, which is a fault only if the kubelet is older than 1.31 or %s; `kubelet --version` or `%s --version` prints nothing",
 			machine_runtime_name(machine),
 			crio ? "CRI-O older than 1.28" : "containerd older than 2.0",
 			crio ? "crio" : "containerd");
@@ -92,9 +91,8 @@ void check_cgroups(struct machine *machine)
 	compare_drivers(machine);
 }
 
-/* ---- runc ---- */
-
-/* The path goes to a shell. NVIDIA's runtime calls the runc of the PATH. */
+/* The path becomes part of a shell command. For NVIDIA's runtime, which calls the runc of PATH, the answer is
+ * no. */
 static bool is_path_of_runc(const char *path)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
@@ -103,7 +101,7 @@ static bool is_path_of_runc(const char *path)
 	return path[0] == '/' && path[strspn(path, letters)] == '\0' && strcmp(slash + 1, "runc") == 0;
 }
 
-/* What runc says of itself; NULL if nothing. The caller frees. */
+/* The output of `runc --version`; NULL if it prints nothing. The caller frees it. */
 static char *runc_version(const struct machine *machine, const char *binary)
 {
 	char command[400] = "runc --version";
@@ -144,10 +142,10 @@ void check_runc(struct machine *machine)
 		return;
 	said = runc_version(machine, binary);
 	if (!said) {
-		report_unknown(machine->report, "`runc --version` says nothing (are you root?)");
+		report_unknown(machine->report, "`runc --version` prints nothing (are you root?)");
 		return;
 	}
-	/* crun has another word before its number, and does not lose devices so. */
+	/* crun prints another word before its version, and does not have this fault. */
 	if (sscanf(said, "runc version %59s", version) != 1 || !runc_drops_devices(version))
 		return;
 	report_find(machine->report, SEVERITY_ERROR, "runc",

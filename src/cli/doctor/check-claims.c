@@ -29,13 +29,13 @@
 /* What was read for these checks. */
 struct claims_found {
 	bool served;		      /* the API server has resource.k8s.io/v1 */
-	struct claims claims;	      /* slices and allocated claims */
+	struct claims claims;	      /* ResourceSlices, and claims that are allocated */
 	struct json_object *classes;  /* name -> true */
-	struct json_object *nodes;    /* in mode dra, or asked for it: name -> whether the mode is in force */
+	struct json_object *nodes;    /* whose mode is dra, or will be: name -> whether it is in force */
 	struct json_object *waiting;  /* pods without a node: [{"namespace","pod","claims":[name]}] */
 	struct json_object *unplaced; /* claims without an allocation: "namespace/name" -> [class] */
-	struct json_object *broken;   /* "namespace/name" -> the sentence about it */
-	struct json_object *torn;     /* sentences about slices that cannot be understood */
+	struct json_object *broken;   /* claims that ration-agent would refuse: "namespace/name" -> why */
+	struct json_object *torn;     /* a sentence for each slice that cannot be read */
 };
 
 int claims_found_new(struct claims_found **ret_found)
@@ -75,7 +75,7 @@ void claims_found_free(struct claims_found *found)
 
 /* ---- what is read ---- */
 
-/* Pods that wait for a node. */
+/* Remembers the claims of a pod that waits for a node. */
 void collect_claims_of_pod(
 	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
 {
@@ -181,8 +181,7 @@ static int read_classes(struct cluster *cluster, struct error *err)
 	return r == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : r;
 }
 
-/* A cluster in which no node has to do with claims is asked for the slices only: those of nodes that are gone
- * may be left. */
+/* If no node gives GPUs to claims, only the slices are read: slices of deleted nodes may be left. */
 int cluster_read_claims(struct cluster *cluster, struct error *err)
 {
 	struct list_reader slices = {
@@ -219,7 +218,7 @@ static bool has_slice(const struct claims *claims, const char *node)
 	return false;
 }
 
-/* The agent is there and renews its Lease. */
+/* The node has an agent, and the agent renews its Lease. */
 static bool has_agent(const struct cluster *cluster, const char *node)
 {
 	char name[320];
@@ -237,7 +236,7 @@ static void check_nodes(struct cluster *cluster)
 	json_object_object_foreach (cluster->claims->nodes, node, in_force) {
 		struct json_object *agent = json_member(cluster->agents, node);
 
-		/* The check of agents tells about a node whose agent is missing. */
+		/* check_agents() reports a node without an agent. */
 		if (!json_object_get_boolean(in_force) || !has_agent(cluster, node) ||
 			has_slice(&cluster->claims->claims, node))
 			continue;
@@ -258,12 +257,12 @@ static void check_slice(struct cluster *cluster, const struct device_slice *slic
 	if (!in_force || !json_object_get_boolean(in_force)) {
 		snprintf(mend, sizeof(mend), "kubectl delete resourceslice %s", slice->name);
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"it is not in mode dra or does not exist, but its ResourceSlice %.253s is left: kube-scheduler allocates claims to GPUs that no ration-agent gives",
+			"it is not in mode dra or does not exist, but its ResourceSlice %.253s still exists: kube-scheduler allocates claims to GPUs that no ration-agent gives to pods",
 			slice->name);
 	} else if (!has_agent(cluster, slice->node)) {
 		report_find(cluster->report, SEVERITY_ERROR, where,
 			"kubectl -n " NAMESPACE_SYSTEM " describe daemonset gpushare-device-plugin-ds",
-			"no ration-agent serves there, but its ResourceSlice %.253s is there: kube-scheduler allocates claims to its GPUs, and their pods do not start",
+			"no ration-agent serves there, but its ResourceSlice %.253s exists: kube-scheduler allocates claims to its GPUs, and their pods do not start",
 			slice->name);
 	}
 	for (size_t i = 0; i < slice->n_devices; i++)
@@ -310,7 +309,8 @@ static void where_of(const struct claim *claim, char where[WHERE_SIZE])
 	snprintf(where, WHERE_SIZE, "ResourceClaim %s/%.253s", claim->namespace_, claim->name);
 }
 
-/* The claim is released when its last pod has ended; without a pod, it is deleted. */
+/* Kubernetes releases a claim when its last pod has ended, so that pod is deleted. A claim without pods is
+ * deleted itself. */
 static void mend_claim(const struct claim *claim, char mend[MEND_SIZE])
 {
 	if (claim->n_pods)
@@ -334,7 +334,7 @@ static void check_share(struct cluster *cluster, const struct claims_share *shar
 		share->result->device, share->result->pool);
 }
 
-/* kube-scheduler never allocates so; two of them that both believe to be the only one could. */
+/* One kube-scheduler never allocates more than a device has. Two that both believe to be the only one can. */
 static void check_total(struct cluster *cluster, const struct claims_device *device)
 {
 	_cleanup_strbuf_ struct strbuf amounts;
@@ -382,7 +382,7 @@ static void check_unplaced_claims(struct cluster *cluster)
 		for (size_t i = 0; i < json_count(classes); i++) {
 			const char *name = json_string(json_item(classes, i));
 
-			/* check_classes() tells about ration's own. */
+			/* check_classes() reports ration's own. */
 			if (!name || json_member(cluster->claims->classes, name) ||
 				strcmp(name, DRA_CLASS_SLICE) == 0 || strcmp(name, DRA_CLASS_WHOLE) == 0)
 				continue;

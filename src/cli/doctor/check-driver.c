@@ -1,4 +1,4 @@
-/* The NVIDIA driver of a node: what the kernel runs, and which libraries containers would get. */
+/* Checks of a node's NVIDIA driver: the kernel module, and the libraries that containers would get. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #define KERNEL "/proc/driver/nvidia/version"
 #define OLDEST "418.87.01" /* "NVIDIA driver version 418.87.01 or later", the documents */
 
-/* Of libcuda.so.535.104.05 what stands behind "libcuda.so.", if it has a dot (that of a link is 1). */
+/* Takes the version from a file name like libcuda.so.535.104.05. A version without a dot is that of a link
+ * (libcuda.so.1), and is ignored. */
 static void take_version(const char *file, const char *library, char ret_version[DRIVER_VERSION_SIZE])
 {
 	const char *version = file + strlen(library);
@@ -81,8 +82,8 @@ void check_driver(struct machine *machine)
 	kernel_version(machine, kernel);
 	if (!*cuda || !*nvml) {
 		report_find(machine->report, SEVERITY_ERROR, machine->driver_root,
-			"install NVIDIA's driver; where a driver container does: --driver-root, and the chart's value driverRoot",
-			"%s of the NVIDIA driver is not there", *cuda ? "libnvidia-ml.so" : "libcuda.so");
+			"install NVIDIA's driver; if a driver container installs it, use --driver-root and the chart's value driverRoot",
+			"%s of the NVIDIA driver is missing", *cuda ? "libnvidia-ml.so" : "libcuda.so");
 		return;
 	}
 	if (!*kernel)
@@ -90,9 +91,9 @@ void check_driver(struct machine *machine)
 			"the driver's kernel module is not loaded");
 	else if (strcmp(kernel, cuda) != 0 || strcmp(kernel, nvml) != 0)
 		report_find(machine->report, SEVERITY_ERROR, KERNEL,
-			"reboot  # or install the libraries of the driver that runs",
-			"the driver that runs is %s, but libcuda.so is of %s and libnvidia-ml.so of %s",
-			kernel, cuda, nvml);
+			"reboot  # or install the libraries of the running driver",
+			"the running driver is %s, but libcuda.so is of %s and libnvidia-ml.so of %s", kernel,
+			cuda, nvml);
 	if (is_older(cuda, OLDEST))
 		report_find(machine->report, SEVERITY_ERROR, machine->driver_root, "",
 			"the driver's version %s is lower than " OLDEST, cuda);

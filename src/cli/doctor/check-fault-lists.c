@@ -1,4 +1,4 @@
-/* The ConfigMaps in which people declare GPUs faulty. */
+/* Checks of the ConfigMaps that declare GPUs faulty. */
 #include "cli/doctor/cluster.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static void check_map(
 			"it has no data.%s, and is ignored", key);
 	else if (parse(map, key, list, &err) < 0)
 		report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
-			"it cannot be understood, and is ignored: %.400s", err.text);
+			"it is malformed, and is ignored: %.400s", err.text);
 	else
 		check_gpus_of(&place, list, facts);
 	json_object_object_del(cluster->configmaps, name);
@@ -90,7 +90,7 @@ void check_fault_lists(struct cluster *cluster, struct json_object *node, const 
 	check_map(cluster, name, CONFIG_MAP_UNHEALTHY_KEY, facts);
 }
 
-/* Those that are left are of no node. */
+/* check_fault_lists() has removed the lists of all nodes. The remaining ones name nodes that do not exist. */
 void check_fault_lists_left(struct cluster *cluster)
 {
 	json_object_object_foreach (cluster->configmaps, name, map) {
@@ -101,6 +101,6 @@ void check_fault_lists_left(struct cluster *cluster)
 		snprintf(place.mend, sizeof(place.mend),
 			"kubectl -n " NAMESPACE_SYSTEM " delete configmap %.253s", name);
 		report_find(cluster->report, SEVERITY_NOTE, place.where, place.mend,
-			"it declares cards of a node faulty that is not there");
+			"it declares GPUs faulty, and their node does not exist");
 	}
 }

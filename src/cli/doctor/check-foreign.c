@@ -1,4 +1,4 @@
-/* Device plugins of others that give the GPUs of a node away a second time. */
+/* Checks for other device plugins that offer the GPUs of a node a second time. */
 #include "cli/doctor/cluster.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #define WHERE_SIZE 300
 #define MEND_SIZE 1500
 
-/* The label by which the node is ration's, for an affinity that keeps others away. */
+/* The label that makes ration use the node; an affinity against it keeps other device plugins away. */
 static const char *label_of(struct json_object *labels)
 {
 	if (json_member(labels, LABEL_SCHEDULE))
@@ -34,8 +34,8 @@ static void mend_by_operator(const char *node, char mend[MEND_SIZE])
 		mend, MEND_SIZE, "kubectl label node %.253s " LABEL_NVIDIA_PLUGIN "=false --overwrite", node);
 }
 
-/* The pods of a DaemonSet leave a node that its affinity no longer selects. A list of terms replaces the one
- * that is there, so a DaemonSet that has terms is left to the person. */
+/* The pods of a DaemonSet leave a node that its affinity no longer selects. A patch replaces the whole list
+ * of terms, so the user must edit a DaemonSet that has terms. */
 static void mend_by_owner(struct json_object *pod, const char *key, char mend[MEND_SIZE])
 {
 	const char *namespace_ = text_of(pod, "namespace"), *owner = text_of(pod, "daemonset");
@@ -57,7 +57,7 @@ static void mend_by_owner(struct json_object *pod, const char *key, char mend[ME
 			namespace_, owner, key);
 }
 
-/* Those of pods that are known by their names or images. Returns how many. */
+/* Reports the device plugins whose pods are known by name or image. Returns their number. */
 static size_t tell_pods(
 	struct cluster *cluster, struct json_object *labels, const char *node, const char *where)
 {
@@ -72,9 +72,8 @@ static size_t tell_pods(
 		else
 			mend_by_owner(pod, label_of(labels), mend);
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"%s runs there too (pod %s/%s) and gives the same cards away as %s",
-			text_of(pod, "what"), text_of(pod, "namespace"), text_of(pod, "pod"),
-			text_of(pod, "resource"));
+			"%s runs there too (pod %s/%s) and offers the same GPUs as %s", text_of(pod, "what"),
+			text_of(pod, "namespace"), text_of(pod, "pod"), text_of(pod, "resource"));
 	}
 	return json_count(there);
 }
@@ -83,7 +82,8 @@ void check_foreign_plugins(struct cluster *cluster, struct json_object *node, co
 	const char *problem)
 {
 	static const char *const resources[] = {RESOURCE_NVIDIA_GPU, RESOURCE_NVIDIA_SHARED};
-	/* Not capacity: the kubelet keeps it for 5 minutes after the plugin is gone. */
+	/* The kubelet keeps the resource in capacity for 5 minutes after the plugin has ended, but not in
+	 * allocatable. */
 	struct json_object *allocatable = json_member(json_member(node, "status"), "allocatable");
 	struct json_object *labels = json_member(json_member(node, "metadata"), "labels");
 	char where[WHERE_SIZE], mend[MEND_SIZE];
@@ -104,6 +104,6 @@ void check_foreign_plugins(struct cluster *cluster, struct json_object *node, co
 
 		if (quantity_parse_count(text_of(allocatable, resources[i]), &count) == 0 && count > 0)
 			report_find(cluster->report, SEVERITY_ERROR, where, mend,
-				"it offers its cards a second time, as %s: %" PRId64, resources[i], count);
+				"it offers its GPUs a second time, as %s: %" PRId64, resources[i], count);
 	}
 }

@@ -28,11 +28,11 @@ void check_container_runtime(struct machine *machine)
 	if (!machine->version[0])
 		report_unknown(machine->report, machine->problem[0] ? machine->problem
 						: machine->runtime == RUNTIME_CRIO
-							? "`crio --version` says nothing"
-							: "`containerd --version` says nothing");
+							? "`crio --version` prints nothing"
+							: "`containerd --version` prints nothing");
 	else if (machine->runtime == RUNTIME_CONTAINERD && is_before(machine, 1, 7))
 		report_find(machine->report, SEVERITY_ERROR, name, "",
-			"version %s knows no CDI: upgrade to 1.7 or later, better 2.0", machine->version);
+			"version %s does not support CDI: upgrade to 1.7 or later, better 2.0", machine->version);
 	else if (machine->runtime == RUNTIME_CRIO && is_before(machine, 1, 34))
 		report_find(machine->report, SEVERITY_WARNING, name, "",
 			"the oldest CRI-O that ration was tried with is 1.34, and this is %s",
@@ -52,17 +52,17 @@ void check_cdi(struct machine *machine)
 	if (machine_switches_cdi_off(machine))
 		report_find(machine->report, SEVERITY_ERROR, machine_config_file(machine),
 			"put enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"] there, then: systemctl restart containerd",
-			"containerd does not apply CDI files: nodes with isolation take no pods, and on share nodes NVIDIA's runtime must bring the driver");
+			"containerd does not apply CDI files: nodes with isolation take no pods, and on share nodes NVIDIA's runtime must add the driver");
 	else
 		report_find(machine->report, SEVERITY_ERROR, machine_config_file(machine),
 			crio ? "put '/var/run/cdi' into cdi_spec_dirs under [crio.runtime] of a file there, then: systemctl restart crio"
 			     : "put '/var/run/cdi' into cdi_spec_dirs there, then: systemctl restart containerd",
-			"%s does not read /var/run/cdi, where the agent says what containers get",
+			"%s does not read /var/run/cdi, where the agent writes the CDI files of containers",
 			machine_runtime_name(machine));
 }
 
-/* NVIDIA's runtime gives the GPUs that a variable of the container or of its image names, to whoever it
- * starts. */
+/* NVIDIA's runtime gives each container that it starts the GPUs that a variable of the container or of its
+ * image names. */
 void check_nvidia_runtime(struct machine *machine)
 {
 	_cleanup_free_ char *config = machine_read(machine, NVIDIA_CONFIG), *accept = NULL,
@@ -77,12 +77,12 @@ void check_nvidia_runtime(struct machine *machine)
 	is_default = by_default && strcmp(by_default, "nvidia") == 0;
 	if (!is_default && !strstr(machine->config, "nvidia-container-runtime"))
 		return;
-	/* true is what it does without the line (nvidia-container-toolkit 1.17, config.toml). */
+	/* Without the line the value is true (nvidia-container-toolkit 1.17, config.toml). */
 	accept = config ? toml_value(config, "", ENVVAR) : NULL;
 	if (!accept || strcmp(accept, "false") != 0)
 		report_find(machine->report, is_default ? SEVERITY_ERROR : SEVERITY_WARNING, NVIDIA_CONFIG,
 			"nvidia-ctk config --in-place --set " ENVVAR "=false",
-			"%s gets each card that its variable NVIDIA_VISIBLE_DEVICES names, all of it: " ENVVAR
+			"%s gets each GPU that its variable NVIDIA_VISIBLE_DEVICES names, as a whole: " ENVVAR
 			" is not false",
 			is_default ? "every container (nvidia is the default runtime)"
 				   : "a container whose pod names NVIDIA's runtimeClassName");

@@ -1,4 +1,4 @@
-/* Labels of nodes that do not mean what somebody thought. */
+/* Checks of node labels: misspelt keys, invalid values, and labels without effect. */
 #include "cli/doctor/cluster.h"
 
 #include <ctype.h>
@@ -33,7 +33,7 @@ static size_t least(size_t a, size_t b, size_t c)
 	return two < c ? two : c;
 }
 
-/* How many letters must be changed, added or left out. */
+/* The edit distance: how many letters must be changed, added or removed. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[KEY_MAX + 1], len_a = strlen(a), len_b = strlen(b);
@@ -58,7 +58,7 @@ static size_t distance(const char *a, const char *b)
 	return row[len_b];
 }
 
-/* The key of ours that this one was meant to be; NULL if it is none, or is right. */
+/* The key of ration that the user probably meant. NULL if the key is correct, or resembles none of them. */
 static const char *meant(const char *key)
 {
 	static const char *const keys[] = {LABEL_SCHEDULE, LABEL_PLACEMENT};
@@ -87,7 +87,7 @@ static void check_key(struct place *place, const char *key, const char *value)
 	snprintf(place->mend, sizeof(place->mend), "kubectl label node %s %s=%s %s-", place->node, right,
 		value, key);
 	report_find(place->report, SEVERITY_WARNING, place->where, place->mend,
-		"nobody reads the label %.100s; was %s meant?", key, right);
+		"the label %.100s has no effect; was %s meant?", key, right);
 }
 
 static void check_schedule(struct place *place, struct json_object *labels)
@@ -102,12 +102,11 @@ static void check_schedule(struct place *place, struct json_object *labels)
 		place->node);
 	if (gpu_mode_parse(value, &mode) < 0)
 		report_find(place->report, SEVERITY_ERROR, place->where, place->mend,
-			"the label " LABEL_SCHEDULE "=%.63s is no mode, so that the node offers no GPU",
-			value);
+			"the label " LABEL_SCHEDULE "=%.63s is not a mode, so the node offers no GPU", value);
 	else if (mode != GPU_MODE_NONE && !gpu_mode_is_served(mode))
 		report_find(place->report, SEVERITY_ERROR, place->where, place->mend,
 			"the mode of the label " LABEL_SCHEDULE
-			"=%.63s is not served by this version, so that the node offers no GPU",
+			"=%.63s is not served by this version, so the node offers no GPU",
 			value);
 }
 
@@ -125,7 +124,7 @@ static void check_placement(struct place *place, struct json_object *labels)
 		"the label " LABEL_PLACEMENT "=%.63s is neither binpack nor spread: binpack is used", value);
 }
 
-/* The labels of gpushare and of the old cGPU: weaker, and only "true" says something. */
+/* The labels of gpushare and of the old cGPU. Only "true" has an effect, and LABEL_SCHEDULE overrides it. */
 static void check_legacy(struct place *place, struct json_object *labels, const char *key)
 {
 	const char *value = text_of(labels, key), *schedule = text_of(labels, LABEL_SCHEDULE);
@@ -154,7 +153,7 @@ static void check_policy(struct place *place, struct json_object *annotations)
 		place->node);
 	report_find(place->report, SEVERITY_WARNING, place->where, place->mend,
 		"the annotation " ANNOTATION_NODE_POLICY
-		"=%.63s is no policy from 0 to 5: the cluster's is used",
+		"=%.63s is not a policy from 0 to 5: the cluster's is used",
 		value);
 }
 

@@ -1,4 +1,4 @@
-/* GPUs that MIG divides, on nodes that are to share their GPUs. */
+/* Checks for GPUs that are divided by MIG on nodes of ration. */
 #include "cli/doctor/cluster.h"
 
 #include <inttypes.h>

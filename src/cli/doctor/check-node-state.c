@@ -1,4 +1,4 @@
-/* Checks of a node: what the kubelet has, and what the agent has left on it. */
+/* Checks of a node: files of the kubelet and of the agent. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void check_cpu_manager(struct machine *machine)
 	if (!is_node(machine) || !text)
 		return;
 	if (json_parse(text, strlen(text), &state, NULL) < 0) {
-		report_unknown(machine->report, KUBELET "/cpu_manager_state is no JSON");
+		report_unknown(machine->report, KUBELET "/cpu_manager_state is not JSON");
 		return;
 	}
 	if (strcmp(text_of(state, "policyName"), "static") != 0)
@@ -42,11 +42,11 @@ void check_cpu_manager(struct machine *machine)
 		report_unknown(machine->report, machine->problem);
 	else if (machine_does_cdi(machine))
 		report_find(machine->report, SEVERITY_NOTE, KUBELET "/cpu_manager_state", "",
-			"the CPU manager's policy is static, which the documents forbid; with CDI containers keep their cards all the same");
+			"the CPU manager's policy is static, which ACK's documents forbid; because of CDI, containers keep their GPUs nevertheless");
 	else
 		report_find(machine->report, SEVERITY_WARNING, KUBELET "/cpu_manager_state",
 			"enable CDI in the container runtime, or set cpuManagerPolicy: none, remove this file and restart the kubelet",
-			"the CPU manager's policy is static, and without CDI a rewritten cgroup can take the cards from a container");
+			"the CPU manager's policy is static, and without CDI a rewritten cgroup can take the GPUs from a container");
 }
 
 /* ---- device plugins ---- */
@@ -64,7 +64,7 @@ static void take_socket(struct machine *machine, const char *name)
 			snprintf(where, sizeof(where), PLUGINS "/%s", name);
 			report_find(machine->report, SEVERITY_ERROR, where,
 				"kubectl get pods -A -o wide | grep -i device-plugin  # keep it off this node, then remove the socket",
-				"a device plugin of somebody else gives the same cards away");
+				"another device plugin offers the same GPUs");
 			return;
 		}
 }
@@ -77,7 +77,7 @@ void check_device_plugins(struct machine *machine)
 		report_unknown(machine->report, PLUGINS " cannot be read (are you root?)");
 	else if (!machine_has(machine, PLUGINS "/kubelet.sock"))
 		report_find(machine->report, SEVERITY_ERROR, PLUGINS "/kubelet.sock",
-			"systemctl restart kubelet  # it makes this socket at its start only",
+			"systemctl restart kubelet  # it creates this socket only when it starts",
 			"it is missing: a ration-agent that starts now cannot register at the kubelet, and no GPU pods come to this node");
 }
 
@@ -145,7 +145,7 @@ void check_shim(struct machine *machine)
 	}
 	if (!machine_each(machine, SHIM, take_shim))
 		report_find(machine->report, SEVERITY_NOTE, SHIM, "",
-			"nothing is there: no isolated mode was in force since this node was started");
+			"the folder is empty: no isolated mode was in force since this node was started");
 	if (!mounts)
 		report_unknown(machine->report, "/proc/1/mountinfo cannot be read (are you root?)");
 	else if (is_noexec(mounts))
@@ -163,7 +163,7 @@ static bool has_pod(const struct machine *machine, const char *uid)
 	return machine_has(machine, path);
 }
 
-/* Part of a command, so nothing but what uids are made of. */
+/* The text becomes part of a command, so it must contain only the characters of uids. */
 static bool is_uid(const char *text)
 {
 	return *text && strspn(text, "0123456789abcdef-") == strlen(text);

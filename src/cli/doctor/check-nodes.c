@@ -1,4 +1,4 @@
-/* Checks of each node: its labels, its agent, what it offers. */
+/* Checks of each node: its agent, the resources that it offers, its GPUs and its kubelet. */
 #include "cli/doctor/cluster.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static const char *annotation(struct json_object *node, const char *key)
 	return text_of(json_member(json_member(node, "metadata"), "annotations"), key);
 }
 
-/* What the labels ask for; none where they ask for what nobody serves. */
+/* The mode that the labels ask for; GPU_MODE_NONE if this version does not serve it. */
 static enum gpu_mode mode_asked(struct json_object *labels)
 {
 	enum gpu_mode mode = GPU_MODE_NONE;
@@ -49,7 +49,7 @@ bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *fact
 	       mode_asked(json_member(json_member(node, "metadata"), "labels")) != GPU_MODE_NONE;
 }
 
-/* New pods may come: no device is held back. */
+/* The agent offers all devices: the node takes new pods. */
 static bool is_open(struct json_object *node)
 {
 	return !*annotation(node, ANNOTATION_NODE_PROBLEM) &&
@@ -57,7 +57,8 @@ static bool is_open(struct json_object *node)
 	       !*annotation(node, ANNOTATION_NODE_UNIT_PENDING);
 }
 
-/* What changes with the last pod on the node, and keeps new ones away until then. */
+/* Reports a change that waits for the last GPU pod of the node to end, and that keeps new pods away until
+ * then. */
 static void tell_pending(
 	struct report *report, struct json_object *node, const char *where, const char *key, const char *what)
 {
@@ -67,8 +68,8 @@ static void tell_pending(
 			what, annotation(node, key));
 }
 
-/* The agent's word in the node's condition, where the node serves all the same. Of GPUs that are advertised
- * twice another check tells, by the node itself. */
+/* Reports the reasons of the node's condition with which the node still serves. check_foreign_plugins()
+ * reports GPUs that are advertised twice. */
 static void tell_noted(struct report *report, struct json_object *node, const char *where)
 {
 	struct json_object *conditions = json_member(json_member(node, "status"), "conditions");
@@ -101,7 +102,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 	if (!agent) {
 		report_find(report, SEVERITY_ERROR, where,
 			"kubectl -n " NAMESPACE_SYSTEM " describe daemonset gpushare-device-plugin-ds",
-			"no ration-agent runs there, so its cards are given to nobody (is it tainted, or left out by the chart's nodeSelector?)");
+			"no ration-agent runs there, so no pod gets its GPUs (does it have a taint, or does the chart's nodeSelector leave it out?)");
 		return;
 	}
 	snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent", text_of(agent, "namespace"),
@@ -111,7 +112,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 			"its ration-agent has no Lease " NAMESPACE_SYSTEM "/%s: it does not serve", name);
 	else if (cluster_lease_is_stale(cluster, lease))
 		report_find(report, SEVERITY_ERROR, where, mend,
-			"its ration-agent has stopped to renew the Lease " NAMESPACE_SYSTEM
+			"its ration-agent no longer renews the Lease " NAMESPACE_SYSTEM
 			"/%s: no new pods go there",
 			name);
 	if (*annotation(node, ANNOTATION_NODE_PROBLEM))
@@ -121,14 +122,12 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 		report_find(report, SEVERITY_WARNING, where, mend,
 			"its ration-agent %s (" ANNOTATION_NODE_SERVING "=false): no new pods go there",
 			json_object_get_boolean(json_member(agent, "ends"))
-				? "is about to go"
-				: "has come, and the kubelet does not have its devices yet");
+				? "is about to stop"
+				: "has started, and the kubelet does not have its devices yet");
 	tell_noted(report, node, where);
 	tell_pending(report, node, where, ANNOTATION_NODE_MODE_PENDING, "mode");
 	tell_pending(report, node, where, ANNOTATION_NODE_UNIT_PENDING, "unit (MiB)");
 }
-
-/* ---- what the node offers ---- */
 
 static int64_t quantity(struct json_object *list, const char *resource)
 {
@@ -137,7 +136,7 @@ static int64_t quantity(struct json_object *list, const char *resource)
 	return quantity_parse_count(text_of(list, resource), &value) == 0 ? value : 0;
 }
 
-/* Of units of memory, or of whole GPUs. */
+/* The amounts of gpu-mem, or of whole GPUs on a topology node. */
 struct offer {
 	const char *resource;
 	uint64_t units, healthy;
@@ -177,15 +176,15 @@ static void check_offer(struct cluster *cluster, struct json_object *node, const
 		snprintf(units, sizeof(units), "%" PRIu64 " units of %u MiB", offer->units, facts->unit_mib);
 	if ((uint64_t)offer->capacity != offer->units)
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"capacity has %" PRId64 " of %s, but its cards are %s", offer->capacity,
+			"capacity has %" PRId64 " of %s, but its GPUs are %s", offer->capacity,
 			offer->resource, units);
 	else if ((uint64_t)offer->allocatable < offer->healthy && facts->serving && is_open(node))
 		report_find(cluster->report, SEVERITY_WARNING, where, mend,
-			"only %" PRId64 " of %s are allocatable, but its healthy cards are %" PRIu64 "%s",
+			"only %" PRId64 " of %s are allocatable, but its healthy GPUs are %" PRIu64 "%s",
 			offer->allocatable, offer->resource, offer->healthy, whole ? "" : " units");
 }
 
-/* Computing power, and the number of GPUs. */
+/* Checks gpu-core.percentage and gpu-count. */
 static void check_companions(struct cluster *cluster, const struct node_facts *facts,
 	const struct offer *offer, const char *where, const char *mend)
 {
@@ -199,7 +198,7 @@ static void check_companions(struct cluster *cluster, const struct node_facts *f
 			offer->core, core);
 	if (offer->count != count)
 		report_find(cluster->report, SEVERITY_WARNING, where, mend,
-			"capacity has %" PRId64 " of " RESOURCE_GPU_COUNT ", but it has %zu cards",
+			"capacity has %" PRId64 " of " RESOURCE_GPU_COUNT ", but it has %zu GPUs",
 			offer->count, facts->n_gpus);
 }
 
@@ -209,7 +208,7 @@ static void check_closed(struct cluster *cluster, struct json_object *node, cons
 	if (offer->capacity && !*annotation(node, ANNOTATION_NODE_PROBLEM))
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
 			"it offers %" PRId64 " of " RESOURCE_GPU_MEM
-			" although no mode is in force there: pods would wait for ever, or get cards of somebody else's",
+			" although no mode is in force there: pods that ask for it wait forever, or get GPUs that another device plugin offers",
 			offer->capacity);
 }
 
@@ -226,7 +225,7 @@ void check_capacity(struct cluster *cluster, struct json_object *node, const str
 		facts->name);
 	if (*problem) {
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"what its ration-agent published cannot be understood: %.500s", problem);
+			"the annotations of its ration-agent are malformed: %.500s", problem);
 		return;
 	}
 	if (facts->mode == GPU_MODE_NONE) {
@@ -244,14 +243,14 @@ static bool begins(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The driver found it (nvml/watch.h), no person did. */
+/* The driver reported the fault (nvml/watch.h); the other reasons are from a user. */
 static bool is_fault_of_driver(const char *reason)
 {
 	return begins(reason, "Xid ") || begins(reason, "uncorrectable ECC") ||
 	       begins(reason, "does not answer");
 }
 
-/* The name of the ConfigMap becomes part of a command: it is one that the node can have, or none. */
+/* The name of the ConfigMap becomes part of a command, so it must be one of the two names for this node. */
 static bool names_list(const char *reason, const char *node, char list[WHERE_SIZE])
 {
 	const char *name = reason + strlen(DECLARED);
@@ -265,10 +264,11 @@ static bool names_list(const char *reason, const char *node, char list[WHERE_SIZ
 	return begins(name, list) && strcspn(name, ": ") == strlen(list);
 }
 
-/* NVIDIA's catalogue of Xids (docs.nvidia.com/deploy/xid-errors) resolves what is no program's fault by a
- * reset of the GPU or a reboot of the node, and by support where it returns. A reset needs a GPU that no
- * process has open, monitoring included (nvidia-smi(1), --gpu-reset), and the agent has it open. A driver
- * before 550 does not tell that a reset has mended it. So: a reboot, which also resets. */
+/* NVIDIA's catalogue of Xids (docs.nvidia.com/deploy/xid-errors) names a reset of the GPU or a reboot of the
+ * node for every fault that no program has caused, and NVIDIA's support if it returns. A GPU can be reset
+ * only while no process has it open, not even a monitoring program (nvidia-smi(1), --gpu-reset), and the
+ * agent has it open. A driver before 550 does not report that a reset has helped. So the command is a reboot,
+ * which also resets. */
 static void mend_gpu(const char *node, int index, const char *reason, char mend[MEND_SIZE])
 {
 	char list[WHERE_SIZE];
@@ -312,8 +312,9 @@ void check_gpus(struct cluster *cluster, struct json_object *node, const struct 
 }
 
 /* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
-/* Where it takes none, a container starts all the same, without its GPU. Kubernetes 1.36.3, kubelet's
- * devicemanager: the gate is alpha in 1.28, on from 1.29, gone in 1.34. */
+/* A kubelet that takes no CDI devices starts a container nevertheless, without its GPU. The feature gate is
+ * alpha in 1.28, on by default from 1.29, and removed in 1.34 (Kubernetes 1.36.3, kubelet's devicemanager).
+ */
 static void check_kubelet(struct cluster *cluster, const char *where, const char *kubelet)
 {
 	unsigned int major = 0, minor = 0;
@@ -321,7 +322,7 @@ static void check_kubelet(struct cluster *cluster, const char *where, const char
 	if (sscanf(kubelet, "v%u.%u", &major, &minor) != 2 || major > 1 || minor >= 29)
 		return;
 	report_find(cluster->report, minor == 28 ? SEVERITY_WARNING : SEVERITY_ERROR, where, "",
-		"its kubelet %.60s takes no CDI devices from device plugins%s: containers start without their card; upgrade it to 1.29 or later",
+		"its kubelet %.60s takes no CDI devices from device plugins%s: containers start without their GPU; upgrade it to 1.29 or later",
 		kubelet, minor == 28 ? ", unless its feature gate DevicePluginCDIDevices is set" : "");
 }
 
@@ -347,6 +348,7 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 			*runtime ? runtime : "unknown");
 	else if (major < 1 || (major == 1 && minor < 7))
 		report_find(cluster->report, SEVERITY_ERROR, where, "ration doctor --node",
-			"%.60s knows no CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0", runtime);
+			"%.60s does not support CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0",
+			runtime);
 	check_kubelet(cluster, where, text_of(info, "kubeletVersion"));
 }

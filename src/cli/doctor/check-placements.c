@@ -1,7 +1,7 @@
-/* Pods whose placement names a GPU that their node does not have: a machine with other GPUs has taken the
- * node's name before Kubernetes' garbage collector had deleted the pods (40 to 60 s, pkg/controller/podgc),
- * or the GPU was removed. The kubelet of a machine without records starts such a pod without any device,
- * before an agent has told it of the resource (pkg/kubelet/lifecycle/predicate.go,
+/* Checks for pods whose placement names a GPU that their node does not have. Either a machine with other GPUs
+ * has taken the node's name before Kubernetes' garbage collector had deleted the pods (40 to 60 s,
+ * pkg/controller/podgc), or the GPU was removed. The kubelet of a machine without records starts such a pod
+ * without any device, before an agent has registered the resource (pkg/kubelet/lifecycle/predicate.go,
  * removeMissingExtendedResources; 1.36.3). */
 #include "cli/doctor/cluster.h"
 
@@ -89,7 +89,7 @@ void check_placements(struct cluster *cluster, struct json_object *node, const s
 {
 	struct json_object *there = json_member(cluster->placed, facts->name);
 
-	/* Without an inventory nothing can be said: the check of agents says why there is none. */
+	/* Without an inventory the GPUs cannot be compared; check_agents() reports why there is none. */
 	for (size_t i = 0; there && facts->n_gpus && i < json_object_array_length(there); i++)
 		compare(cluster, json_object_array_get_idx(there, i), facts);
 }

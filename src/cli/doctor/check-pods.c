@@ -1,4 +1,4 @@
-/* Checks of each pod that asks for a GPU of ours. */
+/* Checks of each pod that asks for a GPU of ration. */
 #include "cli/doctor/cluster.h"
 
 #include <stdio.h>
@@ -27,12 +27,12 @@ void check_requests(
 {
 	struct place place;
 
-	/* A placement that cannot be understood is the business of check_unplaced(). */
+	/* check_unplaced() reports a placement that is malformed. */
 	if (!*problem || !request_is_empty(&facts->request))
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_WARNING, place.where, place.mend,
-		"what it asks for cannot be: %.500s", problem);
+		"its request is not valid: %.500s", problem);
 }
 
 static const char *resource_of(const struct pod_facts *facts)
@@ -49,7 +49,7 @@ void check_unplaced(
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
-		"it asks for %u of %s and is bound to node %.253s, but no scheduler of ours chose its card (spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
+		"it asks for %u of %s and is bound to node %.253s, but ration-scheduler has not chosen its GPU (spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
 		facts->request.units, resource_of(facts), facts->node,
 		text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
 }
@@ -69,6 +69,6 @@ void check_scheduler_name(
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
-		"it asks for %u of %s but its schedulerName is \"%.63s\": nobody chooses a card for it; create it again with schedulerName: " SCHEDULER_NAME,
+		"it asks for %u of %s but its schedulerName is \"%.63s\": no scheduler chooses a GPU for it; create it again with schedulerName: " SCHEDULER_NAME,
 		facts->request.units, resource_of(facts), name);
 }

@@ -1,4 +1,4 @@
-/* Checks of who keeps the ledger, and of versions. */
+/* Checks of the schedulers, of the owner of the ledger, and of versions. */
 #include "cli/doctor/cluster.h"
 
 #include <errno.h>
@@ -32,10 +32,10 @@ static void check_leader(struct cluster *cluster, const char *identity)
 			"no kube-scheduler holds this Lease: no GPU pod is placed");
 	else if (cluster_lease_is_stale(cluster, lease))
 		report_find(cluster->report, SEVERITY_ERROR, identity, DESCRIBE,
-			"its holder %.253s has stopped to renew it: no GPU pod is placed", holder);
+			"its holder %.253s no longer renews it: no GPU pod is placed", holder);
 }
 
-/* Somebody renews the ledger's Lease. */
+/* The ledger's Lease has a holder that renews it. */
 static bool is_owned(const struct cluster *cluster)
 {
 	struct json_object *lease = json_member(cluster->leases, LEASE_LEDGER);
@@ -53,7 +53,7 @@ void check_scheduler(struct cluster *cluster)
 	if (!json_count(cluster->schedulers) && !is_owned(cluster)) {
 		cluster_upgrade_command(cluster, true, "enabled=true", mend, sizeof(mend));
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", mend,
-			"no pod has a container ration-scheduler: nobody chooses cards");
+			"no pod has a container ration-scheduler: no scheduler chooses GPUs");
 		return;
 	}
 	if (!ready && json_count(cluster->schedulers))
@@ -62,7 +62,8 @@ void check_scheduler(struct cluster *cluster)
 	check_leader(cluster, cluster_ledger_owner(cluster));
 }
 
-/* A pair that is not the owner answers nothing; what calls it waits for ever. */
+/* Finds the pairs of kube-scheduler and ration-scheduler. A pair that does not own the ledger answers
+ * nothing, so the pods of its kube-scheduler wait forever. */
 static bool find_pairs(struct cluster *cluster, const char *holder)
 {
 	bool held = false;
@@ -80,7 +81,7 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 		if (*holder)
 			report_find(cluster->report, SEVERITY_ERROR, where,
 				"kubectl -n " NAMESPACE_SYSTEM " scale deployment " SCHEDULER_NAME
-				" --replicas=0  # if the default scheduler is to have the ledger",
+				" --replicas=0  # if the default scheduler must own the ledger",
 				"a second pair of kube-scheduler and ration-scheduler, of the Lease %.253s; the ledger is owned by %.253s, so its pods are not placed",
 				text_of(scheduler, "lease"), holder);
 	}
@@ -106,21 +107,19 @@ void check_ledger(struct cluster *cluster)
 			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, text_of(pod, "what"));
 	}
 	if (!json_count(cluster->schedulers) && !*holder)
-		return; /* check_scheduler() tells */
+		return; /* check_scheduler() reports that */
 	if (!*holder)
-		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE, "nobody owns the ledger");
+		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE, "no scheduler owns the ledger");
 	else if (cluster_lease_is_stale(cluster, lease))
 		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE,
-			"its owner %.253s has stopped to renew it", holder);
+			"its owner %.253s no longer renews it", holder);
 	else if (!held)
 		report_find(cluster->report, SEVERITY_NOTE, where, "",
-			"its owner is %.253s, of which no pod with ration-scheduler is to be seen: it runs outside of pods, or has just ended",
+			"its owner is %.253s, but none of the pods with ration-scheduler belongs to it: it runs outside of pods, or has just ended",
 			holder);
 }
 
-/* ---- versions ---- */
-
-/* How many pods have which tag, into an object tag -> count. */
+/* Counts the pod in the object tag -> number of pods. */
 static void count_tag(struct cluster *cluster, struct json_object *tags, struct json_object *pod)
 {
 	const char *tag = text_of(pod, "tag");

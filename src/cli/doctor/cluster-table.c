@@ -1,4 +1,4 @@
-/* The checks of a cluster, one a row, in the order in which they are told. */
+/* The checks of a cluster, one for each row, in the order of the report. */
 #include "base/cleanup.h"
 #include "cli/doctor/cluster.h"
 

@@ -50,7 +50,7 @@ static int read_page(struct cluster *cluster, const char *path, const char *toke
 	next = text_of(json_member(page, "metadata"), "continue");
 	for (const char *p = next; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("-._~=", *p))
-			return error_set(err, EBADMSG, "%s: the token of the next page is none", path);
+			return error_set(err, EBADMSG, "%s: the token of the next page is not valid", path);
 	*ret_token = *next ? strdup(next) : NULL;
 	return *next && !*ret_token ? error_set(err, ENOMEM, "out of memory") : 0;
 }
@@ -77,8 +77,6 @@ static void note_problem(struct cluster *cluster, enum source source, int r, con
 		snprintf(cluster->problem[source], sizeof(cluster->problem[source]), "%s", err->text);
 }
 
-/* ---- what is read ---- */
-
 static int read_version(struct cluster *cluster, struct error *err)
 {
 	_cleanup_json_ struct json_object *version = NULL;
@@ -87,7 +85,7 @@ static int read_version(struct cluster *cluster, struct error *err)
 	if (r < 0)
 		return r;
 	snprintf(cluster->version, sizeof(cluster->version), "%s", text_of(version, "gitVersion"));
-	/* "31+" of some vendors */
+	/* some vendors have "31+" */
 	cluster->minor = (int)strtol(text_of(version, "minor"), NULL, 10);
 	return 0;
 }
@@ -192,7 +190,7 @@ static void take_mutating_binding(struct cluster *cluster, struct json_object *i
 	take_policy(cluster, "MutatingAdmissionPolicyBinding", item);
 }
 
-/* Whether ration-scheduler has written the certificate that the API server has to trust. */
+/* Remembers whether ration-scheduler has written the certificate that the API server has to trust. */
 static void take_webhook(struct cluster *cluster, struct json_object *item)
 {
 	struct json_object *client = json_member(json_item(json_member(item, "webhooks"), 0), "clientConfig");
@@ -203,7 +201,7 @@ static void take_webhook(struct cluster *cluster, struct json_object *item)
 		cluster->report->failed = true;
 }
 
-/* Which kinds v1 has, and then our policies and webhooks of those. */
+/* Reads which kinds v1 has, and then ration's policies and webhooks of these kinds. */
 static int read_policies(struct cluster *cluster, struct error *err)
 {
 	_cleanup_json_ struct json_object *kinds = NULL;
@@ -233,8 +231,6 @@ static int read_policies(struct cluster *cluster, struct error *err)
 		r = read_list(cluster, ADMISSION "/mutatingwebhookconfigurations", take_webhook, err);
 	return r;
 }
-
-/* ---- the checks ---- */
 
 static bool has_sources(
 	const struct cluster *cluster, const struct cluster_check *check, const char **ret_why)
@@ -345,7 +341,7 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 		!cluster.schedulers || !cluster.foreign || !cluster.extenders || !cluster.placed ||
 		claims_found_new(&cluster.claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	/* In the order of the table, whatever finds something first. */
+	/* The report lists the checks in the order of the table. */
 	for (size_t i = 0; i < n_cluster_checks; i++)
 		report_check(report, cluster_checks[i].name);
 	r = read_version(&cluster, err);

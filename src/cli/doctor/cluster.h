@@ -1,4 +1,4 @@
-/* cluster.h - what the API server says, read once through the person's kubectl, and handed to the checks. */
+/* cluster.h - the objects of the API server that the checks need, read once through the user's kubectl. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,12 +13,12 @@ struct node_facts;
 struct pod_facts;
 struct report;
 
-/* What a check needs to have been read. Where one could not be, its checks are unknown. */
+/* What a check needs. If it could not be read, the result of the check is unknown. */
 enum source {
 	SOURCE_VERSION,
 	SOURCE_LEASES,	   /* of kube-system */
 	SOURCE_CONFIGMAPS, /* of kube-system */
-	SOURCE_POLICIES,   /* of admission, and their bindings */
+	SOURCE_POLICIES,   /* admission policies and their bindings */
 	SOURCE_PODS,
 	SOURCE_NODES,
 	SOURCE_CLAIMS, /* ResourceSlices, ResourceClaims and DeviceClasses, if the API server has them */
@@ -32,8 +32,8 @@ struct cluster {
 	int minor;		       /* of Kubernetes 1.x */
 	char version[64];
 	struct json_object *leases;	/* name -> its spec */
-	int64_t newest_s;		/* latest renewTime of them all */
-	struct json_object *configmaps; /* of faulty GPUs: name -> object */
+	int64_t newest_s;		/* the latest renewTime of all Leases */
+	struct json_object *configmaps; /* lists of faulty GPUs: name -> object */
 	struct json_object *policies; /* "ValidatingAdmissionPolicy/name" -> true, bindings too; WEBHOOK_KIND
 				       * "/name" -> whether it has a caBundle */
 	bool serves_validating, serves_mutating;
@@ -48,9 +48,9 @@ struct cluster {
 
 #define WEBHOOK_KIND "MutatingWebhookConfiguration"
 
-/* One row of the table of checks. The functions may be NULL; where_ is "node NAME" or "pod NAMESPACE/NAME".
- * Pods come before nodes, and all after leases, ConfigMaps and policies. problem is the sentence of what
- * could not be understood, or "". */
+/* One row of the table of checks. The functions may be NULL. They are called after Leases, ConfigMaps and
+ * policies were read, pod() before node(). problem: "", or the sentence about what is malformed in the
+ * object. */
 struct cluster_check {
 	const char *name;
 	unsigned int needs; /* 1 << enum source */
@@ -63,36 +63,36 @@ struct cluster_check {
 extern const struct cluster_check cluster_checks[];
 extern const size_t n_cluster_checks;
 
-/* cluster_examine() - all checks into the report. -EIO with a sentence if there is no cluster to be asked. */
+/* cluster_examine() - makes all checks. -EIO with a sentence if no API server answers. */
 int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err);
 
-/* cluster_lease_is_stale() - it was not renewed for its own duration before the latest renewal of any Lease
- * of kube-system: our own clock may be wrong, those who renew follow each other. */
+/* cluster_lease_is_stale() - the Lease had expired at the latest renewal of any Lease of kube-system. The
+ * clock of this machine is not used, because it may be wrong. */
 bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *spec);
 
-/* cluster_ledger_owner() - NAMESPACE/NAME of the Lease of the pair that has the ledger; the Deployment's
- * where nobody has it. */
+/* cluster_ledger_owner() - NAMESPACE/NAME of the Lease of the pair that owns the ledger; that of the
+ * Deployment if the ledger has no owner. */
 const char *cluster_ledger_owner(const struct cluster *cluster);
 
 /* cluster_upgrade_command() - the command that upgrades the scheduler, or the agents, to the charts of this
- * version; setting: "NAME=VALUE", or NULL. The agents' release has the scheduler as a part, unless that is
- * one of its own. */
+ * version; setting: "NAME=VALUE", or NULL. The scheduler is part of the agents' release, unless it has a
+ * release of its own. */
 void cluster_upgrade_command(
 	const struct cluster *cluster, bool scheduler, const char *setting, char *ret, size_t size);
 
-/* cluster_collect_pod() - remembers agents, schedulers, and who does the same as they. */
+/* cluster_collect_pod() - remembers a pod of an agent or scheduler, or of another program with the same
+ * purpose. */
 void cluster_collect_pod(struct cluster *cluster, struct json_object *pod);
 
 /* cluster_is_gpu_node() - the node offers GPUs of ration, or its labels ask for a mode. */
 bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *facts);
 
-/* claims_found_new() - -ENOMEM. claims_found_free() - accepts NULL. cluster_read_claims() - after pods and
- * nodes were read; nothing if the API server does not have resource.k8s.io/v1. */
+/* claims_found_new() - -ENOMEM. claims_found_free() - accepts NULL. cluster_read_claims() - call it after
+ * pods and nodes were read. Reads nothing if the API server does not have resource.k8s.io/v1. */
 int claims_found_new(struct claims_found **ret_found);
 void claims_found_free(struct claims_found *found);
 int cluster_read_claims(struct cluster *cluster, struct error *err);
 
-/* The checks. */
 void check_kubernetes(struct cluster *cluster);
 void check_runtime(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_labels(struct cluster *, struct json_object *, const struct node_facts *, const char *);

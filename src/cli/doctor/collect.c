@@ -1,4 +1,4 @@
-/* Of all pods those that matter to the checks: agents, schedulers, and what does the same as they. */
+/* Finds the pods that matter to the checks: agents, schedulers, and other programs with the same purpose. */
 #include "cli/doctor/cluster.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-/* Programs of others that give the same GPUs to pods, by what is in an image or in a pod's name. The names
- * are those of their own charts and manifests. */
+/* Other programs that give the same GPUs to pods. They are recognised by a part of the image or of the pod's
+ * name; the texts are from their own charts and manifests. */
 static const struct foreign {
 	const char *word, *what;
-	const char *resource; /* that it advertises; NULL: an extender of kube-scheduler */
+	const char *resource; /* the one that it advertises; NULL: it is an extender of kube-scheduler */
 } foreigners[] = {
 	{"gpushare-schd-extender", "the extender of gpushare", NULL},
 	{"gpushare-scheduler-extender", "the extender of gpushare", NULL},
@@ -43,7 +43,7 @@ static struct json_object *container_named(struct json_object *spec, const char 
 	return NULL;
 }
 
-/* What stands behind the last colon; "" for an image that is named by its digest only. */
+/* The text after the last colon; "" for an image that is named by its digest only. */
 static const char *tag_of(const char *image)
 {
 	const char *slash = strrchr(image, '/'), *colon = strchr(slash ? slash : image, ':');
@@ -143,9 +143,9 @@ static const struct foreign *foreign_find(struct json_object *pod)
 	return NULL;
 }
 
-/* By what the plugin came, for the command that keeps it off the node. NVIDIA's GPU operator gives its
- * plugin that nodeSelector (assets/state-device-plugin/0500_daemonset.yaml). The DaemonSet controller adds
- * matchFields to each pod's terms; matchExpressions are the DaemonSet's own. */
+/* Remembers what installed the plugin, for the command that keeps it off the node. NVIDIA's GPU operator
+ * gives its plugin this nodeSelector (assets/state-device-plugin/0500_daemonset.yaml). The DaemonSet
+ * controller adds matchFields to each pod's terms; matchExpressions are the DaemonSet's own. */
 static int set_origin(struct json_object *one, struct json_object *pod)
 {
 	struct json_object *spec = json_member(pod, "spec"), *owners, *terms;
@@ -200,7 +200,8 @@ void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)
 
 	agent = container_named(spec, "ration-agent");
 	scheduler = container_named(spec, "ration-scheduler");
-	/* Ours go by their containers: the DaemonSet of gpushare has the name of our own. */
+	/* ration's pods are recognised by their containers, because the DaemonSet of gpushare has the same
+	 * name as ration's. */
 	if (agent)
 		r = *node ? add_agent(cluster, pod, node, text_of(agent, "image")) : 0;
 	else if (scheduler)

@@ -105,7 +105,7 @@ static void read_containerd(struct machine *machine)
 		machine->config = machine_read(machine, CONTAINERD_FILE);
 	if (!machine->config)
 		snprintf(machine->problem, sizeof(machine->problem),
-			"`containerd config dump` says nothing, and " CONTAINERD_FILE
+			"`containerd config dump` prints nothing, and " CONTAINERD_FILE
 			" cannot be read (are you root?)");
 }
 
@@ -131,7 +131,7 @@ static void read_crio(struct machine *machine)
 	machine->config = machine_ask(machine, limited);
 	if (!machine->config)
 		snprintf(machine->problem, sizeof(machine->problem),
-			"`%s` says nothing (does CRI-O run, and are you root?)", command);
+			"`%s` prints nothing (does CRI-O run, and are you root?)", command);
 }
 
 void machine_read_runtime(struct machine *machine)

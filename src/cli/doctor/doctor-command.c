@@ -1,4 +1,4 @@
-/* ration doctor: the options, and what is examined. */
+/* ration doctor: finds faults of the cluster or of this node. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

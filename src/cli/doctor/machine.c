@@ -50,7 +50,7 @@ bool machine_each(
 	return true;
 }
 
-/* A root with a quote in it is not handed to a shell. */
+/* A root with a quote in its path is not passed to a shell. */
 char *machine_ask(const struct machine *machine, const char *command)
 {
 	_cleanup_free_ char *text = malloc(FILE_MAX + 1);

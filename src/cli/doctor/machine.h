@@ -1,4 +1,4 @@
-/* machine.h - the node that we run on, or that is mounted below a directory, as its files tell. */
+/* machine.h - this machine, which is a node, or a node that is mounted below a directory, by its files. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ enum machine_runtime { RUNTIME_CONTAINERD, RUNTIME_CRIO, RUNTIME_OTHER };
 
 struct machine {
 	const char *root;	 /* "" or an absolute path: where the node's / is */
-	const char *driver_root; /* of the NVIDIA driver's files, on the node */
+	const char *driver_root; /* the directory of the NVIDIA driver on the node */
 	struct report *report;
 	enum machine_runtime runtime;
 	char socket[200];  /* the container runtime's, if the kubelet's configuration or CRI-O's socket tells
@@ -24,7 +24,7 @@ struct machine {
 	char version[100];
 	char cuda[DRIVER_VERSION_SIZE],
 		nvml[DRIVER_VERSION_SIZE]; /* of the driver's libraries; "" if missing */
-	char library_dir[300];		   /* where they lie on the node */
+	char library_dir[300];		   /* their directory on the node */
 };
 
 /* One row of the table of checks. */
@@ -35,7 +35,7 @@ struct machine_check {
 extern const struct machine_check machine_checks[];
 extern const size_t n_machine_checks;
 
-/* machine_examine() - all checks into the report. root: "/" or where the node's is mounted. */
+/* machine_examine() - makes all checks. root: "/", or where the node's is mounted. */
 void machine_examine(const char *root, const char *driver_root, struct report *report);
 
 /* machine_read() - a file of the node, at most 4 MiB. NULL if it cannot be read (errno says why). The caller
@@ -43,20 +43,21 @@ void machine_examine(const char *root, const char *driver_root, struct report *r
 char *machine_read(const struct machine *machine, const char *path);
 bool machine_has(const struct machine *machine, const char *path);
 
-/* machine_ask() - what a program of the node prints, at most 4 MiB; NULL if it fails or prints nothing. The
- * command goes to a shell. The caller frees. */
+/* machine_ask() - the output of a shell command, run on the node, at most 4 MiB; NULL if it fails or prints
+ * nothing. The caller frees it. */
 char *machine_ask(const struct machine *machine, const char *command);
 
-/* machine_path() - where a path of the node is for us. Returns buf. */
+/* machine_path() - the path by which this process finds a path of the node. Returns buf. */
 const char *machine_path(const struct machine *machine, const char *path, char *buf, size_t size);
 
-/* machine_each() - each name in a directory of the node but "." and ".."; false if it cannot be read. */
+/* machine_each() - calls take() for each name in a directory of the node except "." and ".."; false if the
+ * directory cannot be read. */
 bool machine_each(
 	struct machine *machine, const char *path, void (*take)(struct machine *machine, const char *name));
 
-/* toml_value() - what a configuration file has for a key of a section ("" for the top), as it is written:
- * true, "text", ['a', 'b']. NULL if it has none. Sections are compared without quotes. The caller frees.
- * Reads what programs write: one pair a line, lists on one or several. */
+/* toml_value() - the value of a key in a section ("": the top level) of a configuration file, as it is
+ * written: true, "text", ['a', 'b']. NULL if it has none. Quotes in the section's name are ignored. The
+ * caller frees it. Reads what programs write: one pair on each line, lists on one or several lines. */
 char *toml_value(const char *text, const char *section, const char *key);
 
 /* machine_read_runtime() - fills in which container runtime it is, its version and its configuration. */

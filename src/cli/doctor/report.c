@@ -48,7 +48,7 @@ static struct json_object *current(const struct report *report)
 	return json_member(report->checks, report->current);
 }
 
-/* Whatever the cluster calls its objects must not command the terminal. */
+/* Names of objects in the cluster must not control the terminal. */
 static int set_text(struct json_object *object, const char *key, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);

@@ -12,7 +12,7 @@
 #define FOLDER "/etc/kubernetes/ration"
 #define PATCHES "/etc/kubernetes/patches"
 
-/* The extender is that of the chart: tests/component/test_doctor_config.py compares them. */
+/* The extender is the chart's; tests/component/test_doctor_config.py compares them. */
 static const char config[] =
 	"# The cluster's own kube-scheduler, with a ration-scheduler beside it (printed by ration doctor).\n"
 	"apiVersion: kubescheduler.config.k8s.io/v1\n"
@@ -21,9 +21,9 @@ static const char config[] =
 	"  kubeconfig: /etc/kubernetes/scheduler.conf\n"
 	"leaderElection:\n"
 	"  leaderElect: true\n"
-	"# A sample of nodes would make a pod unschedulable although another node has a card for it.\n"
+	"# A sample of nodes would make a pod unschedulable although another node has a GPU for it.\n"
 	"percentageOfNodesToScore: 100\n"
-	"# A pod that is woken because a card is free waits as long before it is tried again.\n"
+	"# A pod that is requeued because a GPU is free waits this long before it is tried again.\n"
 	"podInitialBackoffSeconds: 1\n"
 	"podMaxBackoffSeconds: 1\n"
 	"profiles:\n"
@@ -38,7 +38,7 @@ static const char config[] =
 	"  # One step of our score outweighs all in-tree scores together: our order decides.\n"
 	"  weight: 150\n"
 	"  nodeCacheCapable: true\n"
-	"  # Asked about pods with these resources only; such a pod without an answer would have no card.\n"
+	"  # The extender is called only for pods with these resources; without its answer such a pod would have no GPU.\n"
 	"  ignorable: false\n"
 	"  httpTimeout: 10s\n"
 	"  managedResources:\n"
@@ -64,8 +64,8 @@ static const char before_config[] =
 	"mkdir -p " FOLDER " " PATCHES "\n"
 	"cat >" FOLDER "/scheduler.yaml <<'END'\n";
 
-/* Flags that kubeadm gives go on: with --config only --kubeconfig is ignored (kube-scheduler 1.36.3,
- * app/options/options.go), which the file names instead. */
+/* kubeadm's flags stay in force. With --config, only --kubeconfig is ignored (kube-scheduler 1.36.3,
+ * app/options/options.go); the file names the kubeconfig instead. */
 static const char before_image[] = "END\n"
 				   "cat >" PATCHES "/kube-scheduler0+json.yaml <<'END'\n"
 				   "- {op: add, path: /spec/containers/0/command/-, value: --config=" FOLDER
@@ -79,13 +79,14 @@ static const char before_image[] = "END\n"
 				   "    - {name: ration, mountPath: " FOLDER ", readOnly: true}\n"
 				   "  - name: ration-scheduler\n";
 
-static const char after_image[] = "    imagePullPolicy: IfNotPresent\n"
-				  "    command: [ration-scheduler]\n"
-				  "    args:\n"
-				  "    - --kubeconfig=/etc/kubernetes/scheduler.conf\n"
-				  "    - --scheduler-lease=" NAMESPACE_SYSTEM "/" LEASE_KUBE_SCHEDULER "\n"
-				  "    # On the node's own loopback: who can reach it can bind pods.\n"
-				  "    - --probes=127.0.0.1:39998\n";
+static const char after_image[] =
+	"    imagePullPolicy: IfNotPresent\n"
+	"    command: [ration-scheduler]\n"
+	"    args:\n"
+	"    - --kubeconfig=/etc/kubernetes/scheduler.conf\n"
+	"    - --scheduler-lease=" NAMESPACE_SYSTEM "/" LEASE_KUBE_SCHEDULER "\n"
+	"    # It listens on the node's loopback only: a program that reaches it can bind pods.\n"
+	"    - --probes=127.0.0.1:39998\n";
 
 static const char after_args[] =
 	"    livenessProbe:\n"
@@ -121,7 +122,7 @@ static const char after_args[] =
 	"kubeadm init phase control-plane scheduler --config " FOLDER "/kubeadm.yaml\n"
 	"echo 'See it work: kubectl -n " NAMESPACE_SYSTEM " get lease " LEASE_LEDGER " && ration doctor'\n";
 
-/* Nothing that a shell or YAML would take for something else. */
+/* The text has no character that is special in a shell or in YAML. */
 static bool is_plain(const char *text, const char *more)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./:_-";

@@ -1,4 +1,4 @@
-/* scheduler-config.h - what gives the ledger to the cluster's own kube-scheduler. */
+/* scheduler-config.h - the configuration with which the cluster's own kube-scheduler owns the ledger. */
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct strbuf;
 /* The container with ration-scheduler. */
 struct scheduler_container {
 	const char *image;
-	char *const *args; /* more options of it */
+	char *const *args; /* more options of ration-scheduler */
 	size_t n_args;	   /* at most SCHEDULER_ARGS_MAX */
 };
 
@@ -19,8 +19,8 @@ struct scheduler_container {
  * and the extender as the chart ack-co-scheduler has it. */
 int scheduler_config(struct strbuf *out);
 
-/* scheduler_config_kubeadm() - a script for a control plane node that kubeadm made: writes that file and
- * kubeadm's patches of the static pod, with this container in it, and has kubeadm make the pod anew. -EINVAL
- * with a sentence if the texts can be no image or no options. */
+/* scheduler_config_kubeadm() - a shell script for a control plane node of kubeadm. The script writes that
+ * file and kubeadm's patches of the static pod, with this container in it, and lets kubeadm create the pod
+ * again. -EINVAL with a sentence if a text is not an image or an option. */
 int scheduler_config_kubeadm(
 	const struct scheduler_container *container, struct strbuf *out, struct error *err);

@@ -1,4 +1,4 @@
-/* As much of TOML as configuration files need that programs write. */
+/* Reads the part of TOML that programs write into configuration files. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_section(const char *line, const char *section)
 	return *line == ']' && !*section;
 }
 
-/* Where the value of this key begins, if the line has it. */
+/* The beginning of the value if the line has this key, else NULL. */
 static const char *value_of(const char *line, const char *key)
 {
 	size_t quote = *line == '"' || *line == '\'';

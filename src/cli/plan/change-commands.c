@@ -25,8 +25,6 @@ static bool is_as_before(const struct plan_change *change, size_t i)
 	return move->fate == PLAN_RUNS && plan_same_place(&move->outcome, &change->before[i]);
 }
 
-/* ---- text ---- */
-
 static void add_again_counts(const struct plan_change *change, struct strbuf *out)
 {
 	size_t n = change->again.n, same = 0, elsewhere = 0;
@@ -108,8 +106,6 @@ static int add_nodes(const struct plan_change *change, uint32_t unit_mib, struct
 	}
 	return table.failed ? table.failed : tabwriter_format(strbuf_cstr(&table), out);
 }
-
-/* ---- JSON ---- */
 
 static int set_moves(const struct plan_world *world, struct json_object *root, const char *key,
 	const struct plan_moves *moves)
@@ -230,7 +226,7 @@ static bool has_marks(const struct resource_policy *policy)
 	return false;
 }
 
-/* The manifest has no uid; plan_change_policy() gives it that of the policy that it replaces. */
+/* The manifest has no uid. plan_change_policy() gives it the uid of the policy that it replaces. */
 static int read_policy(struct json_object *manifest, const char *namespace_,
 	struct resource_policy **ret_policy, struct error *err)
 {

@@ -134,7 +134,7 @@ static int prepare(const struct plan_input *input, const struct plan_options *op
 
 /* ---- after the last one ---- */
 
-/* Returns 1 if the pod is there no more, 0 if it is. */
+/* Returns 1 if the pod no longer exists, else 0. */
 static int has_gone(const struct plan_options *options, const struct plan_move *move, struct error *err)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
@@ -179,8 +179,6 @@ static int tell_who_stays(const struct plan_moves *moves, struct error *err)
 		n, n == 1 ? " is" : "s are", first->namespace_, first->name, first->text);
 }
 
-/* ---- all ---- */
-
 int drain_execute(const struct plan_input *input, const struct plan_options *options,
 	const struct plan_moves *moves, struct execution *execution, size_t **ret_at, struct error *err)
 {
@@ -207,7 +205,7 @@ int drain_execute(const struct plan_input *input, const struct plan_options *opt
 	give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = await_end(options, &moves->list[at[i]], give_up_ns, err);
-	/* Those that were ending before. */
+	/* Pods that were being deleted before are waited for, too. */
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		if (json_member(json_member(moves->list[i].pod, "metadata"), "deletionTimestamp"))
 			r = await_end(options, &moves->list[i], give_up_ns, err);

@@ -42,7 +42,7 @@ struct executor {
 	size_t at; /* the step that is carried out */
 	FILE *tell;
 	int64_t begun_ns; /* of the step */
-	/* Of the step: the pods that its controller had before, which of step->runs are bound, and the GPUs
+	/* For the step: the pods that its controller had before, which of step->runs are bound, and the GPUs
 	 * that are cordoned. */
 	struct table known;
 	bool *ran;
@@ -222,7 +222,7 @@ static void tell_eviction(const struct executor *executor)
 	tell(executor, "evicting %s/%s from %s; %s", namespace_of(executor), name_of(executor), from, then);
 }
 
-/* words: of the API server; the first line counts. */
+/* words: the API server's error; its first line is shown. */
 static int refused(
 	const char *namespace_, const char *name, bool is_known, const char *words, struct error *err)
 {
@@ -239,14 +239,16 @@ static int refused(
 		len < WORDS_MAX ? (int)len : WORDS_MAX, words);
 }
 
-/* An answer of the API server does, but for those after which it may go on with the request. */
+/* Whether the error shows that the pod was not evicted. An answer of the API server does, except those after
+ * which it may still carry the request out. */
 static bool says_that_nothing_happened(const char *complaint)
 {
 	return strstr(complaint, "Error from server (") && !strstr(complaint, "Timeout)") &&
 	       !strstr(complaint, "(InternalError)") && !strstr(complaint, "(Unknown)");
 }
 
-/* Through the user's kubectl; no other pod of the same name. */
+/* Evicts the pod through the user's kubectl. The uid makes sure that no other pod of the same name is
+ * evicted. */
 static int evict(const struct executor *executor, struct error *err)
 {
 	struct json_object *metadata = json_member(step_of(executor)->pod, "metadata");
@@ -383,7 +385,7 @@ static int look_at_runs(struct executor *executor, struct error *err)
 	return all;
 }
 
-/* The pod that is waited for is named. */
+/* The sentence for a wait that took too long: it names the pod that was waited for. */
 static int late(const struct executor *executor, bool found, struct error *err)
 {
 	const struct planned_eviction *step = step_of(executor);
@@ -552,7 +554,8 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 	execution->n = n;
 	interrupted = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		/* A second signal ends the program, but each line into a closed pipe is one. */
+		/* A second signal ends the program. SIGPIPE does not, because each line that is written into
+		 * a closed pipe raises one. */
 		action.sa_flags = signals[i] == SIGPIPE ? 0 : (int)SA_RESETHAND;
 		sigaction(signals[i], &action, &before[i]);
 	}

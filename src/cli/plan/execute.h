@@ -11,7 +11,7 @@ struct error;
 struct plan_input;
 struct plan_options;
 
-/* One eviction, and what the plan expects of it. All is borrowed. */
+/* One eviction, and what the plan expects of it. All pointers are borrowed. */
 struct planned_eviction {
 	struct json_object *pod;
 	const char *node;		 /* where the pod is */
@@ -44,7 +44,7 @@ void execution_release(struct execution *execution);
 int execution_set_json(const struct execution *execution, const char *stopped, struct json_object *root,
 	struct json_object *list, const size_t *at);
 
-/* How a caller speaks of the steps. */
+/* The caller's words for messages about the steps. */
 struct execution_words {
 	const char *steps;  /* "moves" */
 	const char *advice; /* what to do after a surprise */

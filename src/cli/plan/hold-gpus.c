@@ -21,14 +21,14 @@ static int hold_gpu(const struct kubectl *kubectl, const char *uuid, const char 
 
 	gpu = r < 0 ? NULL : cordon_gpu(cordon_node(inspect), &change.fault);
 	if (!gpu)
-		return error_set(err, ENODEV, "node %s does not show GPU %.80s any more", held->node, uuid);
-	if (!gpu->healthy) /* it takes no new pods, and someone else decides for how long */
+		return error_set(err, ENODEV, "node %s no longer shows GPU %.80s", held->node, uuid);
+	if (!gpu->healthy) /* it takes no new pods already, and another user decides for how long */
 		return 0;
 	change.fault.index = gpu->column;
 	fault_reason_copy(change.fault.reason, reason);
 	held->gpus[held->n++] = change.fault;
 	r = cordon_list_change(kubectl, &change, &changed, err);
-	held->n -= r == 0 && !changed; /* someone else has cordoned it just now */
+	held->n -= r == 0 && !changed; /* another user has cordoned it just now */
 	return r < 0 ? r : cordon_await(kubectl, &change, APPLIED_TIMEOUT_S, stop, inspect, err);
 }
 

@@ -18,8 +18,8 @@ struct held_gpus {
 };
 
 /* hold_gpus() - cordons the GPUs of this place that take new pods now, and waits until the node's agent has
- * applied that. Also on failure, the caller ends it with release_gpus(). reason: as in `ration cordon`. stop:
- * if it is not 0, there is no more waiting. */
+ * applied that. The caller calls release_gpus() afterwards, also on failure. reason: as in `ration cordon`.
+ * stop: a flag that ends the wait when it is not 0. */
 int hold_gpus(const struct kubectl *kubectl, const struct plan_outcome *place, const char *reason,
 	const volatile sig_atomic_t *stop, struct held_gpus *held, struct error *err);
 

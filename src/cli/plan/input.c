@@ -238,8 +238,6 @@ static int read_objects(struct plan_input *input, const char *path, struct error
 	return r;
 }
 
-/* ---- all ---- */
-
 static int find_namespace(struct plan_input *input, const struct plan_options *options, struct error *err)
 {
 	const char *named = options->namespace_ || !options->history ? options->namespace_ : "default";
@@ -275,7 +273,7 @@ int plan_input_read(struct plan_input *input, const struct plan_options *options
 	else if (r == 0 && !options->history)
 		r = fetch_objects(input, &options->kubectl, err);
 	input->has_objects = options->objects || !options->history;
-	/* From here on the core decides about what does not happen: nothing is recorded. */
+	/* From here on the core decides about events that do not happen, so nothing is recorded. */
 	input->history.replay.core.log = (struct core_log){0};
 	input->world = (struct plan_world){.core = &input->history.replay.core,
 		.kube = input->has_objects ? &input->kube : NULL,

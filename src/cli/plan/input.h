@@ -1,5 +1,5 @@
-/* input.h - what a plan is made of: the scheduler's history, fed into a core of this version, and the objects
- * of the API server that kube-scheduler's own filters read. */
+/* input.h - the input of a plan: the scheduler's history, fed into a core of this version, and the API
+ * objects that kube-scheduler's own filters read. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* ration plan drain, ration plan add: what becomes of pods. */
+/* ration plan drain, ration plan add: what becomes of the pods of drained nodes, and of waiting pods on new
+ * nodes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static int add_moves(const struct plan_input *input, const struct plan_moves *mo
 
 /* ---- the subcommands ---- */
 
-/* The text is the preview, and JSON comes at the end. */
+/* Text is printed before the execution, as a preview; JSON after it, with the result. */
 static int execute_drain(const struct plan_input *input, const struct plan_options *options,
 	const struct plan_moves *moves, struct strbuf *out, struct error *err)
 {
@@ -83,7 +84,7 @@ static int execute_drain(const struct plan_input *input, const struct plan_optio
 		end = strbuf_addf(out, "The nodes are drained.\n");
 	execution_release(&done.execution);
 	free(done.at);
-	if (r < 0) { /* its sentence counts more than that of the output */
+	if (r < 0) { /* its error is reported before one of the output */
 		plan_print(out, &ignored);
 		return r;
 	}

@@ -1,4 +1,4 @@
-/* plan.h - the steps of `ration plan`, one function for each of its words, and what they share. */
+/* plan.h - the subcommands of `ration plan`, and what they share. */
 #pragma once
 
 #include <stddef.h>
@@ -10,15 +10,13 @@ struct strbuf;
 
 #define PLAN_TEXT_MAX (64u << 20)
 
-/* One word of `ration plan`: adds what it found to out. A negative errno with a sentence in err.
- * plan_pods_check() - whether the manifest makes pods that a plan can be made for, before the cluster is
- * read. */
+/* plan_pods() - a subcommand: adds its output to out, or returns a negative errno with a sentence.
+ * plan_pods_check() - checks the manifest before the cluster is read. */
 int plan_pods_check(struct json_object *manifest, const struct plan_options *options, struct error *err);
 int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err);
 
-/* plan_drain_nodes(), plan_add_nodes() - the other words. manifest: the Node to add; NULL: the one that the
- * options name. */
+/* plan_add_nodes() - manifest: the Node to add; NULL: the one that the options name. */
 int plan_drain_nodes(
 	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
 int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
@@ -52,8 +50,8 @@ int show_reasons_json(const struct plan_outcome *outcome, struct json_object *ob
 void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out);
 int show_json(struct json_object *object, struct strbuf *out);
 
-/* show_notes() - what of the cluster or of the pod's manifest (NULL: the plan is not about one pod) the plan
- * does not consider. */
+/* show_notes() - the parts of the cluster and of the pod's manifest that the plan does not consider. pod:
+ * NULL if there is no manifest. */
 void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out);
 struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod);
 

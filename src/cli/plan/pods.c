@@ -26,8 +26,8 @@ struct fit {
 	size_t n, max;
 	bool has_last;
 	struct plan_outcome last; /* of the first pod that was not placed */
-	/* A gang that has not started: how many pods it needs at once, 0 if the pods are of none; and how
-	 * many of them have or find room, -1: it has what it needs, or lacks pods. */
+	/* For a gang that has not started: how many pods it needs at once (0: the pods are of no such gang),
+	 * and how many of them have or find room (-1: as many as it needs, or it lacks pods). */
 	uint32_t needed;
 	int room;
 };
@@ -66,8 +66,6 @@ static int try_pod(struct plan_input *input, struct json_object *object, struct 
 	outcome = (struct plan_outcome){0};
 	return r;
 }
-
-/* ---- gangs ---- */
 
 static void pods_release(struct plan_pod *pods, size_t n)
 {
@@ -171,8 +169,6 @@ static int try_all(struct plan_input *input, struct json_object *object, uint32_
 	return r < 0 ? r : 0;
 }
 
-/* ---- text ---- */
-
 static void add_sum(const struct fit *fit, uint32_t asked, struct strbuf *out)
 {
 	if (asked && fit->n == asked)
@@ -221,8 +217,6 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 	return r;
 }
 
-/* ---- JSON ---- */
-
 static struct json_object *placed_json(const struct plan_input *input, const struct fit *fit)
 {
 	_cleanup_json_ struct json_object *list = json_object_new_array();
@@ -260,8 +254,6 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 		return r;
 	return show_json(root, out);
 }
-
-/* ---- all ---- */
 
 int plan_pods_check(struct json_object *manifest, const struct plan_options *options, struct error *err)
 {

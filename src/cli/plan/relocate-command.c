@@ -28,7 +28,7 @@ static void add_place(const struct plan_world *world, const struct plan_outcome 
 	show_gpus(world, place, out);
 }
 
-/* What of the cluster the plan leaves out, one line for each. */
+/* What the plan leaves out, one line for each. */
 static void add_limits(const struct relocations *moves, struct strbuf *out)
 {
 	if (moves->unconsidered)
@@ -42,8 +42,6 @@ static void add_limits(const struct relocations *moves, struct strbuf *out)
 		strbuf_adds(out,
 			"Cordon the GPUs that a pod leaves (`ration cordon`) before its eviction, and uncordon them when its new pod is bound; then wait for the pods that the move lets run. --execute does so.\n");
 }
-
-/* ---- text ---- */
 
 static void add_gain(const struct plan_world *world, const struct relocation *move, struct strbuf *out)
 {
@@ -101,8 +99,6 @@ static int add_text(const struct plan_input *input, const struct relocations *mo
 	show_notes(input, NULL, out);
 	return 0;
 }
-
-/* ---- JSON ---- */
 
 static int set_place(const struct plan_world *world, struct json_object *object, const char *node_key,
 	const char *gpus_key, const struct plan_outcome *place)
@@ -196,8 +192,6 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 	return r < 0 ? r : show_json(root, out);
 }
 
-/* ---- the subcommand ---- */
-
 static void tell(void *userdata, size_t found)
 {
 	progress_say(&((struct plan_input *)userdata)->progress, "searching for move %zu", found + 1);
@@ -227,7 +221,7 @@ static int carry_out(const struct plan_input *input, const struct plan_options *
 	return plan_execute(input, options, steps, moves->n, &words, execution, err);
 }
 
-/* The text is the preview, and JSON comes at the end. */
+/* Text is printed before the execution, as a preview; JSON after it, with the result. */
 static int execute(struct plan_input *input, const struct plan_options *options,
 	const struct relocations *moves, struct strbuf *out, struct error *err)
 {
@@ -243,7 +237,7 @@ static int execute(struct plan_input *input, const struct plan_options *options,
 		end = add_json(input, moves, &execution, r < 0 ? err->text : NULL, out);
 	else if (r == 0 && moves->n)
 		end = strbuf_addf(out, "All moves are done.\n");
-	if (r < 0) { /* its sentence counts more than that of the output */
+	if (r < 0) { /* its error is reported before one of the output */
 		plan_print(out, &ignored);
 		return r;
 	}

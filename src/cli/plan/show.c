@@ -20,8 +20,6 @@
 #define EXAMPLES_MAX 3
 #define NOTES_MAX (64u << 10)
 
-/* ---- GPUs ---- */
-
 static int compare_indices(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
@@ -57,8 +55,6 @@ struct json_object *show_gpus_json(const struct plan_world *world, const struct 
 	}
 	return TAKE_PTR(list);
 }
-
-/* ---- reasons ---- */
 
 /* The nodes with the same reason. */
 struct group {
@@ -208,8 +204,6 @@ int show_reasons_json(const struct plan_outcome *outcome, struct json_object *ob
 		r = json_set(object, "text", json_new_text(outcome->text));
 	return r;
 }
-
-/* ---- notes ---- */
 
 static bool units_differ(const struct core *core)
 {

@@ -11,10 +11,11 @@
 #define READ_MAX_NS (10 * NS_PER_S)
 #define WRITE_MAX_NS (30 * NS_PER_S)
 #define END_MAX_NS (1 * NS_PER_S)
-#define OWN_MAX (256u << 20) /* `ration why`, or a moment of the past */
+#define OWN_MAX (256u << 20) /* the output of `ration why`, or a moment of the past */
 #define PIECE_MAX (1u << 20)
 
-/* All answers have these: scripts and styles of this server only, no frame around the page, no copy of it. */
+/* All answers have these headers. The browser runs only scripts and styles of this server, shows the page in
+ * no frame, and caches nothing. */
 static const char policy[] =
 	"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
 	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"

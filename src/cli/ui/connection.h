@@ -32,7 +32,7 @@ struct connection {
 	bool wants_body;	/* false: the method is HEAD */
 	uint64_t known_version; /* of the data, by If-None-Match; 0: none */
 	struct strbuf header, own;
-	struct snapshot *snapshot; /* what `body` belongs to, if it is not `own` or a part of the program */
+	struct snapshot *snapshot; /* the owner of `body`, unless that is `own` or part of the program */
 	const char *body;
 	size_t body_len, sent;
 	struct task work;

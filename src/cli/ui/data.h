@@ -1,4 +1,4 @@
-/* data.h - the cluster as the page draws it, in one JSON document. */
+/* data.h - the document that the page draws the cluster from. */
 #pragma once
 
 struct error;

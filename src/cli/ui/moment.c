@@ -21,7 +21,7 @@
 #define KEY_SIZE 520
 #define WHY_MAX 200 /* waiting pods with reasons; the page lists as many */
 
-/* Calls fn with each line, without its end, until that returns something else than 0. */
+/* Calls fn with each line, without its newline, until fn returns something else than 0. */
 typedef int line_fn(void *userdata, const char *text, size_t len, struct error *err);
 static int each_line(const struct strbuf *history, line_fn *fn, void *userdata, struct error *err)
 {

@@ -57,7 +57,7 @@ static int parse_first_line(char *line, struct ui_request *request)
 	return 0;
 }
 
-/* A header that is there twice could be read differently by others. */
+/* A second header of the same name is refused, because a browser or proxy could use the other value. */
 static int set_once(const char **text, const char *value)
 {
 	if (*text)
@@ -123,7 +123,7 @@ static bool is_origin(const char *origin, const struct ui_site *site)
 	return strncmp(origin, scheme, strlen(scheme)) == 0 && is_host(origin + strlen(scheme), site);
 }
 
-/* How long this takes tells nothing about the secret: all digits are compared. */
+/* All digits are compared, so that the duration reveals nothing about the secret. */
 static bool is_secret(const char *text, const char secret[UI_TOKEN_LEN + 1])
 {
 	unsigned char differs = 0;

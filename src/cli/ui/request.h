@@ -18,19 +18,18 @@ struct ui_request {
 	bool has_body;
 };
 
-/* What the server is called: the address that it listens on, and the secret in its URL. */
+/* The server's URL: the port on 127.0.0.1, and the secret. */
 struct ui_site {
 	uint16_t port;
 	char token[UI_TOKEN_LEN + 1];
-	char once[UI_TOKEN_LEN + 1]; /* leads to the page once; "": has done so */
+	char once[UI_TOKEN_LEN + 1]; /* a secret that leads to the page once; "": it was used */
 };
 
 /* ui_request_end() - the length of the head that `data` begins with, including its empty line; 0 if it is not
  * complete. */
 size_t ui_request_end(const char *data, size_t len);
 
-/* ui_request_parse() - parses a complete head, in place. -EINVAL: it is not HTTP/1.0 or 1.1 as RFC 9112 has
- * it. */
+/* ui_request_parse() - parses a complete head, in place. -EINVAL: it is not HTTP/1.0 or 1.1 by RFC 9112. */
 int ui_request_parse(char *head, size_t len, struct ui_request *ret_request);
 
 /* ui_request_judge() - 0: answer it; *ret_name is the path behind the token ("", "data"). 303: it asks for

@@ -7,7 +7,7 @@ struct error;
 struct strbuf;
 struct top_sample;
 
-/* ui_runs_node() - what the page calls this machine. Returns buf. */
+/* ui_runs_node() - the name of this machine on the page. Returns buf. */
 const char *ui_runs_node(char *buf, size_t size);
 
 /* ui_runs_sample() - one measurement, by ration-run. */

@@ -175,7 +175,7 @@ static void ask_why(
 	struct explain explain = {.kubectl = server->kubectl, .namespace_ = namespace_, .name = name};
 
 	if (!server->kubectl) {
-		connection_reply_text(connection, 404, "Here are no pods.\n", now_ns);
+		connection_reply_text(connection, 404, "This page has no pods.\n", now_ns);
 		return;
 	}
 	if (ui_query_pod(query, namespace_, name) < 0) {
@@ -299,7 +299,7 @@ static void take_moment(struct connection *connection, int64_t now_ns)
 	task_stop(work);
 }
 
-/* A request that a browser was started with. */
+/* Answers the first request of the browser that `ration ui` has started: sends it to the page. */
 static void lead_to_page(struct ui_server *server, struct connection *connection, int64_t now_ns)
 {
 	char more[64 + UI_TOKEN_LEN];

@@ -1,4 +1,4 @@
-/* source.h - the cluster's data, read anew at most once every two seconds, however many ask. */
+/* source.h - the cluster's data, read at most once every two seconds for all connections together. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,17 +16,17 @@ struct snapshot {
 
 struct source {
 	const struct kubectl *kubectl; /* NULL: the programs of this machine */
-	struct task task;	       /* reads the cluster, while one asks */
+	struct task task;	       /* reads the cluster while a connection waits for it */
 	struct snapshot *latest;       /* NULL: not read yet */
-	uint64_t versions;	       /* how many there were */
+	uint64_t versions;	       /* how many snapshots there were */
 	int64_t asked_ns, read_ns;     /* when the last reading began; when it ended */
 };
 
 void source_init(struct source *source, const struct kubectl *kubectl);
 void source_release(struct source *source);
 
-/* source_is_fresh() - whether `latest` may be the answer to a question of now. source_begin() - starts to
- * read, if no reading is under way; negative errno if that cannot be started. source_take() - call it when
+/* source_is_fresh() - whether `latest` is new enough for a request that arrives now. source_begin() - starts
+ * to read, if no reading is under way; negative errno if that cannot be started. source_take() - call it when
  * task.fd is readable or its deadline is over. True: `latest` is the result. */
 bool source_is_fresh(const struct source *source, int64_t now_ns);
 int source_begin(struct source *source, int64_t now_ns);

@@ -81,7 +81,7 @@ static struct need need_of_waiting(const struct inspect_waiting *waiting)
 		.kind = {waiting->whole ? 1 : waiting->units / gpus, waiting->core, gpus}};
 }
 
-/* A node of whole GPUs is asked as one GPU with as many units. */
+/* A node of whole GPUs is treated as one GPU with as many units. */
 static void add_need(struct sort *sort, struct need need)
 {
 	if (need.gives != sort->gives || !need.kind.gpus)
@@ -150,7 +150,7 @@ static bool has_claim(const struct inspect_pod *pod, const char *name)
 	return false;
 }
 
-/* Several pods may share one claim, and then have its computing power once. */
+/* Pods that share a claim share its computing power, so the claim is counted with the first of them. */
 static bool is_counted(const struct inspect_node *node, size_t i)
 {
 	for (size_t k = 0; k < i && node->pods[i].shares_claim; k++)
@@ -174,8 +174,8 @@ static struct stranded_gpu gpu_of(const struct inspect_node *node, const struct 
 	return result;
 }
 
-/* The GPUs of the node are one GPU with as many units as there are free ones; what is stranded are the last
- * of these. */
+/* All free GPUs of the node are treated as one GPU with that many free units. If units are stranded, the last
+ * free GPUs are. */
 static int find_whole(
 	struct stranded *stranded, const struct stranded_gpu *gpus, size_t n, uint32_t *ret_stranded)
 {

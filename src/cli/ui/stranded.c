@@ -50,7 +50,7 @@ static bool has_room(const struct stranded_gpu *gpu, const struct stranded_kind 
 	return !gpu->closed && gpu->free >= kind->units && gpu->core >= kind->core;
 }
 
-/* The kinds that may be on the node. Whether a kind for one GPU has room is a question to the table. */
+/* The kinds that may be on the node. The tables tell whether a kind for one GPU has room. */
 static uint64_t kinds_of_node(const struct stranded *stranded, const struct stranded_gpu *gpus, size_t n_gpus)
 {
 	uint64_t set = 0;

@@ -36,7 +36,8 @@ struct stranded_table {
 	uint32_t *filled; /* by free units, then by steps of free computing power */
 };
 
-/* The kinds, and tables, which are kept because many nodes ask the same. */
+/* The kinds, and the tables for the sets of kinds that were used lately, because many nodes need the same
+ * tables. */
 #define STRANDED_TABLES_MAX 16
 struct stranded {
 	struct stranded_kind kinds[STRANDED_KINDS_MAX];

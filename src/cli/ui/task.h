@@ -25,7 +25,7 @@ void task_init(struct task *task);
 int task_start(struct task *task, task_fn *fn, void *userdata, size_t max, int64_t timeout_ns);
 
 /* task_read() - call it when fd is readable, or the deadline is over. 0: go on waiting. 1: the child has
- * ended with this exit status. -EMSGSIZE, -ETIMEDOUT, -ECHILD (it was killed): it is ended. */
+ * ended with this exit status. -EMSGSIZE, -ETIMEDOUT, -ECHILD (it was killed): the child is ended. */
 int task_read(struct task *task, int64_t now_ns, int *ret_status);
 
 /* task_stop() - ends the child, and forgets its answer. Harmless without a child. */

@@ -26,7 +26,8 @@
 
 #define FILE_MAX (2u * UI_DATA_MAX)
 
-/* In an element of HTML, "<" could end the data. It is in strings only, where JSON has another spelling. */
+/* Inside an element of HTML, "<" could end the data. In JSON it occurs only in strings, where it can be
+ * written as an escape sequence. */
 static void add_data(struct strbuf *out, const char *json)
 {
 	while (*json) {
@@ -106,8 +107,8 @@ static int write_once(const struct ui_options *options, struct error *err)
 	return print(&out, err);
 }
 
-/* Another process of its own, which nothing waits for. Without a browser there is still the URL. Other users
- * can see the command lines of processes, so that a browser is started with an address that is good for one
+/* Starts the browser as a process that this one does not wait for. If there is no browser, the user has the
+ * URL. Other users can see command lines, so the browser is started with an address that is valid for one
  * request. */
 static void open_browser(const struct ui_site *site)
 {

@@ -21,8 +21,8 @@
 
 #define INTERVAL_NS (2 * NS_PER_S)
 #define AGAIN_NS (10 * NS_PER_S)       /* between attempts to find an agent that did not answer */
-#define KEPT_NS (6 * NS_PER_S)	       /* other nodes are not measured before */
-#define UNASKED_MAX_NS (15 * NS_PER_S) /* then the measuring ends */
+#define KEPT_NS (6 * NS_PER_S)	       /* nodes are measured at least this long before others are */
+#define UNASKED_MAX_NS (15 * NS_PER_S) /* if no page asks for this long, the measuring ends */
 #define MEASURING_MAX_NS (24 * 3600 * NS_PER_S)
 #define LINE_MAX_BYTES (16u << 20)
 
@@ -96,7 +96,8 @@ static int measure(struct measuring *measuring, struct measured *node)
 	r = take_sample(measuring, node->node, now, &err);
 	if (r < 0) {
 		node->known = false;
-		node->rests_ns = monotonic_ns() + AGAIN_NS; /* the others are not to wait for it each time */
+		node->rests_ns = monotonic_ns() +
+				 AGAIN_NS; /* the other nodes must not wait for it each time */
 		measuring->incomplete = true;
 		return tell_problem(
 			measuring, node->node, err.text[0] ? err.text : "the agent's page cannot be held");
