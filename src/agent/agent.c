@@ -229,12 +229,11 @@ static void on_holders(void *userdata, const char *uuid, const struct holder *ho
  * of the chart, so its deletion does not undo `uninstalled`. */
 static void on_settings(void *userdata, struct json_object *data)
 {
-	const char *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
 	struct agent *agent = userdata;
 
 	settle_unit_told(&agent->settle, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 	if (data)
-		agent->uninstalled = gone && strcmp(gone, "true") == 0;
+		agent->uninstalled = json_member_is(data, CONFIG_MAP_UNINSTALL_KEY, "true");
 	agent_changed(agent);
 }
 

@@ -7,13 +7,6 @@
 #include "base/strbuf.h"
 #include "kube/json.h"
 
-const char *text_of(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-
-	return text ? text : "";
-}
-
 int64_t number_of(struct json_object *object, const char *key)
 {
 	int64_t number = 0;

@@ -9,7 +9,6 @@
 struct json_object;
 struct strbuf;
 
-const char *text_of(struct json_object *object, const char *key);
 int64_t number_of(struct json_object *object, const char *key);
 bool is_true(struct json_object *object, const char *key);
 

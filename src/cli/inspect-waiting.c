@@ -50,8 +50,9 @@ static int read_class(void *userdata, struct json_object *item, struct error *er
 {
 	struct reading *reading = userdata;
 
-	return table_set(&reading->classes, text_of(metadata_of(item), "name"), reading) < 0 ? no_memory(err)
-											     : 0;
+	return table_set(&reading->classes, json_text_of(metadata_of(item), "name"), reading) < 0
+		       ? no_memory(err)
+		       : 0;
 }
 
 static uint32_t add_up_to(uint32_t sum, uint64_t more)
@@ -84,8 +85,8 @@ static int read_claim(void *userdata, struct json_object *item, struct error *er
 			add_request(&asked, &requests.list[i]);
 	if (!asked.gpus)
 		return 0;
-	snprintf(key, sizeof(key), "%.*s/%.*s", POD_NAME_MAX, text_of(metadata_of(item), "namespace"),
-		POD_NAME_MAX, text_of(metadata_of(item), "name"));
+	snprintf(key, sizeof(key), "%.*s/%.*s", POD_NAME_MAX, json_text_of(metadata_of(item), "namespace"),
+		POD_NAME_MAX, json_text_of(metadata_of(item), "name"));
 	kept = malloc(sizeof(*kept));
 	if (!kept)
 		return no_memory(err);
@@ -102,22 +103,22 @@ static int read_claim(void *userdata, struct json_object *item, struct error *er
 static const char *claim_name(struct json_object *pod, struct json_object *entry)
 {
 	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
-	const char *name = text_of(entry, "resourceClaimName");
+	const char *name = json_text_of(entry, "resourceClaimName");
 
 	for (size_t i = 0; i < json_count(made) && !*name; i++)
-		if (strcmp(text_of(json_item(made, i), "name"), text_of(entry, "name")) == 0)
-			name = text_of(json_item(made, i), "resourceClaimName");
+		if (strcmp(json_text_of(json_item(made, i), "name"), json_text_of(entry, "name")) == 0)
+			name = json_text_of(json_item(made, i), "resourceClaimName");
 	return name;
 }
 
 static int read_pod(void *userdata, struct json_object *item, struct error *err)
 {
 	struct json_object *entries = json_member(json_member(item, "spec"), "resourceClaims");
-	const char *namespace_ = text_of(metadata_of(item), "namespace");
+	const char *namespace_ = json_text_of(metadata_of(item), "namespace");
 	_cleanup_strbuf_ struct strbuf names;
 	struct reading *reading = userdata;
 	struct inspect_waiting waiting = {
-		.namespace_ = (char *)namespace_, .name = (char *)text_of(metadata_of(item), "name")};
+		.namespace_ = (char *)namespace_, .name = (char *)json_text_of(metadata_of(item), "name")};
 	char key[KEY_SIZE];
 
 	strbuf_init(&names, NAMES_MAX);

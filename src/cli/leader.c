@@ -51,7 +51,7 @@ static int read_holder(const struct kubectl *kubectl, const char *namespace_, co
 		error_prefix(err, "Lease %.63s/%.253s", namespace_, name);
 		return r;
 	}
-	*ret_holder = strdup(text_of(json_member(lease, "spec"), "holderIdentity"));
+	*ret_holder = strdup(json_text_of(json_member(lease, "spec"), "holderIdentity"));
 	return *ret_holder ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 

@@ -69,7 +69,7 @@ static struct json_object *annotations_of(struct json_object *pod)
 static int refuse_full(struct json_object *pod, struct error *err)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
-	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
+	const char *namespace_ = json_text_of(metadata, "namespace"), *name = json_text_of(metadata, "name");
 
 	return error_set(err, EFBIG,
 		"the annotations of pod %s/%s have %zu bytes, which leaves no room for another size: the API server allows %zu; remove one: kubectl annotate pod %s -n %s KEY-",
@@ -139,10 +139,10 @@ static int tell(
 	if (!text && annotations_size(annotations_of(pod)) + ANSWER_BYTES > ANNOTATIONS_MAX)
 		return refuse_full(pod, err);
 	if (!text || json_parse(text, strlen(text), &status, &ignored) < 0 ||
-		strcmp(text_of(status, "request"), request) != 0)
+		strcmp(json_text_of(status, "request"), request) != 0)
 		return error_set(err, EAGAIN, "pod %s: another request has replaced this one; try again",
 			options->name);
-	message = strdup(text_of(status, "message"));
+	message = strdup(json_text_of(status, "message"));
 	if (!message)
 		return error_set(err, ENOMEM, "out of memory");
 	if (!is_true(status, "applied"))
@@ -164,13 +164,13 @@ static bool find_event(const struct set_options *options, struct json_object *po
 	strbuf_init(&body, ANSWER_MAX);
 	snprintf(path, sizeof(path),
 		"/api/v1/namespaces/%s/events?fieldSelector=involvedObject.uid%%3D%s%%2Creason%%3D" EVENT_RESIZE_UNANSWERED,
-		text_of(metadata, "namespace"), text_of(metadata, "uid"));
+		json_text_of(metadata, "namespace"), json_text_of(metadata, "uid"));
 	if (kubectl_get_raw(&options->kubectl, path, &body, &ignored) < 0 ||
 		json_parse(strbuf_cstr(&body), body.len, &list, &ignored) < 0)
 		return false;
 	items = json_member(list, "items");
 	for (size_t i = 0; i < json_count(items); i++) {
-		const char *message = text_of(json_object_array_get_idx(items, i), "message");
+		const char *message = json_text_of(json_object_array_get_idx(items, i), "message");
 
 		if (strstr(message, request)) {
 			error_set(ret_said, EPERM, "%s", message);
@@ -190,7 +190,7 @@ static int give_up(
 			"pod %s: %.300s; the request stays: `kubectl annotate pod %s -n %s " ANNOTATION_RESIZE
 			"-` takes it back",
 			options->name, said.text, options->name,
-			text_of(json_member(pod, "metadata"), "namespace"));
+			json_text_of(json_member(pod, "metadata"), "namespace"));
 	return error_set(err, ETIMEDOUT,
 		"pod %s: the scheduler has not answered within %u s; the request stays: `kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it runs",
 		options->name, options->timeout_s);

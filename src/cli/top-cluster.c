@@ -58,7 +58,7 @@ static int list_get(
 
 static const char *name_of(struct json_object *object)
 {
-	return text_of(json_member(object, "metadata"), "name");
+	return json_text_of(json_member(object, "metadata"), "name");
 }
 
 static enum gpu_mode mode_of(struct json_object *node)
@@ -66,7 +66,8 @@ static enum gpu_mode mode_of(struct json_object *node)
 	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
 	enum gpu_mode mode;
 
-	return gpu_mode_parse(text_of(annotations, ANNOTATION_NODE_MODE), &mode) == 0 ? mode : GPU_MODE_NONE;
+	return gpu_mode_parse(json_text_of(annotations, ANNOTATION_NODE_MODE), &mode) == 0 ? mode
+											   : GPU_MODE_NONE;
 }
 
 /* The port of the agent's page is in its arguments: --metrics=ADDRESS:PORT; "" for none. */
@@ -93,7 +94,7 @@ static struct json_object *agent_on(struct json_object *pods, const char *node)
 	for (size_t i = 0; i < json_count(pods); i++) {
 		struct json_object *pod = json_item(pods, i);
 
-		if (strcmp(text_of(json_member(pod, "spec"), "nodeName"), node) == 0 &&
+		if (strcmp(json_text_of(json_member(pod, "spec"), "nodeName"), node) == 0 &&
 			!json_member(json_member(pod, "metadata"), "deletionTimestamp"))
 			return pod;
 	}

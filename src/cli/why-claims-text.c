@@ -32,15 +32,15 @@ static void add_amounts(struct strbuf *out, struct json_object *object, const ch
 
 static void add_gpu(struct strbuf *out, struct json_object *device)
 {
-	const char *model = text_of(device, "model");
+	const char *model = json_text_of(device, "model");
 
 	if (json_member(device, "index"))
 		strbuf_addf(out, "GPU %" PRId64, number_of(device, "index"));
 	else
-		strbuf_addf(out, "device %s", text_of(device, "device"));
-	strbuf_addf(out, " of node %s", text_of(device, "node"));
-	if (*text_of(device, "uuid"))
-		strbuf_addf(out, " (%s%s%s)", model, *model ? ", " : "", text_of(device, "uuid"));
+		strbuf_addf(out, "device %s", json_text_of(device, "device"));
+	strbuf_addf(out, " of node %s", json_text_of(device, "node"));
+	if (*json_text_of(device, "uuid"))
+		strbuf_addf(out, " (%s%s%s)", model, *model ? ", " : "", json_text_of(device, "uuid"));
 }
 
 static void add_share(struct strbuf *out, struct json_object *share)
@@ -62,17 +62,17 @@ static void add_allocated(struct strbuf *out, struct json_object *claim)
 			   *others = json_member(claim, "otherPods");
 
 	if (!json_count(shares)) {
-		strbuf_addf(
-			out, "Claim %s is allocated, and has no GPU of ration.\n", text_of(claim, "name"));
+		strbuf_addf(out, "Claim %s is allocated, and has no GPU of ration.\n",
+			json_text_of(claim, "name"));
 		return;
 	}
-	strbuf_addf(out, "Claim %s is allocated:\n", text_of(claim, "name"));
+	strbuf_addf(out, "Claim %s is allocated:\n", json_text_of(claim, "name"));
 	for (size_t i = 0; i < json_count(shares); i++)
 		add_share(out, json_item(shares, i));
 	if (!is_true(claim, "reserved"))
 		strbuf_addf(out,
 			"It is not reserved for this pod. The pod can only run on node %s, where the claim's GPU is.\n",
-			text_of(json_item(shares, 0), "node"));
+			json_text_of(json_item(shares, 0), "node"));
 	for (size_t i = 0; i < json_count(others); i++)
 		strbuf_addf(
 			out, "%s%s", i ? ", " : "It is shared with pod ", json_string(json_item(others, i)));
@@ -81,7 +81,7 @@ static void add_allocated(struct strbuf *out, struct json_object *claim)
 
 static bool is_listed(struct json_object *device, const char *node)
 {
-	return !node || strcmp(text_of(device, "node"), node) == 0;
+	return !node || strcmp(json_text_of(device, "node"), node) == 0;
 }
 
 static size_t count_result(struct json_object *devices, const char *result)
@@ -89,17 +89,18 @@ static size_t count_result(struct json_object *devices, const char *result)
 	size_t n = 0;
 
 	for (size_t i = 0; i < json_count(devices); i++)
-		n += strcmp(text_of(json_item(devices, i), "result"), result) == 0;
+		n += strcmp(json_text_of(json_item(devices, i), "result"), result) == 0;
 	return n;
 }
 
 static void add_row(struct strbuf *rows, struct json_object *device)
 {
-	strbuf_addf(rows, "  %s\t%s\t", text_of(device, "node"), text_of(device, "device"));
+	strbuf_addf(rows, "  %s\t%s\t", json_text_of(device, "node"), json_text_of(device, "device"));
 	add_bytes(rows, (uint64_t)number_of(device, "freeMemoryBytes"));
 	strbuf_adds(rows, " of ");
 	add_bytes(rows, (uint64_t)number_of(device, "memoryBytes"));
-	strbuf_addf(rows, "\t%" PRId64 "%%\t%s\n", number_of(device, "freeCores"), text_of(device, "text"));
+	strbuf_addf(
+		rows, "\t%" PRId64 "%%\t%s\n", number_of(device, "freeCores"), json_text_of(device, "text"));
 }
 
 static void add_devices(struct strbuf *out, struct json_object *devices, const char *node)
@@ -130,7 +131,7 @@ static void add_conclusion(struct strbuf *out, struct json_object *request)
 		strbuf_addf(out,
 			"  There is no DeviceClass %s: no device is considered. `kubectl get deviceclasses` lists them; "
 			"the chart ack-ai-installer creates those of ration.\n",
-			text_of(request, "class"));
+			json_text_of(request, "class"));
 	else if (!n)
 		strbuf_adds(out, "  No node publishes a GPU to claims: label a GPU node "
 				 "ack.node.gpu.schedule=dra, and look at `ration doctor`.\n");
@@ -153,13 +154,13 @@ static void add_conclusion(struct strbuf *out, struct json_object *request)
 
 static void add_request(struct strbuf *out, struct json_object *request, const char *node)
 {
-	strbuf_addf(out, "  Request %s asks for ", text_of(request, "name"));
+	strbuf_addf(out, "  Request %s asks for ", json_text_of(request, "name"));
 	if (json_member(request, "count"))
 		strbuf_addf(out, "%" PRId64 " device%s", number_of(request, "count"),
 			plural(number_of(request, "count")));
 	else
 		strbuf_adds(out, "all devices");
-	strbuf_addf(out, " of class %s", text_of(request, "class"));
+	strbuf_addf(out, " of class %s", json_text_of(request, "class"));
 	add_amounts(out, request, " with ");
 	strbuf_adds(out, ".\n");
 	add_conclusion(out, request);
@@ -169,18 +170,18 @@ static void add_request(struct strbuf *out, struct json_object *request, const c
 static void add_claim(struct strbuf *out, struct json_object *claim, const char *node)
 {
 	struct json_object *requests = json_member(claim, "requests");
-	const char *state = text_of(claim, "state"), *name = text_of(claim, "name");
+	const char *state = json_text_of(claim, "state"), *name = json_text_of(claim, "name");
 
 	strbuf_adds(out, "\n");
 	if (strcmp(state, "notCreated") == 0)
 		strbuf_addf(out,
 			"The claim of template %s is not created yet: kube-controller-manager does so. "
 			"`kubectl describe pod` shows why it cannot.\n",
-			text_of(claim, "template"));
+			json_text_of(claim, "template"));
 	else if (strcmp(state, "missing") == 0)
 		strbuf_addf(out, "Claim %s does not exist: create it, and the pod is scheduled.\n", name);
 	else if (strcmp(state, "invalid") == 0)
-		strbuf_addf(out, "Claim %s cannot be used: %s.\n", name, text_of(claim, "problem"));
+		strbuf_addf(out, "Claim %s cannot be used: %s.\n", name, json_text_of(claim, "problem"));
 	else if (strcmp(state, "allocated") == 0)
 		add_allocated(out, claim);
 	else
@@ -192,14 +193,14 @@ static void add_claim(struct strbuf *out, struct json_object *claim, const char 
 int why_claims_text(struct json_object *answer, const char *node, struct strbuf *out)
 {
 	struct json_object *claims = json_member(answer, "claims");
-	const char *message = text_of(answer, "kubeScheduler");
+	const char *message = json_text_of(answer, "kubeScheduler");
 
 	strbuf_addf(out,
 		"Pod %s/%s asks for devices by ResourceClaims. kube-scheduler allocates them; ration's scheduler has no "
 		"part in that.\n",
-		text_of(answer, "namespace"), text_of(answer, "name"));
-	if (*text_of(answer, "node"))
-		strbuf_addf(out, "It is on node %s.\n", text_of(answer, "node"));
+		json_text_of(answer, "namespace"), json_text_of(answer, "name"));
+	if (*json_text_of(answer, "node"))
+		strbuf_addf(out, "It is on node %s.\n", json_text_of(answer, "node"));
 	else if (*message)
 		strbuf_addf(out, "It is not scheduled: %s\n", message);
 	for (size_t i = 0; i < json_count(claims); i++)

@@ -113,7 +113,7 @@ static void selectors_of(struct json_object *class_, struct selectors *ret_selec
 
 	*ret_selectors = (struct selectors){0};
 	for (size_t i = 0; i < json_count(list) && i < CLAIM_SELECTORS_MAX; i++)
-		ret_selectors->list[ret_selectors->n++] = (char *)text_of(
+		ret_selectors->list[ret_selectors->n++] = (char *)json_text_of(
 			json_member(json_item(list, i), "cel"), "expression");
 }
 
@@ -261,7 +261,7 @@ static const char *name_of_claim(struct json_object *pod, struct json_object *re
 	const char *named = json_member_string(reference, "resourceClaimName");
 
 	for (size_t i = 0; !named && i < json_count(made); i++)
-		if (strcmp(text_of(json_item(made, i), "name"), text_of(reference, "name")) == 0)
+		if (strcmp(json_text_of(json_item(made, i), "name"), json_text_of(reference, "name")) == 0)
 			named = json_member_string(json_item(made, i), "resourceClaimName");
 	return named;
 }
@@ -303,8 +303,8 @@ static int add_claim(
 	char path[700];
 	int r;
 
-	if (!object || set_text(object, "reference", text_of(reference, "name")) < 0 ||
-		set_text(object, "template", text_of(reference, "resourceClaimTemplateName")) < 0 ||
+	if (!object || set_text(object, "reference", json_text_of(reference, "name")) < 0 ||
+		set_text(object, "template", json_text_of(reference, "resourceClaimTemplateName")) < 0 ||
 		set_text(object, "name", name ? name : "") < 0)
 		return no_memory(err);
 	if (!name)
@@ -324,8 +324,8 @@ static const char *message_of_scheduler(struct json_object *pod)
 	struct json_object *list = json_member(json_member(pod, "status"), "conditions");
 
 	for (size_t i = 0; i < json_count(list); i++)
-		if (strcmp(text_of(json_item(list, i), "type"), "PodScheduled") == 0)
-			return text_of(json_item(list, i), "message");
+		if (strcmp(json_text_of(json_item(list, i), "type"), "PodScheduled") == 0)
+			return json_text_of(json_item(list, i), "message");
 	return "";
 }
 

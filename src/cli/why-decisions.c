@@ -29,7 +29,7 @@ static void add_reasons(struct strbuf *out, struct json_object *decision)
 
 	for (size_t i = 0; i < json_count(reasons); i++)
 		strbuf_addf(out, "%s%s (%" PRId64 ")",
-			i ? ", " : "; not: ", text_of(json_item(reasons, i), "reason"),
+			i ? ", " : "; not: ", json_text_of(json_item(reasons, i), "reason"),
 			number_of(json_item(reasons, i), "nodes"));
 }
 
@@ -47,24 +47,24 @@ static void add_filter(struct strbuf *out, struct json_object *decision)
 	if (json_count(nodes) > 1)
 		strbuf_adds(out, "; best first: ");
 	for (size_t i = 0; json_count(nodes) > 1 && i < json_count(nodes); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(json_item(nodes, i), "name"));
+		strbuf_addf(out, "%s%s", i ? ", " : "", json_text_of(json_item(nodes, i), "name"));
 	if (json_count(json_member(decision, "cards"))) {
-		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
+		strbuf_addf(out, "; held on %s: ", json_text_of(decision, "node"));
 		why_add_gpus(out, decision);
 	}
-	if (*text_of(decision, "text"))
-		strbuf_addf(out, "; %s", text_of(decision, "text"));
+	if (*json_text_of(decision, "text"))
+		strbuf_addf(out, "; %s", json_text_of(decision, "text"));
 }
 
 static void add_outcome(struct strbuf *out, struct json_object *decision)
 {
 	int64_t us = number_of(decision, "spentUs");
 
-	if (*text_of(decision, "error"))
-		strbuf_addf(
-			out, "not bound to %s: %s", text_of(decision, "node"), text_of(decision, "error"));
+	if (*json_text_of(decision, "error"))
+		strbuf_addf(out, "not bound to %s: %s", json_text_of(decision, "node"),
+			json_text_of(decision, "error"));
 	else
-		strbuf_addf(out, "bound to %s", text_of(decision, "node"));
+		strbuf_addf(out, "bound to %s", json_text_of(decision, "node"));
 	strbuf_addf(out, " (after %" PRId64 ".%" PRId64 " ms)", us / 1000, us % 1000 / 100);
 }
 
@@ -74,7 +74,7 @@ static void add_scores(struct strbuf *out, struct json_object *decision)
 
 	strbuf_adds(out, "prioritize: ");
 	for (size_t i = 0; i < json_count(nodes); i++)
-		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(json_item(nodes, i), "name"),
+		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", json_text_of(json_item(nodes, i), "name"),
 			number_of(json_item(nodes, i), "score"));
 }
 
@@ -87,7 +87,8 @@ static void add_victims(struct strbuf *out, struct json_object *decision)
 		struct json_object *victim = json_item(victims, i);
 
 		strbuf_addf(out, "%s%s/%s (priority %" PRId64 ")", i ? ", " : "",
-			text_of(victim, "namespace"), text_of(victim, "name"), number_of(victim, "priority"));
+			json_text_of(victim, "namespace"), json_text_of(victim, "name"),
+			number_of(victim, "priority"));
 	}
 	if (more)
 		strbuf_addf(out, "%s%" PRId64 " more pod%s", json_count(victims) ? " and " : "", more,
@@ -96,7 +97,7 @@ static void add_victims(struct strbuf *out, struct json_object *decision)
 
 static void add_filter_error(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "filter: %s", text_of(decision, "error"));
+	strbuf_addf(out, "filter: %s", json_text_of(decision, "error"));
 }
 
 static void add_preempt(struct strbuf *out, struct json_object *decision)
@@ -104,13 +105,13 @@ static void add_preempt(struct strbuf *out, struct json_object *decision)
 	int64_t asked = number_of(decision, "asked");
 
 	strbuf_addf(out, "preempt: %" PRId64 " node%s asked; ", asked, plural(asked));
-	if (*text_of(decision, "node")) {
-		strbuf_addf(out, "on %s ", text_of(decision, "node"));
+	if (*json_text_of(decision, "node")) {
+		strbuf_addf(out, "on %s ", json_text_of(decision, "node"));
 		add_victims(out, decision);
 		strbuf_adds(out, " must go, and for this pod is kept ");
 		why_add_gpus(out, decision);
-	} else if (*text_of(decision, "text")) {
-		strbuf_adds(out, text_of(decision, "text"));
+	} else if (*json_text_of(decision, "text")) {
+		strbuf_adds(out, json_text_of(decision, "text"));
 	} else {
 		strbuf_adds(out, "no eviction of pods would make room");
 	}
@@ -123,14 +124,14 @@ static void add_search(struct strbuf *out, struct json_object *decision)
 	int64_t asked = number_of(decision, "asked");
 
 	strbuf_addf(out, "search for pods to evict: %" PRId64 " node%s looked at; ", asked, plural(asked));
-	strbuf_adds(out, json_count(nodes) ? "possible, best first: " : text_of(decision, "text"));
+	strbuf_adds(out, json_count(nodes) ? "possible, best first: " : json_text_of(decision, "text"));
 	for (size_t i = 0; i < json_count(nodes); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(json_item(nodes, i), "name"));
+		strbuf_addf(out, "%s%s", i ? ", " : "", json_text_of(json_item(nodes, i), "name"));
 }
 
 static void add_eviction_plan(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "eviction on %s: ", text_of(decision, "node"));
+	strbuf_addf(out, "eviction on %s: ", json_text_of(decision, "node"));
 	if (json_count(json_member(decision, "victims")))
 		add_victims(out, decision);
 	else
@@ -143,46 +144,46 @@ static void add_eviction_answer(struct strbuf *out, struct json_object *decision
 {
 	strbuf_adds(out, "eviction of ");
 	add_victims(out, decision);
-	strbuf_addf(out, " from %s: %s", text_of(decision, "node"),
-		*text_of(decision, "error") ? text_of(decision, "error") : "accepted");
+	strbuf_addf(out, " from %s: %s", json_text_of(decision, "node"),
+		*json_text_of(decision, "error") ? json_text_of(decision, "error") : "accepted");
 }
 
 static void add_eviction_end(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "end of the eviction%s%s: %s", *text_of(decision, "node") ? " on " : "",
-		text_of(decision, "node"), text_of(decision, "text"));
+	strbuf_addf(out, "end of the eviction%s%s: %s", *json_text_of(decision, "node") ? " on " : "",
+		json_text_of(decision, "node"), json_text_of(decision, "text"));
 }
 
 static void add_bind(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "bind: reserved on %s: ", text_of(decision, "node"));
+	strbuf_addf(out, "bind: reserved on %s: ", json_text_of(decision, "node"));
 	why_add_gpus(out, decision);
 }
 
 static void add_gang_plan(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "gang: held on %s: ", text_of(decision, "node"));
+	strbuf_addf(out, "gang: held on %s: ", json_text_of(decision, "node"));
 	why_add_gpus(out, decision);
-	strbuf_addf(out, "; %s", text_of(decision, "text"));
+	strbuf_addf(out, "; %s", json_text_of(decision, "text"));
 }
 
 static void add_gang_given_up(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "gang: its place on %s is given back: %s", text_of(decision, "node"),
-		text_of(decision, "text"));
+	strbuf_addf(out, "gang: its place on %s is given back: %s", json_text_of(decision, "node"),
+		json_text_of(decision, "text"));
 }
 
 static void add_gang_kept(struct strbuf *out, struct json_object *decision)
 {
-	strbuf_addf(out, "gang: kept on %s: ", text_of(decision, "node"));
+	strbuf_addf(out, "gang: kept on %s: ", json_text_of(decision, "node"));
 	why_add_gpus(out, decision);
 }
 
 static void add_gang_evict(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_addf(out, "gang: evicted from %s, where only a part of it was placed: %s",
-		text_of(decision, "node"),
-		*text_of(decision, "error") ? text_of(decision, "error") : "accepted");
+		json_text_of(decision, "node"),
+		*json_text_of(decision, "error") ? json_text_of(decision, "error") : "accepted");
 }
 
 static void add_requeue(struct strbuf *out, struct json_object *decision)
@@ -214,13 +215,14 @@ static const struct {
 
 static void add_decision(struct strbuf *out, struct json_object *decision, const char *who)
 {
-	const char *kind = text_of(decision, "decision"), *namespace_ = text_of(decision, "namespace");
+	const char *kind = json_text_of(decision, "decision"),
+		   *namespace_ = json_text_of(decision, "namespace");
 	size_t len = strlen(namespace_), i = 0;
 
-	strbuf_addf(out, "  %s  ", text_of(decision, "time"));
+	strbuf_addf(out, "  %s  ", json_text_of(decision, "time"));
 	if (strncmp(who, namespace_, len) != 0 || who[len] != '/' ||
-		strcmp(who + len + 1, text_of(decision, "name")) != 0)
-		strbuf_addf(out, "for pod %s/%s: ", namespace_, text_of(decision, "name"));
+		strcmp(who + len + 1, json_text_of(decision, "name")) != 0)
+		strbuf_addf(out, "for pod %s/%s: ", namespace_, json_text_of(decision, "name"));
 	while (i < ARRAY_SIZE(kinds) && strcmp(kind, kinds[i].kind) != 0)
 		i++;
 	if (i < ARRAY_SIZE(kinds))

@@ -45,7 +45,7 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 		strbuf_addf(out, "It asks for %" PRId64 " unit%s of " RESOURCE_GPU_MEM,
 			number_of(request, "units"), plural(number_of(request, "units")));
 	if (json_member(request, "job"))
-		strbuf_addf(out, ", near those of job %s (%" PRId64 " pods)", text_of(request, "job"),
+		strbuf_addf(out, ", near those of job %s (%" PRId64 " pods)", json_text_of(request, "job"),
 			number_of(request, "jobPods"));
 	if (number_of(request, "cards") > 1 && !is_true(request, "whole"))
 		strbuf_addf(out, " on %" PRId64 " GPUs of one node, the same on each",
@@ -54,10 +54,10 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 		strbuf_addf(out, " and %" PRId64 " percent of computing power", core);
 	for (size_t i = 0; json_count(containers) > 1 && i < json_count(containers); i++) {
 		struct json_object *container = json_item(containers, i);
-		const char *kind = text_of(container, "kind");
+		const char *kind = json_text_of(container, "kind");
 
 		strbuf_addf(out, "%s%s%s%s %" PRId64, i ? ", " : ": ", strcmp(kind, "main") == 0 ? "" : kind,
-			strcmp(kind, "main") == 0 ? "" : " ", text_of(container, "name"),
+			strcmp(kind, "main") == 0 ? "" : " ", json_text_of(container, "name"),
 			number_of(container, "units"));
 	}
 	strbuf_adds(out, ".\n");
@@ -86,7 +86,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	if (!gang)
 		return;
 	strbuf_addf(out, "It is of gang %s: %" PRId64 " of %" PRId64 " pods are placed",
-		text_of(gang, "name"), number_of(gang, "placed"), number_of(gang, "pods"));
+		json_text_of(gang, "name"), number_of(gang, "placed"), number_of(gang, "pods"));
 	if (number_of(gang, "planned"))
 		strbuf_addf(out, ", %" PRId64 " hold a place (%" PRId64 " of them wait to be bound together)",
 			number_of(gang, "planned"), number_of(gang, "atBind"));
@@ -97,7 +97,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	if (is_true(gang, "cameAbout"))
 		strbuf_adds(out, ". The gang has started: further pods are scheduled one by one");
 	else if (json_member(gang, "reason"))
-		strbuf_addf(out, ": %s", text_of(gang, "reason"));
+		strbuf_addf(out, ": %s", json_text_of(gang, "reason"));
 	strbuf_adds(out, ".\n");
 	if (later)
 		strbuf_addf(out,
@@ -117,10 +117,10 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	if (failures)
 		strbuf_addf(out, "They did not come to bind together %" PRId64 " time%s", failures,
 			plural(failures));
-	if (failures && *text_of(gang, "missing"))
+	if (failures && *json_text_of(gang, "missing"))
 		strbuf_addf(out,
 			"; the last time pod %s was missing: something else than GPUs keeps it (see `kubectl describe pod %s`).\n",
-			text_of(gang, "missing"), text_of(gang, "missing"));
+			json_text_of(gang, "missing"), json_text_of(gang, "missing"));
 	else if (failures)
 		strbuf_adds(out, ": something else than GPUs keeps some of them.\n");
 }
@@ -135,7 +135,7 @@ static bool waits_for_gang(struct json_object *answer)
 
 static bool is_bound(struct json_object *pod)
 {
-	const char *state = text_of(pod, "state");
+	const char *state = json_text_of(pod, "state");
 
 	return strcmp(state, "bound") == 0 || strcmp(state, "reserved") == 0;
 }
@@ -148,7 +148,7 @@ static struct json_object *decision_that_placed(struct json_object *answer, cons
 	for (size_t i = json_count(decisions); i-- > 0;) {
 		struct json_object *decision = json_item(decisions, i);
 
-		if (strcmp(text_of(decision, "node"), node) == 0 &&
+		if (strcmp(json_text_of(decision, "node"), node) == 0 &&
 			json_count(json_member(decision, "cards")))
 			return decision;
 	}
@@ -167,7 +167,7 @@ static void add_why_that_gpu(struct strbuf *out, struct json_object *answer, con
 			"The decision for that GPU is no longer recorded: the leading scheduler keeps its last 10,000 decisions.\n");
 		return;
 	}
-	gpu_policy_parse(text_of(decision, "policy"), &policy);
+	gpu_policy_parse(json_text_of(decision, "policy"), &policy);
 	strbuf_adds(out, "Chosen: ");
 	if (whole) {
 		strbuf_addf(out, "of %" PRId64 " GPUs with room %s.\n", fitting,
@@ -186,10 +186,10 @@ static void add_where(
 	struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
 {
 	struct json_object *gpus = json_member(pod, "cards");
-	const char *node = text_of(pod, "node");
+	const char *node = json_text_of(pod, "node");
 
 	strbuf_addf(out, "Pod %s is %s node %s", who,
-		strcmp(text_of(pod, "state"), "bound") == 0 ? "bound to" : "just being bound to", node);
+		strcmp(json_text_of(pod, "state"), "bound") == 0 ? "bound to" : "just being bound to", node);
 	if (!is_true(pod, "placed")) {
 		strbuf_adds(out,
 			" without ration-scheduler: it has no GPU, and the node's agent does not start it. Delete it and create it again with schedulerName: " SCHEDULER_NAME
@@ -199,7 +199,7 @@ static void add_where(
 	}
 	for (size_t i = 0; i < json_count(gpus); i++)
 		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(json_item(gpus, i), "index"),
-			text_of(json_item(gpus, i), "uuid"));
+			json_text_of(json_item(gpus, i), "uuid"));
 	if (!json_count(gpus))
 		strbuf_adds(out, ", on a GPU that the node no longer has");
 	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
@@ -209,7 +209,7 @@ static void add_where(
 	if (json_member(answer, "gangLabel"))
 		strbuf_addf(out,
 			"Its labels name gang %s now, but did not when it was bound: it is not part of that gang.\n",
-			text_of(answer, "gangLabel"));
+			json_text_of(answer, "gangLabel"));
 	add_why_that_gpu(out, answer, node);
 }
 
@@ -218,8 +218,8 @@ static bool waits_for_level(struct json_object *answer, struct json_object *pod)
 {
 	struct json_object *level = json_member(answer, "resourcePolicy");
 
-	return pod && strcmp(text_of(pod, "state"), "waiting") == 0 && !is_true(pod, "finished") &&
-	       is_true(level, "waits") && *text_of(level, "text");
+	return pod && strcmp(json_text_of(pod, "state"), "waiting") == 0 && !is_true(pod, "finished") &&
+	       is_true(level, "waits") && *json_text_of(level, "text");
 }
 
 static void add_waits_for(struct strbuf *out, struct json_object *answer, struct json_object *pod)
@@ -231,7 +231,7 @@ static void add_waits_for(struct strbuf *out, struct json_object *answer, struct
 
 static void add_pod(struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
 {
-	const char *state = text_of(pod, "state");
+	const char *state = json_text_of(pod, "state");
 
 	if (is_true(pod, "finished")) {
 		strbuf_addf(out, "Pod %s has ended and no longer holds a GPU.\n", who);
@@ -242,7 +242,7 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 				"It is being deleted, and holds its GPU until its containers have ended.\n");
 	} else if (strcmp(state, "tentative") == 0) {
 		strbuf_addf(out, "Pod %s is being placed: a GPU on node %s is held for it for ", who,
-			text_of(pod, "node"));
+			json_text_of(pod, "node"));
 		add_duration(out, number_of(pod, "holdEndsInMs"));
 		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
 		add_request(out, pod);
@@ -251,12 +251,12 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 		strbuf_addf(out,
 			"Pod %s cannot be bound: its annotations have %" PRId64
 			" bytes, and its GPU placement would not fit into the 256 KiB that the API server allows. Remove one: kubectl annotate pod %s -n %s KEY-\n",
-			who, number_of(pod, "annotationsFull"), text_of(pod, "name"),
-			text_of(pod, "namespace"));
+			who, number_of(pod, "annotationsFull"), json_text_of(pod, "name"),
+			json_text_of(pod, "namespace"));
 		add_waits_for(out, answer, pod);
 	} else if (waits_for_level(answer, pod)) {
 		strbuf_addf(out, "Pod %s is held back by its ResourcePolicy: %s.\n", who,
-			text_of(json_member(answer, "resourcePolicy"), "text"));
+			json_text_of(json_member(answer, "resourcePolicy"), "text"));
 		add_waits_for(out, answer, pod);
 	} else {
 		strbuf_addf(out, "Pod %s waits for a GPU%s.\n", who,
@@ -274,11 +274,11 @@ static void add_holders(struct strbuf *out, struct json_object *object, bool who
 
 	for (size_t i = 0; i < json_count(pods); i++) {
 		struct json_object *pod = json_item(pods, i);
-		const char *state = text_of(pod, "state");
+		const char *state = json_text_of(pod, "state");
 		bool bound = strcmp(state, "bound") == 0;
 
-		strbuf_addf(out, "%s%s/%s", i ? ", " : "; held by ", text_of(pod, "namespace"),
-			text_of(pod, "name"));
+		strbuf_addf(out, "%s%s/%s", i ? ", " : "; held by ", json_text_of(pod, "namespace"),
+			json_text_of(pod, "name"));
 		if (!whole)
 			strbuf_addf(out, " %" PRId64, number_of(pod, "units"));
 		if (!bound)
@@ -290,8 +290,8 @@ static void add_holders(struct strbuf *out, struct json_object *object, bool who
 
 static void add_because(struct strbuf *out, struct json_object *gpu)
 {
-	if (*text_of(gpu, "unhealthyBecause"))
-		strbuf_addf(out, " (%s)", text_of(gpu, "unhealthyBecause"));
+	if (*json_text_of(gpu, "unhealthyBecause"))
+		strbuf_addf(out, " (%s)", json_text_of(gpu, "unhealthyBecause"));
 }
 
 /* What is free of the GPU; a whole GPU is either free or not. */
@@ -314,7 +314,7 @@ static void add_gpu(struct strbuf *out, struct json_object *gpu, bool judged, bo
 
 	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(gpu, "index"));
 	if (has_reason)
-		strbuf_adds(out, text_of(gpu, "reason"));
+		strbuf_adds(out, json_text_of(gpu, "reason"));
 	if (judged)
 		add_because(out, gpu);
 	if (has_reason && turn)
@@ -368,18 +368,19 @@ static void add_left(struct strbuf *out, struct json_object *node)
 
 static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 {
-	bool whole = strcmp(text_of(node, "mode"), "topology") == 0;
+	bool whole = strcmp(json_text_of(node, "mode"), "topology") == 0;
 	struct json_object *gpus = json_member(node, "cards");
 	int64_t unplaced = number_of(node, "unplacedUnits");
 	char unit[32];
 
 	if (whole)
-		strbuf_addf(out, "\nNode %s (whole GPUs)", text_of(node, "name"));
+		strbuf_addf(out, "\nNode %s (whole GPUs)", json_text_of(node, "name"));
 	else
-		strbuf_addf(out, "\nNode %s (%s, unit %s)", text_of(node, "name"), text_of(node, "policy"),
+		strbuf_addf(out, "\nNode %s (%s, unit %s)", json_text_of(node, "name"),
+			json_text_of(node, "policy"),
 			unit_text((uint32_t)number_of(node, "unitMiB"), unit, sizeof(unit)));
 	if (judged)
-		strbuf_addf(out, ": %s", text_of(node, "reason"));
+		strbuf_addf(out, ": %s", json_text_of(node, "reason"));
 	strbuf_adds(out, "\n");
 	if (judged)
 		add_links(out, node);
@@ -410,7 +411,8 @@ static void add_nodes(struct strbuf *out, struct json_object *answer, bool judge
 		struct json_object *group = json_item(more, i);
 		int64_t n = number_of(group, "nodes");
 
-		strbuf_addf(out, "\n%" PRId64 " more node%s: %s (", n, plural(n), text_of(group, "reason"));
+		strbuf_addf(
+			out, "\n%" PRId64 " more node%s: %s (", n, plural(n), json_text_of(group, "reason"));
 		add_joined(out, json_member(group, "examples"));
 		strbuf_adds(out, (size_t)n > json_count(json_member(group, "examples"))
 					 ? ", ...; --node NODE shows one)\n"
@@ -437,13 +439,13 @@ static void add_level(struct json_object *answer, bool told, struct strbuf *out)
 		add_duration(out, number_of(level, "waitsForMs"));
 	} else if (number_of(level, "level")) {
 		strbuf_addf(out, "It is in level %" PRId64 " of %" PRId64 " (%s) of ResourcePolicy %s",
-			number_of(level, "level"), number_of(level, "levels"), text_of(level, "resource"),
-			text_of(level, "policy"));
+			number_of(level, "level"), number_of(level, "levels"),
+			json_text_of(level, "resource"), json_text_of(level, "policy"));
 	} else {
-		strbuf_addf(out, "It is in no level of ResourcePolicy %s", text_of(level, "policy"));
+		strbuf_addf(out, "It is in no level of ResourcePolicy %s", json_text_of(level, "policy"));
 	}
-	if (*text_of(level, "text") && !told)
-		strbuf_addf(out, ". Last answer: %s", text_of(level, "text"));
+	if (*json_text_of(level, "text") && !told)
+		strbuf_addf(out, ". Last answer: %s", json_text_of(level, "text"));
 	strbuf_adds(out, ".\n");
 }
 

@@ -121,10 +121,9 @@ static int read_capacity(struct json_object *object, struct claim_request *reque
 
 static int read_count(struct json_object *object, struct claim_request *request, struct error *err)
 {
-	const char *mode = json_member_string(object, "allocationMode");
 	struct json_object *count = json_member(object, "count");
 
-	request->all = mode && strcmp(mode, "All") == 0;
+	request->all = json_member_is(object, "allocationMode", "All");
 	request->count = 1;
 	if (count && json_whole(count, 1, INT64_MAX, &request->count) < 0)
 		return error_set(err, EINVAL, "count is not a number above 0");

@@ -231,9 +231,7 @@ static int read_config(struct json_object *object, struct claim_config *config, 
 
 static bool is_for_our_driver(struct json_object *config)
 {
-	const char *driver = json_member_string(json_member(config, "opaque"), "driver");
-
-	return driver && strcmp(driver, DRA_DRIVER) == 0;
+	return json_member_is(json_member(config, "opaque"), "driver", DRA_DRIVER);
 }
 
 static int read_configs(struct json_object *devices, struct claim *claim, struct error *err)
@@ -266,9 +264,8 @@ static int read_configs(struct json_object *devices, struct claim *claim, struct
 static bool is_pod(struct json_object *consumer)
 {
 	const char *group = json_member_string(consumer, "apiGroup");
-	const char *resource = json_member_string(consumer, "resource");
 
-	return (!group || !*group) && resource && strcmp(resource, "pods") == 0;
+	return (!group || !*group) && json_member_is(consumer, "resource", "pods");
 }
 
 static int read_pods(struct json_object *status, struct claim *claim, struct error *err)

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "kube/client.h"
 #include "kube/json.h"
 
@@ -22,16 +23,14 @@
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	for (const unsigned char *p = (const unsigned char *)text; *p; p++)
-		hash = (hash ^ *p) * 0x100000001b3ULL;
-	return (hash ^ 0xff) * 0x100000001b3ULL;
+	return hash_add(hash_add(hash, text, strlen(text)), "\xff", 1);
 }
 
 /* The hash has no random seed, so that a restarted reporter finds its own Event again. */
 static uint64_t event_hash(
 	const struct kube_object_ref *object, const char *type, const char *reason, const char *message)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
+	uint64_t hash = HASH_START;
 
 	hash = hash_text(hash, object->uid ? object->uid : "");
 	hash = hash_text(hash, type);

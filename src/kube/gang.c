@@ -35,10 +35,8 @@ static int read_min(struct json_object *labels, struct pod_facts *facts, struct 
 
 static bool says_forming(struct json_object *pod)
 {
-	const char *mark = json_member_string(
-		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_GANG);
-
-	return mark && strcmp(mark, GANG_FORMING) == 0;
+	return json_member_is(
+		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_GANG, GANG_FORMING);
 }
 
 /* Returns what a Binding has recorded; the caller puts it. NULL if it recorded nothing (older versions did

@@ -46,13 +46,6 @@ static struct host_amount larger_of(struct host_amount a, struct host_amount b)
 		a.memory_mib > b.memory_mib ? a.memory_mib : b.memory_mib};
 }
 
-static bool is_sidecar(struct json_object *container)
-{
-	const char *restart = json_member_string(container, "restartPolicy");
-
-	return restart && strcmp(restart, "Always") == 0;
-}
-
 struct host_amount host_of_pod(struct json_object *pod)
 {
 	struct json_object *spec = json_member(pod, "spec"), *whole = json_member(spec, "resources");
@@ -66,9 +59,11 @@ struct host_amount host_of_pod(struct json_object *pod)
 		struct host_amount own = amount_of(
 			json_member(json_member(container, "resources"), "requests"));
 
-		if (is_sidecar(container))
+		if (json_member_is(container, "restartPolicy", "Always"))
 			sidecars = sum_of(sidecars, own);
-		largest = larger_of(largest, is_sidecar(container) ? sidecars : sum_of(sidecars, own));
+		largest = larger_of(largest, json_member_is(container, "restartPolicy", "Always")
+						     ? sidecars
+						     : sum_of(sidecars, own));
 	}
 	for (size_t i = 0; i < json_count(mains); i++)
 		all = sum_of(all,

@@ -17,7 +17,7 @@ static void *json_item_of(void *value, size_t i)
 	return json_object_is_type(value, json_type_array) ? json_object_array_get_idx(value, i) : NULL;
 }
 
-static const char *json_text_of(void *value)
+static const char *text_of_place(void *value)
 {
 	return json_string(value);
 }
@@ -81,7 +81,7 @@ const struct archive_format json_archive = {
 	.add_number = json_add_number,
 	.member = json_member_of,
 	.item = json_item_of,
-	.text = json_text_of,
+	.text = text_of_place,
 	.length = json_length_of,
 	.number = json_number_of,
 	.boolean = json_boolean_of,

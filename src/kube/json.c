@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include <json-c/json.h>
 
@@ -107,6 +108,29 @@ const char *json_string(struct json_object *object)
 const char *json_member_string(struct json_object *object, const char *key)
 {
 	return json_string(json_member(object, key));
+}
+
+const char *json_text_of(struct json_object *object, const char *key)
+{
+	const char *text = json_member_string(object, key);
+
+	return text ? text : "";
+}
+
+bool json_member_is(struct json_object *object, const char *key, const char *text)
+{
+	const char *found = json_member_string(object, key);
+
+	return found && strcmp(found, text) == 0;
+}
+
+int64_t json_time_of(struct json_object *object, const char *key)
+{
+	struct tm tm = {0};
+	const char *text = json_member_string(object, key),
+		   *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
+
+	return end && !*end ? timegm(&tm) : 0;
 }
 
 /* Doubles are exact for whole numbers up to 2^53; larger ones are refused, not rounded. */

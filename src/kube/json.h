@@ -3,6 +3,7 @@
  * last one counts, as in Go. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,12 @@ struct json_object *json_member(struct json_object *object, const char *key);
 /* json_string() - a string without a NUL inside; NULL for everything else. Borrowed. */
 const char *json_string(struct json_object *object);
 const char *json_member_string(struct json_object *object, const char *key);
+
+/* json_text_of() - a string member; "" if there is none. json_member_is() - whether the member is this
+ * string. json_time_of() - a member like "2026-05-04T03:02:01Z" in seconds since 1970; 0 if there is none. */
+const char *json_text_of(struct json_object *object, const char *key);
+bool json_member_is(struct json_object *object, const char *key, const char *text);
+int64_t json_time_of(struct json_object *object, const char *key);
 
 /* json_count() - the number of items of an array; 0 for everything else. json_item() - one of them, borrowed;
  * NULL if there is no such item. */

@@ -269,9 +269,8 @@ static const char *internal_address(struct json_object *node)
 		return NULL;
 	for (size_t i = 0; i < json_object_array_length(addresses); i++) {
 		struct json_object *address = json_object_array_get_idx(addresses, i);
-		const char *type = json_member_string(address, "type");
 
-		if (type && strcmp(type, "InternalIP") == 0)
+		if (json_member_is(address, "type", "InternalIP"))
 			return json_member_string(address, "address");
 	}
 	return NULL;

@@ -31,13 +31,6 @@ static bool is_true(struct json_object *object, const char *key)
 	return json_object_get_boolean(json_member(object, key));
 }
 
-static bool is_named(struct json_object *object, const char *key, const char *value)
-{
-	const char *text = json_member_string(object, key);
-
-	return text && strcmp(text, value) == 0;
-}
-
 static const char *name_of(struct json_object *object)
 {
 	const char *name = json_member_string(object, "name");
@@ -174,7 +167,7 @@ static int check_security(struct json_object *container, struct error *err)
 		return error_set(err, EPERM,
 			"container \"%.63s\": privileged: true" RULE "it would have all GPUs of the node",
 			name_of(container));
-	if (is_named(context, "procMount", "Unmasked"))
+	if (json_member_is(context, "procMount", "Unmasked"))
 		return error_set(err, EPERM,
 			"container \"%.63s\": procMount: Unmasked" RULE "it is a way past its limit",
 			name_of(container));
@@ -194,7 +187,7 @@ static int check_variables(struct json_object *container, struct error *err)
 	struct json_object *env = json_member(container, "env");
 
 	for (size_t i = 0; i < json_count(env); i++)
-		if (is_named(json_item(env, i), "name", ENV_NVIDIA_VISIBLE))
+		if (json_member_is(json_item(env, i), "name", ENV_NVIDIA_VISIBLE))
 			return error_set(err, EPERM,
 				"container \"%.63s\": variable " ENV_NVIDIA_VISIBLE RULE
 				"its GPU is chosen by the scheduler",

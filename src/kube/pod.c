@@ -114,15 +114,6 @@ static bool has_running(struct json_object *status, bool assigned)
 }
 
 /* "2026-01-31T12:00:00Z", as metav1.Time writes it; 0 for anything else. */
-static int64_t read_time(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-	struct tm tm = {0};
-	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
-
-	return end && !*end ? timegm(&tm) : 0;
-}
-
 /* Labels have at most 253 + 1 + 63 and 63 characters each, none of them '=' or a line end, and the API server
  * checks that. A larger set than any pod has is read as none. Budgets then do not match here, but they still
  * match in the API server. */
@@ -148,12 +139,11 @@ static int read_labels(struct json_object *metadata, struct pod_facts *facts)
 static int read_standing(struct json_object *pod, struct pod_facts *facts)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *status = json_member(pod, "status");
-	const char *policy = json_member_string(json_member(pod, "spec"), "preemptionPolicy");
 	const char *nominated = json_member_string(status, "nominatedNodeName");
 
-	facts->never_preempts = policy && strcmp(policy, "Never") == 0;
+	facts->never_preempts = json_member_is(json_member(pod, "spec"), "preemptionPolicy", "Never");
 	facts->mirror = json_member(json_member(metadata, "annotations"), ANNOTATION_MIRROR) != NULL;
-	facts->started = read_time(status, "startTime");
+	facts->started = json_time_of(status, "startTime");
 	if (nominated && *nominated && copy_name(status, "nominatedNodeName", &facts->nominated_node) < 0)
 		return -ENOMEM;
 	return 0;
@@ -212,11 +202,9 @@ static int read_quantity(struct json_object *limits, const char *resource, const
 
 static enum container_kind kind_of(struct json_object *container, bool init)
 {
-	const char *restart = json_member_string(container, "restartPolicy");
-
 	if (!init)
 		return CONTAINER_MAIN;
-	return restart && strcmp(restart, "Always") == 0 ? CONTAINER_SIDECAR : CONTAINER_INIT;
+	return json_member_is(container, "restartPolicy", "Always") ? CONTAINER_SIDECAR : CONTAINER_INIT;
 }
 
 /* A percentage of "0" asks for nothing; another percentage must be at least 5 (contract 1). For a bound pod
@@ -427,7 +415,7 @@ static int read_unit(struct json_object *pod, struct pod_facts *facts, struct er
 static void read_created(struct json_object *pod, struct pod_facts *facts)
 {
 	if (facts->gang)
-		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
+		facts->created = json_time_of(json_member(pod, "metadata"), "creationTimestamp");
 }
 
 static void read_annotations_size(struct json_object *pod, struct pod_facts *facts)

@@ -83,10 +83,9 @@ static int64_t effective(struct json_object *spec, const char *resource)
 
 	for (size_t i = 0; i < json_count(inits); i++) {
 		struct json_object *container = json_object_array_get_idx(inits, i);
-		const char *restart = json_member_string(container, "restartPolicy");
 		int64_t own = request_of(container, resource), step = plus(sidecars, own);
 
-		if (restart && strcmp(restart, "Always") == 0)
+		if (json_member_is(container, "restartPolicy", "Always"))
 			sidecars = step;
 		peak = step > peak ? step : peak;
 	}
@@ -163,9 +162,8 @@ static bool is_of_replica_set(struct json_object *metadata)
 
 	for (size_t i = 0; i < json_count(references); i++) {
 		struct json_object *reference = json_object_array_get_idx(references, i);
-		const char *kind = json_member_string(reference, "kind");
 
-		if (kind && strcmp(kind, "ReplicaSet") == 0 &&
+		if (json_member_is(reference, "kind", "ReplicaSet") &&
 			json_object_get_boolean(json_member(reference, "controller")))
 			return true;
 	}

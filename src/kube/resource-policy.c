@@ -104,9 +104,8 @@ static int read_pod_labels(struct json_object *object, size_t at, struct policy_
 {
 	_cleanup_json_ struct json_object *written = NULL;
 	struct json_object *labels = json_member(object, "podLabels");
-	const char *awaits = json_member_string(labels, LABEL_AWAITS_SCALING);
 
-	unit->awaits_scaling = awaits && strcmp(awaits, "true") == 0;
+	unit->awaits_scaling = json_member_is(labels, LABEL_AWAITS_SCALING, "true");
 	if (!json_object_is_type(labels, json_type_object))
 		return read_pairs(labels, "podLabels", at, &unit->pod_labels, err);
 	written = json_object_new_object();
@@ -293,15 +292,6 @@ static int read_selector(struct json_object *spec, struct resource_policy *polic
 	return r < 0 ? error_set(err, EINVAL, "selector or matchExpressions cannot be understood") : 0;
 }
 
-static int64_t read_time(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-	struct tm tm = {0};
-	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
-
-	return end && !*end ? timegm(&tm) : 0;
-}
-
 static int read_identity(struct json_object *object, struct resource_policy *policy, struct error *err)
 {
 	struct json_object *metadata = json_member(object, "metadata");
@@ -314,7 +304,7 @@ static int read_identity(struct json_object *object, struct resource_policy *pol
 	policy->uid = strdup(uid);
 	policy->name = strdup(name);
 	policy->namespace_ = strdup(namespace_);
-	policy->created = read_time(metadata, "creationTimestamp");
+	policy->created = json_time_of(metadata, "creationTimestamp");
 	json_whole(json_member(metadata, "generation"), 0, INT64_MAX, &policy->generation);
 	return policy->uid && policy->name && policy->namespace_ ? 0
 								 : error_set(err, ENOMEM, "out of memory");

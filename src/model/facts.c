@@ -93,6 +93,14 @@ void node_facts_release(struct node_facts *facts)
 	facts->n_gpus = 0;
 }
 
+bool node_facts_has_gpu(const struct node_facts *facts, const char *uuid)
+{
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
 void pod_facts_init(struct pod_facts *facts)
 {
 	*facts = (struct pod_facts){0};

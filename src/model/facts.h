@@ -137,6 +137,7 @@ struct pod_facts {
 void node_facts_init(struct node_facts *facts);
 void node_facts_release(struct node_facts *facts);
 #define _cleanup_node_facts_ _cleanup_(node_facts_release)
+bool node_facts_has_gpu(const struct node_facts *facts, const char *uuid);
 void pod_facts_init(struct pod_facts *facts);
 void pod_facts_release(struct pod_facts *facts);
 #define _cleanup_pod_facts_ _cleanup_(pod_facts_release)

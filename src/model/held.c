@@ -58,20 +58,7 @@ int held_add_pod(struct held *held, const char *uid, const char *namespace_, con
 
 int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core)
 {
-	struct gpu_share *grown;
-
-	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
-		return -EINVAL;
-	if (pod->n_gpus >= NODE_GPUS_MAX)
-		return -E2BIG;
-	grown = reallocarray(pod->gpus, pod->n_gpus + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	pod->gpus = grown;
-	grown[pod->n_gpus] = (struct gpu_share){.units = units, .core = core};
-	memcpy(grown[pod->n_gpus].uuid, uuid, strlen(uuid) + 1);
-	pod->n_gpus++;
-	return 0;
+	return gpu_shares_add(&pod->gpus, &pod->n_gpus, uuid, units, core);
 }
 
 int held_add_ended(struct held *held, const char *uid)
@@ -122,13 +109,8 @@ int held_copy(const struct held *from, struct held *ret_held)
 
 static bool held_pod_equal(const struct held_pod *a, const struct held_pod *b)
 {
-	if (strcmp(a->uid, b->uid) != 0 || a->n_gpus != b->n_gpus || a->instances != b->instances)
-		return false;
-	for (size_t i = 0; i < a->n_gpus; i++)
-		if (strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0 || a->gpus[i].units != b->gpus[i].units ||
-			a->gpus[i].core != b->gpus[i].core)
-			return false;
-	return true;
+	return strcmp(a->uid, b->uid) == 0 && a->instances == b->instances &&
+	       gpu_shares_equal(a->gpus, a->n_gpus, b->gpus, b->n_gpus);
 }
 
 bool held_equal(const struct held *a, const struct held *b)

@@ -69,16 +69,35 @@ int placement_add_visible(struct placement *placement, const char *uuid)
 	return 0;
 }
 
+int gpu_shares_add(struct gpu_share **shares, size_t *n, const char *uuid, uint32_t units, uint32_t core)
+{
+	struct gpu_share *grown;
+
+	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
+		return -EINVAL;
+	if (*n >= NODE_GPUS_MAX)
+		return -E2BIG;
+	grown = reallocarray(*shares, *n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	*shares = grown;
+	grown[*n] = (struct gpu_share){.units = units, .core = core};
+	memcpy(grown[(*n)++].uuid, uuid, strlen(uuid) + 1);
+	return 0;
+}
+
+bool gpu_shares_equal(const struct gpu_share *a, size_t n_a, const struct gpu_share *b, size_t n_b)
+{
+	for (size_t i = 0; i < n_a && i < n_b; i++)
+		if (strcmp(a[i].uuid, b[i].uuid) != 0 || a[i].units != b[i].units || a[i].core != b[i].core)
+			return false;
+	return n_a == n_b;
+}
+
 static bool container_placement_equal(
 	const struct container_placement *a, const struct container_placement *b)
 {
-	if (strcmp(a->name, b->name) != 0 || a->n_gpus != b->n_gpus)
-		return false;
-	for (size_t i = 0; i < a->n_gpus; i++)
-		if (strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0 || a->gpus[i].units != b->gpus[i].units ||
-			a->gpus[i].core != b->gpus[i].core)
-			return false;
-	return true;
+	return strcmp(a->name, b->name) == 0 && gpu_shares_equal(a->gpus, a->n_gpus, b->gpus, b->n_gpus);
 }
 
 bool placement_equal(const struct placement *a, const struct placement *b)
@@ -114,7 +133,6 @@ int placement_add(
 	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core)
 {
 	struct container_placement *c;
-	struct gpu_share *grown;
 
 	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
 		return -EINVAL;
@@ -126,16 +144,7 @@ int placement_add(
 	for (size_t i = 0; i < c->n_gpus; i++)
 		if (strcmp(c->gpus[i].uuid, uuid) == 0)
 			return -EEXIST;
-	if (c->n_gpus >= NODE_GPUS_MAX)
-		return -E2BIG;
-	grown = reallocarray(c->gpus, c->n_gpus + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	c->gpus = grown;
-	grown[c->n_gpus] = (struct gpu_share){.units = units, .core = core};
-	memcpy(grown[c->n_gpus].uuid, uuid, strlen(uuid) + 1);
-	c->n_gpus++;
-	return 0;
+	return gpu_shares_add(&c->gpus, &c->n_gpus, uuid, units, core);
 }
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container)

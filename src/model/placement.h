@@ -38,6 +38,11 @@ void placement_release(struct placement *placement); /* accepts NULL */
 int placement_copy(const struct placement *from, struct placement *ret_placement);
 bool placement_equal(const struct placement *a, const struct placement *b);
 
+/* gpu_shares_add() - appends a share to a list. -EINVAL for an invalid name, -E2BIG over NODE_GPUS_MAX,
+ * -ENOMEM. gpu_shares_equal() - the same shares in the same order. */
+int gpu_shares_add(struct gpu_share **shares, size_t *n, const char *uuid, uint32_t units, uint32_t core);
+bool gpu_shares_equal(const struct gpu_share *a, size_t n_a, const struct gpu_share *b, size_t n_b);
+
 /* placement_add() - adds one share of one GPU for one container; the same container may be named again for
  * another GPU. */
 int placement_add(

@@ -241,14 +241,6 @@ int plan_change_unit(struct plan_world *world, struct json_object *const *pods, 
 
 /* ---- a ResourcePolicy ---- */
 
-static bool has_virtual_unit(const struct resource_policy *policy)
-{
-	for (size_t i = 0; i < policy->n_units; i++)
-		if (policy_unit_kind_is_virtual(policy->units[i].kind))
-			return true;
-	return false;
-}
-
 /* A policy that is replaced keeps its uid and its age; a new one is the youngest. */
 static int identify(const struct policy_space *space, struct resource_policy *policy)
 {
@@ -324,7 +316,7 @@ int plan_change_policy(struct plan_world *world, struct json_object *const *pods
 	struct resource_policy *policy, struct plan_change *change, struct error *err)
 {
 	struct policy_space *space = core_add_policy_space(world->core, policy->namespace_);
-	const struct edit edit = {.tolerates = has_virtual_unit(policy)};
+	const struct edit edit = {.tolerates = policy_has_virtual_unit(policy)};
 	_cleanup_free_ bool *before = calloc(n + 1, sizeof(*before));
 	_cleanup_free_ char *uid = NULL;
 	int r;

@@ -17,13 +17,6 @@
 	4 /* how many budgets of one pod are looked for; with more than one, the API server refuses the      \
 	     eviction */
 
-static const char *text_or_empty(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-
-	return text ? text : "";
-}
-
 struct json_object *plan_controller(struct json_object *pod)
 {
 	struct json_object *owners = json_member(json_member(pod, "metadata"), "ownerReferences");
@@ -47,10 +40,10 @@ static int find_budgets(const struct plan_world *world, struct json_object *pod,
 	if (labels_from_json(json_member(metadata, "labels"), &labels) < 0)
 		return -ENOMEM;
 	if (json_member(metadata, "deletionTimestamp") ||
-		strcmp(text_or_empty(json_member(pod, "status"), "phase"), "Pending") == 0)
+		strcmp(json_text_of(json_member(pod, "status"), "phase"), "Pending") == 0)
 		return 0;
-	return (int)budgets_matching(&world->core->budgets, text_or_empty(metadata, "namespace"), labels,
-		ret_budgets, BUDGETS_MAX);
+	return (int)budgets_matching(
+		&world->core->budgets, json_text_of(metadata, "namespace"), labels, ret_budgets, BUDGETS_MAX);
 }
 
 /* Returns 1 if the budgets allow the eviction, 0 with the reason, or -ENOMEM. */
@@ -87,8 +80,8 @@ int plan_may_evict(const struct plan_world *world, const struct table *spent, st
 		snprintf(ret_why, PLAN_WHY_SIZE, "it is a static pod of the node");
 		return PLAN_STAYS;
 	}
-	if (controller && strcmp(text_or_empty(controller, "kind"), "DaemonSet") == 0) {
-		snprintf(ret_why, PLAN_WHY_SIZE, "DaemonSet %.100s", text_or_empty(controller, "name"));
+	if (controller && strcmp(json_text_of(controller, "kind"), "DaemonSet") == 0) {
+		snprintf(ret_why, PLAN_WHY_SIZE, "DaemonSet %.100s", json_text_of(controller, "name"));
 		return PLAN_STAYS;
 	}
 	allowed = budgets_allow(world, spent, pod, ret_why);

@@ -9,20 +9,13 @@
 #include "kube/json.h"
 #include "plan/kube-nodes.h"
 
-static const char *text_or_empty(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-
-	return text ? text : "";
-}
-
 /* ---- TaintToleration, NodeUnschedulable (component-helpers v1.Toleration.ToleratesTaint) ---- */
 
 static bool tolerates(struct json_object *toleration, const char *key, const char *value, const char *effect)
 {
-	const char *its_effect = text_or_empty(toleration, "effect"),
-		   *its_key = text_or_empty(toleration, "key"),
-		   *relation = text_or_empty(toleration, "operator");
+	const char *its_effect = json_text_of(toleration, "effect"),
+		   *its_key = json_text_of(toleration, "key"),
+		   *relation = json_text_of(toleration, "operator");
 
 	if (*its_effect && strcmp(its_effect, effect) != 0)
 		return false;
@@ -31,7 +24,7 @@ static bool tolerates(struct json_object *toleration, const char *key, const cha
 	if (strcmp(relation, "Exists") == 0)
 		return true;
 	return (!*relation || strcmp(relation, "Equal") == 0) && *its_key &&
-	       strcmp(text_or_empty(toleration, "value"), value) == 0;
+	       strcmp(json_text_of(toleration, "value"), value) == 0;
 }
 
 static bool is_tolerated(struct json_object *pod, const char *key, const char *value, const char *effect)
@@ -48,11 +41,11 @@ static struct json_object *first_untolerated(const struct kube_node *node, struc
 {
 	for (size_t i = 0; i < json_count(node->taints); i++) {
 		struct json_object *taint = json_object_array_get_idx(node->taints, i);
-		const char *effect = text_or_empty(taint, "effect");
+		const char *effect = json_text_of(taint, "effect");
 
 		if (strcmp(effect, "NoSchedule") != 0 && strcmp(effect, "NoExecute") != 0)
 			continue;
-		if (!is_tolerated(pod, text_or_empty(taint, "key"), text_or_empty(taint, "value"), effect))
+		if (!is_tolerated(pod, json_text_of(taint, "key"), json_text_of(taint, "value"), effect))
 			return taint;
 	}
 	return NULL;
@@ -93,7 +86,7 @@ static bool compares(struct json_object *values, const char *label, bool greater
 
 static bool holds(struct json_object *requirement, const char *label)
 {
-	const char *relation = text_or_empty(requirement, "operator");
+	const char *relation = json_text_of(requirement, "operator");
 	struct json_object *values = json_member(requirement, "values");
 
 	if (strcmp(relation, "In") == 0)
@@ -118,13 +111,13 @@ static bool term_holds(struct json_object *term, const struct kube_node *node)
 	for (size_t i = 0; i < json_count(labels); i++) {
 		struct json_object *requirement = json_object_array_get_idx(labels, i);
 
-		if (!holds(requirement, json_member_string(node->labels, text_or_empty(requirement, "key"))))
+		if (!holds(requirement, json_member_string(node->labels, json_text_of(requirement, "key"))))
 			return false;
 	}
 	for (size_t i = 0; i < json_count(fields); i++) {
 		struct json_object *requirement = json_object_array_get_idx(fields, i);
 
-		if (strcmp(text_or_empty(requirement, "key"), "metadata.name") != 0 ||
+		if (strcmp(json_text_of(requirement, "key"), "metadata.name") != 0 ||
 			!holds(requirement, node->name))
 			return false;
 	}
@@ -163,11 +156,10 @@ bool kube_node_admits(const struct kube_node *node, struct json_object *pod, cha
 	}
 	taint = first_untolerated(node, pod);
 	if (taint) {
-		const char *value = text_or_empty(taint, "value");
+		const char *value = json_text_of(taint, "value");
 
 		snprintf(ret_reason, KUBE_REASON_SIZE, "untolerated taint %.70s%s%.40s:%.12s",
-			text_or_empty(taint, "key"), *value ? "=" : "", value,
-			text_or_empty(taint, "effect"));
+			json_text_of(taint, "key"), *value ? "=" : "", value, json_text_of(taint, "effect"));
 		return false;
 	}
 	if (!is_selected(node, pod)) {

@@ -28,16 +28,9 @@ void plan_moves_release(struct plan_moves *moves)
 	*moves = (struct plan_moves){0};
 }
 
-static const char *text_or_empty(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-
-	return text ? text : "";
-}
-
 bool plan_has_ended(struct json_object *pod)
 {
-	const char *phase = text_or_empty(json_member(pod, "status"), "phase");
+	const char *phase = json_text_of(json_member(pod, "status"), "phase");
 
 	return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
 }
@@ -54,11 +47,11 @@ struct plan_move *plan_add_move(struct plan_moves *moves, struct json_object *po
 	move = &grown[moves->n++];
 	json_whole(json_member(spec, "priority"), INT32_MIN, INT32_MAX, &priority);
 	*move = (struct plan_move){.pod = pod,
-		.namespace_ = text_or_empty(metadata, "namespace"),
-		.name = text_or_empty(metadata, "name"),
-		.from = text_or_empty(spec, "nodeName"),
+		.namespace_ = json_text_of(metadata, "namespace"),
+		.name = json_text_of(metadata, "name"),
+		.from = json_text_of(spec, "nodeName"),
 		.priority = (int32_t)priority,
-		.created = text_or_empty(metadata, "creationTimestamp")};
+		.created = json_text_of(metadata, "creationTimestamp")};
 	return move;
 }
 
@@ -154,8 +147,8 @@ static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
 int plan_end_pod(struct plan_world *world, struct json_object *pod)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
-	const char *uid = text_or_empty(metadata, "uid");
-	struct policy_space *space = core_policy_space(world->core, text_or_empty(metadata, "namespace"));
+	const char *uid = json_text_of(metadata, "uid");
+	struct policy_space *space = core_policy_space(world->core, json_text_of(metadata, "namespace"));
 	const struct ledger_pod *known = ledger_pod(&world->core->ledger, uid);
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	int r = known ? pod_facts_copy(&known->facts, &facts) : 0;
@@ -239,7 +232,7 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 		return r;
 	for (size_t i = 0; i < n; i++)
 		if (!plan_has_ended(pods[i]) &&
-			is_named(nodes, text_or_empty(json_member(pods[i], "spec"), "nodeName")) &&
+			is_named(nodes, json_text_of(json_member(pods[i], "spec"), "nodeName")) &&
 			!plan_add_move(moves, pods[i]))
 			return error_set(err, ENOMEM, "out of memory");
 	if (moves->n)
@@ -271,7 +264,7 @@ static struct node_template_rules rules_of(const struct core *core)
 /* Whether the control plane has set the taint for the state of one machine. */
 static bool is_of_the_machine(struct json_object *taint)
 {
-	const char *key = text_or_empty(taint, "key");
+	const char *key = json_text_of(taint, "key");
 
 	return strncmp(key, "node.kubernetes.io/", 19) == 0 ||
 	       strcmp(key, "node.cloudprovider.kubernetes.io/uninitialized") == 0;
@@ -356,7 +349,7 @@ static int compare_ages(const void *a, const void *b)
 /* ration serves only pods of these two schedulers. */
 static bool is_served(struct json_object *pod)
 {
-	const char *scheduler = text_or_empty(json_member(pod, "spec"), "schedulerName");
+	const char *scheduler = json_text_of(json_member(pod, "spec"), "schedulerName");
 
 	return !*scheduler || strcmp(scheduler, SCHEDULER_NAME) == 0 ||
 	       strcmp(scheduler, DEFAULT_SCHEDULER_NAME) == 0;
@@ -365,7 +358,7 @@ static bool is_served(struct json_object *pod)
 static bool waits(struct json_object *pod)
 {
 	return !plan_has_ended(pod) && is_served(pod) &&
-	       !*text_or_empty(json_member(pod, "spec"), "nodeName") &&
+	       !*json_text_of(json_member(pod, "spec"), "nodeName") &&
 	       !json_member(json_member(pod, "metadata"), "deletionTimestamp");
 }
 

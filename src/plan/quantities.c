@@ -143,13 +143,6 @@ static int read_container(struct json_object *container, struct quantities *quan
 	return r;
 }
 
-static bool is_sidecar(struct json_object *container)
-{
-	const char *restart = json_member_string(container, "restartPolicy");
-
-	return restart && strcmp(restart, "Always") == 0;
-}
-
 /* Adds the sidecars to `all`, and raises `largest` to what each init container needs when it runs. */
 static int read_init_containers(struct json_object *list, struct quantities *all, struct quantities *largest)
 {
@@ -158,15 +151,16 @@ static int read_init_containers(struct json_object *list, struct quantities *all
 
 	for (size_t i = 0; r == 0 && i < json_count(list); i++) {
 		struct json_object *container = json_object_array_get_idx(list, i);
+		bool sidecar = json_member_is(container, "restartPolicy", "Always");
 		_cleanup_quantities_ struct quantities own = {0};
 
 		r = read_container(container, &own);
-		if (r == 0 && is_sidecar(container))
+		if (r == 0 && sidecar)
 			r = quantities_add(&sidecars, &own, 1);
 		else if (r == 0)
 			r = quantities_add(&own, &sidecars, 1);
 		if (r == 0)
-			r = quantities_raise(largest, is_sidecar(container) ? &sidecars : &own);
+			r = quantities_raise(largest, sidecar ? &sidecars : &own);
 	}
 	return r < 0 ? r : quantities_add(all, &sidecars, 1);
 }

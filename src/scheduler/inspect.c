@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "core/registry/node-ledger.h"
 #include "scheduler/pages.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -115,14 +116,6 @@ static struct json_object *node_json(const struct node_ledger *node)
 	return object;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct node_ledger *x = *(const struct node_ledger *const *)a;
-	const struct node_ledger *y = *(const struct node_ledger *const *)b;
-
-	return strcmp(x->facts.name, y->facts.name);
-}
-
 static struct json_object *nodes_json(const struct scheduler *scheduler, const char *only)
 {
 	const struct table *table = &scheduler->core.ledger.nodes;
@@ -135,7 +128,7 @@ static struct json_object *nodes_json(const struct scheduler *scheduler, const c
 		if (nodes && node->facts.n_gpus && (!only || strcmp(only, node->facts.name) == 0))
 			nodes[n++] = node;
 	if (n)
-		qsort(nodes, n, sizeof(*nodes), compare_names);
+		qsort(nodes, n, sizeof(*nodes), node_ledger_compare);
 	for (size_t i = 0; i < n; i++)
 		json_object_array_add(array, node_json(nodes[i]));
 	return array;

@@ -218,14 +218,6 @@ static void send(struct policy_namespace *ns, struct policy_pod *pod, const char
 		policy_write_free(write);
 }
 
-static bool has_virtual_unit(const struct resource_policy *policy)
-{
-	for (size_t i = 0; i < policy->n_units; i++)
-		if (policy_unit_kind_is_virtual(policy->units[i].kind))
-			return true;
-	return false;
-}
-
 #define TOLERATION "{\"key\":\"" TAINT_VIRTUAL_NODE "\",\"operator\":\"Exists\",\"effect\":\"NoSchedule\"}"
 
 static void write_toleration(struct policy_namespace *ns, struct policy_pod *pod)
@@ -270,7 +262,7 @@ static void write_pods(struct policy_namespace *ns, int64_t now)
 		 * existing pod (ValidatePodUpdate, core/validation.go; 1.36.3). */
 		bool toleration = pod->policy && !*pod->facts.node && pod->facts.verdict &&
 				  !pod->facts.tolerates && !pod->facts.terminating &&
-				  (pod->facts.ours || pod->asked) && has_virtual_unit(pod->policy);
+				  (pod->facts.ours || pod->asked) && policy_has_virtual_unit(pod->policy);
 
 		if (!toleration && !needs_cost(pod))
 			continue;

@@ -180,9 +180,8 @@ static struct json_object *find_pod(struct json_object *list, const char *uid)
 
 	for (size_t i = 0; i < json_count(items); i++) {
 		struct json_object *pod = json_object_array_get_idx(items, i);
-		const char *of_pod = json_member_string(json_member(pod, "metadata"), "uid");
 
-		if (of_pod && strcmp(of_pod, uid) == 0)
+		if (json_member_is(json_member(pod, "metadata"), "uid", uid))
 			return pod;
 	}
 	return NULL;

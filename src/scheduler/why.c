@@ -201,14 +201,6 @@ static void feasibility_release(struct feasibility *feasibility)
 	free(feasibility->reject_reasons);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	const struct node_ledger *x = *(const struct node_ledger *const *)a;
-	const struct node_ledger *y = *(const struct node_ledger *const *)b;
-
-	return strcmp(x->facts.name, y->facts.name);
-}
-
 static int feasibility_read(
 	struct ledger *ledger, const struct pod_facts *pod, const char *only, struct feasibility *feasibility)
 {
@@ -231,7 +223,7 @@ static int feasibility_read(
 		else
 			feasibility->others[feasibility->n_others++] = node;
 	}
-	qsort(feasibility->others, feasibility->n_others, sizeof(*feasibility->others), compare_names);
+	qsort(feasibility->others, feasibility->n_others, sizeof(*feasibility->others), node_ledger_compare);
 	for (size_t i = 0; i < feasibility->n_others; i++)
 		feasibility->reject_reasons[i] = (enum reject_reason)ledger_choose(
 			ledger, feasibility->others[i]->facts.name, pod, NULL);

@@ -268,9 +268,7 @@ static int find_device(struct json_object *file, const char *name)
 	size_t n = json_count(devices);
 
 	for (size_t i = 0; i < n; i++) {
-		const char *found = json_member_string(json_object_array_get_idx(devices, i), "name");
-
-		if (found && strcmp(found, name) == 0)
+		if (json_member_is(json_object_array_get_idx(devices, i), "name", name))
 			return (int)i;
 	}
 	return -1;

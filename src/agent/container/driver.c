@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/table.h"
 #include "kube/json.h"
 
 #define MOUNTS_FILE_MAX 65536
@@ -316,33 +317,25 @@ int driver_library_path(const struct driver *driver, enum driver_part part, char
 	return library_below(driver, driver->root, part, buf, size);
 }
 
-static void signature_add(uint64_t *signature, const void *data, size_t len)
-{
-	const unsigned char *at = data;
-
-	for (size_t i = 0; i < len; i++)
-		*signature = (*signature ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-}
-
 static uint64_t driver_sign(const struct driver *driver)
 {
-	uint64_t signature = UINT64_C(0xcbf29ce484222325);
+	uint64_t signature = HASH_START;
 	char name[64], relative[PATH_MAX], path[PATH_MAX];
 	struct stat st;
 
 	for (size_t i = 0; i < driver->n_mounts; i++) {
-		signature_add(&signature, driver->mounts[i].host, strlen(driver->mounts[i].host) + 1);
-		signature_add(
-			&signature, driver->mounts[i].container, strlen(driver->mounts[i].container) + 1);
+		signature = hash_add(signature, driver->mounts[i].host, strlen(driver->mounts[i].host) + 1);
+		signature = hash_add(
+			signature, driver->mounts[i].container, strlen(driver->mounts[i].container) + 1);
 	}
 	for (enum driver_part part = DRIVER_CUDA; part < DRIVER_PART_MAX; part++) {
 		snprintf(name, sizeof(name), "%s.1", driver_library(part));
 		if (join(relative, sizeof(relative), driver->library_dir, name) < 0 ||
 			join(path, sizeof(path), driver->root, relative) < 0 || stat(path, &st) < 0)
 			continue;
-		signature_add(&signature, &st.st_ino, sizeof(st.st_ino));
-		signature_add(&signature, &st.st_mtim, sizeof(st.st_mtim));
-		signature_add(&signature, &st.st_size, sizeof(st.st_size));
+		signature = hash_add(signature, &st.st_ino, sizeof(st.st_ino));
+		signature = hash_add(signature, &st.st_mtim, sizeof(st.st_mtim));
+		signature = hash_add(signature, &st.st_size, sizeof(st.st_size));
 	}
 	return signature;
 }

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/table.h"
 
 #define LIBRARY_MAX ((size_t)16 << 20)
 #define CDI_FILE_MAX ((size_t)1 << 20)
@@ -31,14 +32,6 @@ struct shim_file {
 	char *data;
 	size_t len;
 };
-
-static void hash_add(uint64_t *hash, const void *data, size_t len)
-{
-	const unsigned char *at = data;
-
-	for (size_t i = 0; i < len; i++)
-		*hash = (*hash ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-}
 
 int shim_path(const char *state_dir, const char *version, const char *file, char *buf, size_t size)
 {
@@ -110,7 +103,7 @@ int shim_install(const char *source, const struct driver *driver, const char *st
 	_cleanup_free_ char *cuda = NULL, *nvml = NULL;
 	struct shim_file files[] = {{SHIM_CUDA_FILE}, {SHIM_NVML_FILE},
 		{SHIM_PRELOAD_FILE, (char *)PRELOAD, sizeof(PRELOAD) - 1}};
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = HASH_START;
 	char version[SHIM_VERSION_SIZE], mount_point[PATH_MAX];
 	int r = shim_read(source, &files[0], err);
 
@@ -134,7 +127,7 @@ int shim_install(const char *source, const struct driver *driver, const char *st
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		hash_add(&hash, files[i].data, files[i].len);
+		hash = hash_add(hash, files[i].data, files[i].len);
 	snprintf(version, sizeof(version), "%016" PRIx64, hash);
 	r = shim_write(state_dir, version, files, ARRAY_SIZE(files), err);
 	if (r == 0)

@@ -82,9 +82,7 @@ void policy_node_seen(struct policy *policy, struct json_object *annotations)
 
 static bool is_ours(struct json_object *object)
 {
-	const char *name = json_member_string(json_member(object, "metadata"), "name");
-
-	return name && strcmp(name, CONFIG_MAP_POLICY) == 0;
+	return json_member_is(json_member(object, "metadata"), "name", CONFIG_MAP_POLICY);
 }
 
 static void on_map(void *userdata, struct json_object *object)

@@ -29,19 +29,13 @@
 
 struct allocation {
 	struct list item;
-	struct allocator *allocator;
+	struct pending_calls *pending;
 	struct kubelet_call *call;
 	struct wire_arena arena;
 	char **ids; /* in the arena */
 	size_t n_ids;
 	int64_t began_ns;
 	struct identification *identification; /* for the call that is being answered */
-};
-
-struct allocator {
-	struct kubelet *kubelet;
-	bool whole;
-	struct list queue;
 };
 
 /* The parts of one answer; its strings are in `allotment` and in the buffers here. */
@@ -61,19 +55,6 @@ struct answer {
 	struct allotment allotment;
 };
 
-int allocator_new(struct kubelet *kubelet, bool whole, struct allocator **ret_allocator)
-{
-	struct allocator *allocator = calloc(1, sizeof(*allocator));
-
-	if (!allocator)
-		return -ENOMEM;
-	allocator->kubelet = kubelet;
-	allocator->whole = whole;
-	list_init(&allocator->queue);
-	*ret_allocator = allocator;
-	return 0;
-}
-
 static void allocation_free(struct allocation *allocation)
 {
 	identify_cancel(allocation->identification);
@@ -82,18 +63,15 @@ static void allocation_free(struct allocation *allocation)
 	free(allocation);
 }
 
-void allocator_free(struct allocator *allocator)
+void allocate_end(struct pending_calls *pending)
 {
-	if (!allocator)
-		return;
-	while (!list_empty(&allocator->queue))
-		allocation_free(list_entry(allocator->queue.next, struct allocation, item));
-	free(allocator);
+	while (!list_empty(&pending->list))
+		allocation_free(list_entry(pending->list.next, struct allocation, item));
 }
 
 static void allocation_count(const struct allocation *a, enum allocate_outcome outcome)
 {
-	struct kubelet_counts *metrics = &a->allocator->kubelet->counts;
+	struct kubelet_counts *metrics = &a->pending->kubelet->counts;
 
 	metrics->allocate_results[outcome]++;
 	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
@@ -102,7 +80,7 @@ static void allocation_count(const struct allocation *a, enum allocate_outcome o
 /* The ids are "<gpu>-<unit>": the kubelet may have chosen ids of another GPU than the placement. */
 static void count_disagreeing_ids(const struct allocation *a, const struct allotment *allotment)
 {
-	struct kubelet *kubelet = a->allocator->kubelet;
+	struct kubelet *kubelet = a->pending->kubelet;
 
 	for (size_t i = 0; i < a->n_ids; i++) {
 		int gpu = ids_gpu(a->ids[i]);
@@ -235,7 +213,7 @@ static int allocation_reply(
 
 static void allocation_serve(struct allocation *a, const struct identified *who)
 {
-	struct kubelet *kubelet = a->allocator->kubelet;
+	struct kubelet *kubelet = a->pending->kubelet;
 	const struct pod_facts *pod = &who->pod->facts;
 	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
 	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
@@ -274,39 +252,39 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	allocation_count(a, outcome);
 }
 
-static void allocator_next(struct allocator *allocator);
+static void allocate_next(struct pending_calls *pending);
 
 static void on_identified(void *userdata, const struct identified *who)
 {
 	struct allocation *a = userdata;
-	struct allocator *allocator = a->allocator;
+	struct pending_calls *pending = a->pending;
 
 	a->identification = NULL;
 	if (who->verdict == MATCHING_FOUND) {
 		allocation_serve(a, who);
 	} else {
 		if (who->pod)
-			event_on_pod(allocator->kubelet->deps.events, &who->pod->facts, "GPUAllocateRefused",
+			event_on_pod(pending->kubelet->deps.events, &who->pod->facts, "GPUAllocateRefused",
 				who->text);
 		else
-			event_on_node(allocator->kubelet->deps.events, "GPUAllocateRefused", who->text);
+			event_on_node(pending->kubelet->deps.events, "GPUAllocateRefused", who->text);
 		allocation_count(a, who->kubelet_silent ? ALLOCATE_KUBELET_SILENT
 				    : who->pod		? ALLOCATE_OVER_TOTAL
 							: ALLOCATE_UNIDENTIFIED);
 		kubelet_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
-		turn_list_refused(allocator->kubelet);
+		turn_list_refused(pending->kubelet);
 	}
 	allocation_free(a);
-	allocator_next(allocator);
-	allocator->kubelet->deps.changed(allocator->kubelet->deps.userdata);
+	allocate_next(pending);
+	pending->kubelet->deps.changed(pending->kubelet->deps.userdata);
 }
 
-static void allocator_next(struct allocator *allocator)
+static void allocate_next(struct pending_calls *pending)
 {
-	while (!list_empty(&allocator->queue)) {
-		struct allocation *a = list_entry(allocator->queue.next, struct allocation, item);
+	while (!list_empty(&pending->list)) {
+		struct allocation *a = list_entry(pending->list.next, struct allocation, item);
 
-		if (a->identification || identify_start(allocator->kubelet, allocator->whole, a->n_ids,
+		if (a->identification || identify_start(pending->kubelet, pending->whole, a->n_ids,
 						 on_identified, a, &a->identification) == 0)
 			return;
 		allocation_count(a, ALLOCATE_FAILED);
@@ -328,8 +306,8 @@ static int allocation_parse(struct allocation *a, const uint8_t *message, size_t
 	return 0;
 }
 
-void allocator_handle(
-	struct allocator *allocator, struct kubelet_call *call, const uint8_t *message, size_t len)
+void allocate_handle(
+	struct pending_calls *pending, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct allocation *a = calloc(1, sizeof(*a));
 
@@ -337,7 +315,7 @@ void allocator_handle(
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	a->allocator = allocator;
+	a->pending = pending;
 	a->call = call;
 	a->began_ns = monotonic_ns();
 	wire_arena_init(&a->arena, ARENA_MAX);
@@ -348,20 +326,20 @@ void allocator_handle(
 		allocation_free(a);
 		return;
 	}
-	list_append(&allocator->queue, &a->item);
-	allocator_next(allocator);
+	list_append(&pending->list, &a->item);
+	allocate_next(pending);
 }
 
-void allocator_closed(struct allocator *allocator, struct kubelet_call *call)
+void allocate_closed(struct pending_calls *pending, struct kubelet_call *call)
 {
-	list_for_each (item, &allocator->queue) {
+	list_for_each (item, &pending->list) {
 		struct allocation *a = list_entry(item, struct allocation, item);
 
 		if (a->call != call)
 			continue;
-		allocator->kubelet->counts.allocate_abandoned++;
+		pending->kubelet->counts.allocate_abandoned++;
 		allocation_free(a);
-		allocator_next(allocator);
+		allocate_next(pending);
 		return;
 	}
 }

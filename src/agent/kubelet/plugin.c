@@ -13,7 +13,6 @@
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/device-list.h"
 #include "agent/kubelet/kubelet-internal.h"
-#include "agent/kubelet/preferred.h"
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
 #include "agent/kubelet/relay.h"
@@ -28,8 +27,7 @@ struct plugin {
 	struct kubelet *kubelet;
 	bool whole;
 	struct calls *calls;
-	struct allocator *allocator;
-	struct preferrer *preferrer;
+	struct pending_calls allocate, preferred;
 	struct device_list list;
 	bool begun;
 };
@@ -96,22 +94,22 @@ static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 
 static void handle_allocate(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	allocator_handle(((struct plugin *)userdata)->allocator, call, message, len);
+	allocate_handle(&((struct plugin *)userdata)->allocate, call, message, len);
 }
 
-static void allocate_closed(void *userdata, struct kubelet_call *call)
+static void allocate_closed_call(void *userdata, struct kubelet_call *call)
 {
-	allocator_closed(((struct plugin *)userdata)->allocator, call);
+	allocate_closed(&((struct plugin *)userdata)->allocate, call);
 }
 
 static void handle_preferred(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	preferrer_handle(((struct plugin *)userdata)->preferrer, call, message, len);
+	preferred_handle(&((struct plugin *)userdata)->preferred, call, message, len);
 }
 
-static void preferred_closed(void *userdata, struct kubelet_call *call)
+static void preferred_closed_call(void *userdata, struct kubelet_call *call)
 {
-	preferrer_closed(((struct plugin *)userdata)->preferrer, call);
+	preferred_closed(&((struct plugin *)userdata)->preferred, call);
 }
 
 static void handle_prestart(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
@@ -137,8 +135,8 @@ static const struct calls_ops OPS = {
 		{
 			[RELAY_OPTIONS] = {handle_options, NULL},
 			[RELAY_LIST_AND_WATCH] = {handle_list_and_watch, list_and_watch_closed},
-			[RELAY_PREFERRED] = {handle_preferred, preferred_closed},
-			[RELAY_ALLOCATE] = {handle_allocate, allocate_closed},
+			[RELAY_PREFERRED] = {handle_preferred, preferred_closed_call},
+			[RELAY_ALLOCATE] = {handle_allocate, allocate_closed_call},
 			[RELAY_PRESTART] = {handle_prestart, prestart_closed_call},
 		},
 	.listening = on_listening,
@@ -155,12 +153,10 @@ int plugin_new(struct kubelet *kubelet, bool whole, struct plugin **ret_plugin)
 	}
 	plugin->kubelet = kubelet;
 	plugin->whole = whole;
+	pending_calls_init(&plugin->allocate, kubelet, whole);
+	pending_calls_init(&plugin->preferred, kubelet, whole);
 	device_list_init(&plugin->list, kubelet, whole ? &GPUS_OPS : &UNITS_OPS);
 	r = calls_new(kubelet->deps.loop, TAKE_FD(relay), &OPS, plugin, &plugin->calls);
-	if (r == 0)
-		r = allocator_new(kubelet, whole, &plugin->allocator);
-	if (r == 0)
-		r = preferrer_new(kubelet, whole, &plugin->preferrer);
 	if (r < 0)
 		plugin_free(plugin);
 	else
@@ -173,8 +169,8 @@ void plugin_free(struct plugin *plugin)
 	if (!plugin)
 		return;
 	calls_free(plugin->calls);
-	allocator_free(plugin->allocator);
-	preferrer_free(plugin->preferrer);
+	allocate_end(&plugin->allocate);
+	preferred_end(&plugin->preferred);
 	device_list_release(&plugin->list);
 	free(plugin);
 }

@@ -1,4 +1,5 @@
-#include "agent/kubelet/preferred.h"
+/* The kubelet's call GetPreferredAllocation (allocate.h). */
+#include "agent/kubelet/allocate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,32 +21,13 @@
 
 struct preference {
 	struct list item;
-	struct preferrer *preferrer;
+	struct pending_calls *pending;
 	struct kubelet_call *call;
 	struct wire_arena arena;
 	const V1beta1__PreferredAllocationRequest *request;
 	struct identification *identification;
 	struct loop_timer *timer;
 };
-
-struct preferrer {
-	struct kubelet *kubelet;
-	bool whole;
-	struct list pending;
-};
-
-int preferrer_new(struct kubelet *kubelet, bool whole, struct preferrer **ret_preferrer)
-{
-	struct preferrer *preferrer = calloc(1, sizeof(*preferrer));
-
-	if (!preferrer)
-		return -ENOMEM;
-	preferrer->kubelet = kubelet;
-	preferrer->whole = whole;
-	list_init(&preferrer->pending);
-	*ret_preferrer = preferrer;
-	return 0;
-}
 
 static void preference_free(struct preference *p)
 {
@@ -56,13 +38,10 @@ static void preference_free(struct preference *p)
 	free(p);
 }
 
-void preferrer_free(struct preferrer *preferrer)
+void preferred_end(struct pending_calls *pending)
 {
-	if (!preferrer)
-		return;
-	while (!list_empty(&preferrer->pending))
-		preference_free(list_entry(preferrer->pending.next, struct preference, item));
-	free(preferrer);
+	while (!list_empty(&pending->list))
+		preference_free(list_entry(pending->list.next, struct preference, item));
 }
 
 static bool contains(char *const *ids, size_t n, const char *id)
@@ -163,7 +142,7 @@ static struct shares placed_shares(const struct kubelet *kubelet, const struct i
 static void on_identified(void *userdata, const struct identified *who)
 {
 	struct preference *p = userdata;
-	struct shares shares = placed_shares(p->preferrer->kubelet, who);
+	struct shares shares = placed_shares(p->pending->kubelet, who);
 
 	p->identification = NULL;
 	preference_answer(p, &shares);
@@ -174,8 +153,8 @@ static void on_late(void *userdata)
 	preference_answer(userdata, &(struct shares){0});
 }
 
-void preferrer_handle(
-	struct preferrer *preferrer, struct kubelet_call *call, const uint8_t *message, size_t len)
+void preferred_handle(
+	struct pending_calls *pending, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct preference *p = calloc(1, sizeof(*p));
 	size_t size = 0;
@@ -184,9 +163,9 @@ void preferrer_handle(
 		kubelet_call_reply(call, NULL, 0);
 		return;
 	}
-	p->preferrer = preferrer;
+	p->pending = pending;
 	p->call = call;
-	list_append(&preferrer->pending, &p->item);
+	list_append(&pending->list, &p->item);
 	wire_arena_init(&p->arena, ARENA_MAX);
 	p->request = wire_unpack(&p->arena, &v1beta1__preferred_allocation_request__descriptor, message, len);
 	if (!p->request) {
@@ -196,18 +175,18 @@ void preferrer_handle(
 	}
 	if (p->request->n_container_requests == 1 && p->request->container_requests[0]->allocation_size > 0)
 		size = (size_t)p->request->container_requests[0]->allocation_size;
-	if (!size || loop_add_timer(preferrer->kubelet->deps.loop, on_late, p, &p->timer) < 0 ||
-		identify_start(preferrer->kubelet, preferrer->whole, size, on_identified, p,
-			&p->identification) < 0) {
+	if (!size || loop_add_timer(pending->kubelet->deps.loop, on_late, p, &p->timer) < 0 ||
+		identify_start(pending->kubelet, pending->whole, size, on_identified, p, &p->identification) <
+			0) {
 		preference_answer(p, &(struct shares){0});
 		return;
 	}
 	loop_timer_set(p->timer, ANSWER_WITHIN_NS);
 }
 
-void preferrer_closed(struct preferrer *preferrer, struct kubelet_call *call)
+void preferred_closed(struct pending_calls *pending, struct kubelet_call *call)
 {
-	list_for_each (item, &preferrer->pending) {
+	list_for_each (item, &pending->list) {
 		struct preference *p = list_entry(item, struct preference, item);
 
 		if (p->call == call) {

@@ -123,9 +123,8 @@ static struct json_object *weight_variable(struct json_object *container)
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *entry = json_object_array_get_idx(env, i);
-		const char *name = json_member_string(entry, "name");
 
-		if (name && strcmp(name, ENV_SCHD_WEIGHT) == 0)
+		if (json_member_is(entry, "name", ENV_SCHD_WEIGHT))
 			found = entry;
 	}
 	return found;
@@ -202,9 +201,8 @@ static struct json_object *find_by_name(struct json_object *list, const char *na
 {
 	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *entry = json_object_array_get_idx(list, i);
-		const char *found = json_member_string(entry, "name");
 
-		if (found && strcmp(found, name) == 0)
+		if (json_member_is(entry, "name", name))
 			return entry;
 	}
 	return NULL;

@@ -223,19 +223,11 @@ static struct json_object *find(struct json_object *conditions)
 {
 	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
-		const char *type = json_member_string(condition, "type");
 
-		if (type && strcmp(type, NODE_CONDITION_PROBLEM) == 0)
+		if (json_member_is(condition, "type", NODE_CONDITION_PROBLEM))
 			return condition;
 	}
 	return NULL;
-}
-
-static bool says(struct json_object *condition, const char *key, const char *text)
-{
-	const char *has = json_member_string(condition, key);
-
-	return has && strcmp(has, text) == 0;
 }
 
 /* The fields that the condition should have. */
@@ -270,11 +262,12 @@ static struct json_object *condition_build(const struct node_registry *node, str
 	else if (*unknown)
 		words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
 	if ((!seen && strcmp(words.reason, "NoProblem") == 0) ||
-		(says(seen, "status", words.status) && says(seen, "reason", words.reason) &&
-			says(seen, "message", words.message)))
+		(json_member_is(seen, "status", words.status) &&
+			json_member_is(seen, "reason", words.reason) &&
+			json_member_is(seen, "message", words.message)))
 		return NULL;
 	micro_time_text(realtime_ns(), now);
-	if (!since || !says(seen, "status", words.status))
+	if (!since || !json_member_is(seen, "status", words.status))
 		since = now;
 	condition = json_object_new_object();
 	if (!condition || json_set_text(condition, "type", NODE_CONDITION_PROBLEM) < 0 ||

@@ -102,7 +102,7 @@ static int take_gpu(struct advise_world *world, const char *node, struct json_ob
 	*gpu = (struct advise_gpu){.node = strdup(node),
 		.mib = count_of(item, "mib"),
 		.free = units > granted ? units - granted : 0};
-	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", text_of(item, "uuid"));
+	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", json_text_of(item, "uuid"));
 	world->n_gpus++;
 	return gpu->node ? 0 : -ENOMEM;
 }
@@ -133,11 +133,11 @@ static struct advise_container *container_new(
 		return NULL;
 	world->containers[world->n_containers++] = container;
 	container->node = strdup(node);
-	container->uid = strdup(text_of(item, "uid"));
-	container->namespace_ = strdup(text_of(item, "namespace"));
-	container->pod = strdup(text_of(item, "pod"));
-	container->container = strdup(text_of(item, "container"));
-	container->owner = strdup(text_of(item, "owner"));
+	container->uid = strdup(json_text_of(item, "uid"));
+	container->namespace_ = strdup(json_text_of(item, "namespace"));
+	container->pod = strdup(json_text_of(item, "pod"));
+	container->container = strdup(json_text_of(item, "container"));
+	container->owner = strdup(json_text_of(item, "owner"));
 	container->facts.seen_s = UINT64_MAX;
 	if (!container->node || !container->uid || !container->namespace_ || !container->pod ||
 		!container->container || !container->owner ||
@@ -165,8 +165,8 @@ static int take_use(
 	struct advise_world *world, const char *node, enum gpu_mode mode, struct json_object *item)
 {
 	struct advise_container *container = advise_world_find(
-		world, text_of(item, "uid"), text_of(item, "container"));
-	const struct advise_gpu *gpu = find_gpu(world, node, text_of(item, "uuid"));
+		world, json_text_of(item, "uid"), json_text_of(item, "container"));
+	const struct advise_gpu *gpu = find_gpu(world, node, json_text_of(item, "uuid"));
 	uint64_t seen_s = count_of(item, "seenSeconds"), waited_s = count_of(item, "waitedSeconds");
 	struct advice_gpu *part;
 
@@ -179,7 +179,7 @@ static int take_use(
 		.used_bytes = count_of(item, "usedBytes"),
 		.peak_bytes = count_of(item, "peakBytes"),
 		.wanted_bytes = count_of(item, "wantedBytes")};
-	snprintf(container->uuids[container->n_gpus], GPU_UUID_SIZE, "%s", text_of(item, "uuid"));
+	snprintf(container->uuids[container->n_gpus], GPU_UUID_SIZE, "%s", json_text_of(item, "uuid"));
 	container->uses[container->n_gpus++] = json_object_get(item);
 	container->facts.n_gpus = container->n_gpus;
 	container->facts.is_claim = mode == GPU_MODE_DRA &&

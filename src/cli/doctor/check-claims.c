@@ -107,7 +107,8 @@ void collect_claims_of_pod(
 void collect_claims_of_node(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
-	const char *label = text_of(json_member(json_member(node, "metadata"), "labels"), LABEL_SCHEDULE);
+	const char *label = json_text_of(
+		json_member(json_member(node, "metadata"), "labels"), LABEL_SCHEDULE);
 	bool in_force = facts->mode == GPU_MODE_DRA;
 
 	if (!in_force && strcmp(label, gpu_mode_text(GPU_MODE_DRA)) != 0)
@@ -176,7 +177,7 @@ static int read_classes(struct cluster *cluster, struct error *err)
 
 	for (size_t i = 0; r == 0 && i < json_count(items); i++)
 		r = json_set(cluster->claims->classes,
-			text_of(json_member(json_item(items, i), "metadata"), "name"),
+			json_text_of(json_member(json_item(items, i), "metadata"), "name"),
 			json_object_new_boolean(true));
 	return r == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : r;
 }
@@ -242,7 +243,7 @@ static void check_nodes(struct cluster *cluster)
 			continue;
 		snprintf(where, sizeof(where), "node %.253s", node);
 		snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent",
-			text_of(agent, "namespace"), text_of(agent, "pod"));
+			json_text_of(agent, "namespace"), json_text_of(agent, "pod"));
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
 			"its mode is dra, but its ration-agent has published no ResourceSlice: claims get no GPU there");
 	}
@@ -395,7 +396,7 @@ static void check_unplaced_claims(struct cluster *cluster)
 
 static void check_waiting_pod(struct cluster *cluster, struct json_object *pod)
 {
-	const char *namespace_ = text_of(pod, "namespace"), *name = text_of(pod, "pod");
+	const char *namespace_ = json_text_of(pod, "namespace"), *name = json_text_of(pod, "pod");
 	struct json_object *claims = json_member(pod, "claims");
 	char where[WHERE_SIZE], mend[MEND_SIZE], key[WHERE_SIZE];
 

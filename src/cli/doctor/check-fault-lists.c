@@ -49,7 +49,7 @@ static void check_gpus_of(struct place *place, const struct fault_list *list, co
 
 static int parse(struct json_object *map, const char *key, struct fault_list *list, struct error *err)
 {
-	const char *text = text_of(json_member(map, "data"), key);
+	const char *text = json_text_of(json_member(map, "data"), key);
 	struct json_object *annotations = json_member(json_member(map, "metadata"), "annotations");
 
 	if (strcmp(key, CONFIG_MAP_DEVICE_STATUS_KEY) == 0)

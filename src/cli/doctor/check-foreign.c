@@ -23,9 +23,10 @@ static const char *label_of(struct json_object *labels)
 {
 	if (json_member(labels, LABEL_SCHEDULE))
 		return LABEL_SCHEDULE;
-	if (strcmp(text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
+	if (strcmp(json_text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
 		return LABEL_LEGACY_SHARE;
-	return strcmp(text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? LABEL_LEGACY_CGPU : LABEL_SCHEDULE;
+	return strcmp(json_text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? LABEL_LEGACY_CGPU
+									    : LABEL_SCHEDULE;
 }
 
 static void mend_by_operator(const char *node, char mend[MEND_SIZE])
@@ -38,12 +39,12 @@ static void mend_by_operator(const char *node, char mend[MEND_SIZE])
  * of terms, so the user must edit a DaemonSet that has terms. */
 static void mend_by_owner(struct json_object *pod, const char *key, char mend[MEND_SIZE])
 {
-	const char *namespace_ = text_of(pod, "namespace"), *owner = text_of(pod, "daemonset");
+	const char *namespace_ = json_text_of(pod, "namespace"), *owner = json_text_of(pod, "daemonset");
 
 	if (!*owner)
 		snprintf(mend, MEND_SIZE,
 			"kubectl -n %.253s get pod %.253s -o jsonpath='{.metadata.ownerReferences}'  # keep it off: nodeSelector or affinity !%s",
-			namespace_, text_of(pod, "pod"), key);
+			namespace_, json_text_of(pod, "pod"), key);
 	else if (json_object_get_boolean(json_member(pod, "affinity")))
 		snprintf(mend, MEND_SIZE,
 			"kubectl -n %.253s edit daemonset %.253s  # add to the matchExpressions of each of its nodeSelectorTerms: {key: %s, operator: DoesNotExist}",
@@ -72,8 +73,9 @@ static size_t tell_pods(
 		else
 			mend_by_owner(pod, label_of(labels), mend);
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"%s runs there too (pod %s/%s) and offers the same GPUs as %s", text_of(pod, "what"),
-			text_of(pod, "namespace"), text_of(pod, "pod"), text_of(pod, "resource"));
+			"%s runs there too (pod %s/%s) and offers the same GPUs as %s",
+			json_text_of(pod, "what"), json_text_of(pod, "namespace"), json_text_of(pod, "pod"),
+			json_text_of(pod, "resource"));
 	}
 	return json_count(there);
 }
@@ -102,7 +104,7 @@ void check_foreign_plugins(struct cluster *cluster, struct json_object *node, co
 	for (size_t i = 0; i < ARRAY_SIZE(resources); i++) {
 		int64_t count = 0;
 
-		if (quantity_parse_count(text_of(allocatable, resources[i]), &count) == 0 && count > 0)
+		if (quantity_parse_count(json_text_of(allocatable, resources[i]), &count) == 0 && count > 0)
 			report_find(cluster->report, SEVERITY_ERROR, where, mend,
 				"it offers its GPUs a second time, as %s: %" PRId64, resources[i], count);
 	}

@@ -92,7 +92,7 @@ static void check_key(struct place *place, const char *key, const char *value)
 
 static void check_schedule(struct place *place, struct json_object *labels)
 {
-	const char *value = text_of(labels, LABEL_SCHEDULE);
+	const char *value = json_text_of(labels, LABEL_SCHEDULE);
 	enum gpu_mode mode;
 
 	if (!json_member(labels, LABEL_SCHEDULE))
@@ -112,7 +112,7 @@ static void check_schedule(struct place *place, struct json_object *labels)
 
 static void check_placement(struct place *place, struct json_object *labels)
 {
-	const char *value = text_of(labels, LABEL_PLACEMENT);
+	const char *value = json_text_of(labels, LABEL_PLACEMENT);
 
 	enum gpu_policy policy;
 
@@ -127,7 +127,7 @@ static void check_placement(struct place *place, struct json_object *labels)
 /* The labels of gpushare and of the old cGPU. Only "true" has an effect, and LABEL_SCHEDULE overrides it. */
 static void check_legacy(struct place *place, struct json_object *labels, const char *key)
 {
-	const char *value = text_of(labels, key), *schedule = text_of(labels, LABEL_SCHEDULE);
+	const char *value = json_text_of(labels, key), *schedule = json_text_of(labels, LABEL_SCHEDULE);
 
 	if (!json_member(labels, key))
 		return;
@@ -143,7 +143,7 @@ static void check_legacy(struct place *place, struct json_object *labels, const 
 
 static void check_policy(struct place *place, struct json_object *annotations)
 {
-	const char *value = text_of(annotations, ANNOTATION_NODE_POLICY);
+	const char *value = json_text_of(annotations, ANNOTATION_NODE_POLICY);
 	uint32_t policy;
 
 	if (!json_member(annotations, ANNOTATION_NODE_POLICY) ||

@@ -18,7 +18,7 @@
 
 static void tell(struct cluster *cluster, const char *node, struct json_object *gpu)
 {
-	const char *uuid = text_of(gpu, "uuid");
+	const char *uuid = json_text_of(gpu, "uuid");
 	char where[300], mend[1000];
 	int64_t index;
 
@@ -37,7 +37,7 @@ static void tell(struct cluster *cluster, const char *node, struct json_object *
 void check_mig(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
-	const char *text = text_of(
+	const char *text = json_text_of(
 		json_member(json_member(node, "metadata"), "annotations"), ANNOTATION_NODE_MIG);
 	_cleanup_json_ struct json_object *list = NULL;
 

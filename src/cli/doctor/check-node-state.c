@@ -36,7 +36,7 @@ void check_cpu_manager(struct machine *machine)
 		report_unknown(machine->report, KUBELET "/cpu_manager_state is not JSON");
 		return;
 	}
-	if (strcmp(text_of(state, "policyName"), "static") != 0)
+	if (strcmp(json_text_of(state, "policyName"), "static") != 0)
 		return;
 	if (!machine->config)
 		report_unknown(machine->report, machine->problem);

@@ -26,7 +26,7 @@ static const char *node_text(const char *name, char buf[WHERE_SIZE])
 
 static const char *annotation(struct json_object *node, const char *key)
 {
-	return text_of(json_member(json_member(node, "metadata"), "annotations"), key);
+	return json_text_of(json_member(json_member(node, "metadata"), "annotations"), key);
 }
 
 /* The mode that the labels ask for; GPU_MODE_NONE if this version does not serve it. */
@@ -35,12 +35,13 @@ static enum gpu_mode mode_asked(struct json_object *labels)
 	enum gpu_mode mode = GPU_MODE_NONE;
 
 	if (json_member(labels, LABEL_SCHEDULE))
-		return gpu_mode_parse(text_of(labels, LABEL_SCHEDULE), &mode) == 0 && gpu_mode_is_served(mode)
+		return gpu_mode_parse(json_text_of(labels, LABEL_SCHEDULE), &mode) == 0 &&
+				       gpu_mode_is_served(mode)
 			       ? mode
 			       : GPU_MODE_NONE;
-	if (strcmp(text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
+	if (strcmp(json_text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
 		return GPU_MODE_SHARE;
-	return strcmp(text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
+	return strcmp(json_text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
 }
 
 bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *facts)
@@ -77,13 +78,13 @@ static void tell_noted(struct report *report, struct json_object *node, const ch
 	for (size_t i = 0; i < json_count(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 
-		const char *reason = text_of(condition, "reason");
+		const char *reason = json_text_of(condition, "reason");
 
-		if (strcmp(text_of(condition, "type"), NODE_CONDITION_PROBLEM) == 0 &&
+		if (strcmp(json_text_of(condition, "type"), NODE_CONDITION_PROBLEM) == 0 &&
 			(strcmp(reason, NODE_REASON_UNKNOWN_FUNCTIONS) == 0 ||
 				strcmp(reason, NODE_REASON_DEVICE_LOSS) == 0))
 			report_find(report, SEVERITY_WARNING, where, "", "its ration-agent says: %.500s",
-				text_of(condition, "message"));
+				json_text_of(condition, "message"));
 	}
 }
 
@@ -105,8 +106,8 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 			"no ration-agent runs there, so no pod gets its GPUs (does it have a taint, or does the chart's nodeSelector leave it out?)");
 		return;
 	}
-	snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent", text_of(agent, "namespace"),
-		text_of(agent, "pod"));
+	snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent",
+		json_text_of(agent, "namespace"), json_text_of(agent, "pod"));
 	if (!lease)
 		report_find(report, SEVERITY_ERROR, where, mend,
 			"its ration-agent has no Lease " NAMESPACE_SYSTEM "/%s: it does not serve", name);
@@ -133,7 +134,7 @@ static int64_t quantity(struct json_object *list, const char *resource)
 {
 	int64_t value = 0;
 
-	return quantity_parse_count(text_of(list, resource), &value) == 0 ? value : 0;
+	return quantity_parse_count(json_text_of(list, resource), &value) == 0 ? value : 0;
 }
 
 /* The amounts of gpu-mem, or of whole GPUs on a topology node. */
@@ -330,7 +331,7 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 	const char *problem)
 {
 	struct json_object *info = json_member(json_member(node, "status"), "nodeInfo");
-	const char *runtime = text_of(info, "containerRuntimeVersion");
+	const char *runtime = json_text_of(info, "containerRuntimeVersion");
 	unsigned int major = 0, minor = 0;
 	char where[WHERE_SIZE];
 
@@ -350,5 +351,5 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 		report_find(cluster->report, SEVERITY_ERROR, where, "ration doctor --node",
 			"%.60s does not support CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0",
 			runtime);
-	check_kubelet(cluster, where, text_of(info, "kubeletVersion"));
+	check_kubelet(cluster, where, json_text_of(info, "kubeletVersion"));
 }

@@ -56,24 +56,16 @@ void collect_placement(
 		report_unknown(cluster->report, "out of memory");
 }
 
-static bool has_gpu(const struct node_facts *facts, const char *uuid)
-{
-	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
-			return true;
-	return false;
-}
-
 static void compare(struct cluster *cluster, struct json_object *pod, const struct node_facts *facts)
 {
-	const char *namespace_ = text_of(pod, "namespace"), *name = text_of(pod, "pod");
+	const char *namespace_ = json_text_of(pod, "namespace"), *name = json_text_of(pod, "pod");
 	struct json_object *gpus = json_member(pod, "gpus");
 	char where[600], mend[700];
 
 	for (size_t i = 0; i < json_object_array_length(gpus); i++) {
 		const char *uuid = json_object_get_string(json_object_array_get_idx(gpus, i));
 
-		if (has_gpu(facts, uuid))
+		if (node_facts_has_gpu(facts, uuid))
 			continue;
 		snprintf(where, sizeof(where), "pod %.253s/%.253s", namespace_, name);
 		snprintf(mend, sizeof(mend), "kubectl -n %.253s delete pod %.253s", namespace_, name);

@@ -51,7 +51,7 @@ void check_unplaced(
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
 		"it asks for %u of %s and is bound to node %.253s, but ration-scheduler has not chosen its GPU (spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
 		facts->request.units, resource_of(facts), facts->node,
-		text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
+		json_text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
 }
 
 static bool is_our_scheduler(const struct cluster *cluster, const char *name)
@@ -62,7 +62,7 @@ static bool is_our_scheduler(const struct cluster *cluster, const char *name)
 void check_scheduler_name(
 	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
 {
-	const char *name = text_of(json_member(pod, "spec"), "schedulerName");
+	const char *name = json_text_of(json_member(pod, "spec"), "schedulerName");
 	struct place place;
 
 	if (request_is_empty(&facts->request) || *facts->node || is_our_scheduler(cluster, name))

@@ -25,7 +25,7 @@ static const char *lease_name(const char *identity)
 static void check_leader(struct cluster *cluster, const char *identity)
 {
 	struct json_object *lease = json_member(cluster->leases, lease_name(identity));
-	const char *holder = text_of(lease, "holderIdentity");
+	const char *holder = json_text_of(lease, "holderIdentity");
 
 	if (!*holder)
 		report_find(cluster->report, SEVERITY_ERROR, identity, DESCRIBE,
@@ -40,7 +40,7 @@ static bool is_owned(const struct cluster *cluster)
 {
 	struct json_object *lease = json_member(cluster->leases, LEASE_LEDGER);
 
-	return *text_of(lease, "holderIdentity") && !cluster_lease_is_stale(cluster, lease);
+	return *json_text_of(lease, "holderIdentity") && !cluster_lease_is_stale(cluster, lease);
 }
 
 void check_scheduler(struct cluster *cluster)
@@ -72,18 +72,18 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 		struct json_object *scheduler = json_item(cluster->schedulers, i);
 		char where[600];
 
-		if (strcmp(text_of(scheduler, "lease"), holder) == 0) {
+		if (strcmp(json_text_of(scheduler, "lease"), holder) == 0) {
 			held = true;
 			continue;
 		}
-		snprintf(where, sizeof(where), "pod %s/%s", text_of(scheduler, "namespace"),
-			text_of(scheduler, "pod"));
+		snprintf(where, sizeof(where), "pod %s/%s", json_text_of(scheduler, "namespace"),
+			json_text_of(scheduler, "pod"));
 		if (*holder)
 			report_find(cluster->report, SEVERITY_ERROR, where,
 				"kubectl -n " NAMESPACE_SYSTEM " scale deployment " SCHEDULER_NAME
 				" --replicas=0  # if the default scheduler must own the ledger",
 				"a second pair of kube-scheduler and ration-scheduler, of the Lease %.253s; the ledger is owned by %.253s, so its pods are not placed",
-				text_of(scheduler, "lease"), holder);
+				json_text_of(scheduler, "lease"), holder);
 	}
 	return held;
 }
@@ -91,7 +91,7 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 void check_ledger(struct cluster *cluster)
 {
 	struct json_object *lease = json_member(cluster->leases, LEASE_LEDGER);
-	const char *holder = text_of(lease, "holderIdentity");
+	const char *holder = json_text_of(lease, "holderIdentity");
 	static const char where[] = "Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER;
 	bool held = find_pairs(cluster, holder);
 
@@ -99,12 +99,13 @@ void check_ledger(struct cluster *cluster)
 		struct json_object *pod = json_item(cluster->extenders, i);
 		char other[600], mend[700];
 
-		snprintf(other, sizeof(other), "pod %s/%s", text_of(pod, "namespace"), text_of(pod, "pod"));
+		snprintf(other, sizeof(other), "pod %s/%s", json_text_of(pod, "namespace"),
+			json_text_of(pod, "pod"));
 		snprintf(mend, sizeof(mend),
 			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # and remove the owner",
-			text_of(pod, "namespace"), text_of(pod, "pod"));
+			json_text_of(pod, "namespace"), json_text_of(pod, "pod"));
 		report_find(cluster->report, SEVERITY_ERROR, other, mend,
-			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, text_of(pod, "what"));
+			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, json_text_of(pod, "what"));
 	}
 	if (!json_count(cluster->schedulers) && !*holder)
 		return; /* check_scheduler() reports that */
@@ -122,7 +123,7 @@ void check_ledger(struct cluster *cluster)
 /* Counts the pod in the object tag -> number of pods. */
 static void count_tag(struct cluster *cluster, struct json_object *tags, struct json_object *pod)
 {
-	const char *tag = text_of(pod, "tag");
+	const char *tag = json_text_of(pod, "tag");
 
 	if (*tag && json_set(tags, tag, json_object_new_int64(number_of(tags, tag) + 1)) < 0)
 		cluster->report->failed = true;

@@ -47,7 +47,7 @@ static int read_page(struct cluster *cluster, const char *path, const char *toke
 	items = json_member(page, "items");
 	for (size_t i = 0; i < json_count(items); i++)
 		take(cluster, json_item(items, i));
-	next = text_of(json_member(page, "metadata"), "continue");
+	next = json_text_of(json_member(page, "metadata"), "continue");
 	for (const char *p = next; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("-._~=", *p))
 			return error_set(err, EBADMSG, "%s: the token of the next page is not valid", path);
@@ -84,9 +84,9 @@ static int read_version(struct cluster *cluster, struct error *err)
 
 	if (r < 0)
 		return r;
-	snprintf(cluster->version, sizeof(cluster->version), "%s", text_of(version, "gitVersion"));
+	snprintf(cluster->version, sizeof(cluster->version), "%s", json_text_of(version, "gitVersion"));
 	/* some vendors have "31+" */
-	cluster->minor = (int)strtol(text_of(version, "minor"), NULL, 10);
+	cluster->minor = (int)strtol(json_text_of(version, "minor"), NULL, 10);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int64_t time_of(struct json_object *spec)
 {
 	struct tm tm = {0};
 
-	return strptime(text_of(spec, "renewTime"), "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+	return strptime(json_text_of(spec, "renewTime"), "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
 }
 
 bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *spec)
@@ -115,12 +115,13 @@ void cluster_upgrade_command(
 	const struct cluster *cluster, bool scheduler, const char *setting, char *ret, size_t size)
 {
 	const char *set = setting ? " --set " : "", *value = setting ? setting : "";
-	const char *of_agents = "", *of_schedulers = text_of(json_item(cluster->schedulers, 0), "release");
+	const char *of_agents = "",
+		   *of_schedulers = json_text_of(json_item(cluster->schedulers, 0), "release");
 	bool apart;
 
 	json_object_object_foreach (cluster->agents, node, agent) {
 		(void)node;
-		of_agents = text_of(agent, "release");
+		of_agents = json_text_of(agent, "release");
 		break;
 	}
 	apart = json_count(cluster->schedulers) && strcmp(of_agents, of_schedulers) != 0;
@@ -134,7 +135,7 @@ void cluster_upgrade_command(
 
 const char *cluster_ledger_owner(const struct cluster *cluster)
 {
-	const char *holder = text_of(json_member(cluster->leases, LEASE_LEDGER), "holderIdentity");
+	const char *holder = json_text_of(json_member(cluster->leases, LEASE_LEDGER), "holderIdentity");
 
 	return *holder ? holder : NAMESPACE_SYSTEM "/" SCHEDULER_NAME;
 }
@@ -145,14 +146,14 @@ static void take_lease(struct cluster *cluster, struct json_object *item)
 
 	if (time_of(spec) > cluster->newest_s)
 		cluster->newest_s = time_of(spec);
-	if (json_set(cluster->leases, text_of(json_member(item, "metadata"), "name"),
+	if (json_set(cluster->leases, json_text_of(json_member(item, "metadata"), "name"),
 		    spec ? json_object_get(spec) : json_object_new_object()) < 0)
 		cluster->report->failed = true;
 }
 
 static void take_configmap(struct cluster *cluster, struct json_object *item)
 {
-	const char *name = text_of(json_member(item, "metadata"), "name");
+	const char *name = json_text_of(json_member(item, "metadata"), "name");
 
 	if (strncmp(name, CONFIG_MAP_UNHEALTHY_PREFIX, strlen(CONFIG_MAP_UNHEALTHY_PREFIX)) != 0 &&
 		!strstr(name, CONFIG_MAP_DEVICE_STATUS_SUFFIX))
@@ -165,7 +166,7 @@ static void take_policy(struct cluster *cluster, const char *kind, struct json_o
 {
 	char key[320];
 
-	snprintf(key, sizeof(key), "%s/%s", kind, text_of(json_member(item, "metadata"), "name"));
+	snprintf(key, sizeof(key), "%s/%s", kind, json_text_of(json_member(item, "metadata"), "name"));
 	if (json_set(cluster->policies, key, json_object_new_boolean(true)) < 0)
 		cluster->report->failed = true;
 }
@@ -196,8 +197,8 @@ static void take_webhook(struct cluster *cluster, struct json_object *item)
 	struct json_object *client = json_member(json_item(json_member(item, "webhooks"), 0), "clientConfig");
 	char key[320];
 
-	snprintf(key, sizeof(key), WEBHOOK_KIND "/%s", text_of(json_member(item, "metadata"), "name"));
-	if (json_set(cluster->policies, key, json_object_new_boolean(*text_of(client, "caBundle"))) < 0)
+	snprintf(key, sizeof(key), WEBHOOK_KIND "/%s", json_text_of(json_member(item, "metadata"), "name"));
+	if (json_set(cluster->policies, key, json_object_new_boolean(*json_text_of(client, "caBundle"))) < 0)
 		cluster->report->failed = true;
 }
 
@@ -211,7 +212,7 @@ static int read_policies(struct cluster *cluster, struct error *err)
 
 	resources = json_member(kinds, "resources");
 	for (size_t i = 0; i < json_count(resources); i++) {
-		const char *name = text_of(json_item(resources, i), "name");
+		const char *name = json_text_of(json_item(resources, i), "name");
 
 		cluster->serves_validating |= strcmp(name, "validatingadmissionpolicies") == 0;
 		cluster->serves_mutating |= strcmp(name, "mutatingadmissionpolicies") == 0;

@@ -38,7 +38,7 @@ static struct json_object *container_named(struct json_object *spec, const char 
 	struct json_object *containers = json_member(spec, "containers");
 
 	for (size_t i = 0; i < json_count(containers); i++)
-		if (strcmp(text_of(json_item(containers, i), "name"), name) == 0)
+		if (strcmp(json_text_of(json_item(containers, i), "name"), name) == 0)
 			return json_item(containers, i);
 	return NULL;
 }
@@ -56,8 +56,8 @@ static bool is_ready(struct json_object *pod)
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
 	for (size_t i = 0; i < json_count(conditions); i++)
-		if (strcmp(text_of(json_item(conditions, i), "type"), "Ready") == 0)
-			return strcmp(text_of(json_item(conditions, i), "status"), "True") == 0;
+		if (strcmp(json_text_of(json_item(conditions, i), "type"), "Ready") == 0)
+			return strcmp(json_text_of(json_item(conditions, i), "status"), "True") == 0;
 	return false;
 }
 
@@ -81,10 +81,10 @@ static const char *lease_of(struct json_object *container)
 static struct json_object *record(struct json_object *pod, const char *what)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
-	struct json_object *object = json_new_pair("namespace", text_of(metadata, "namespace"));
-	const char *release = text_of(json_member(metadata, "labels"), "app.kubernetes.io/instance");
+	struct json_object *object = json_new_pair("namespace", json_text_of(metadata, "namespace"));
+	const char *release = json_text_of(json_member(metadata, "labels"), "app.kubernetes.io/instance");
 
-	if (json_set(object, "pod", json_object_new_string(text_of(metadata, "name"))) < 0 ||
+	if (json_set(object, "pod", json_object_new_string(json_text_of(metadata, "name"))) < 0 ||
 		json_set(object, "release", json_object_new_string(release)) < 0 ||
 		json_set(object, "what", json_object_new_string(what)) < 0 ||
 		json_set(object, "ready", json_object_new_boolean(is_ready(pod))) < 0) {
@@ -118,7 +118,7 @@ static int add_agent(struct cluster *cluster, struct json_object *pod, const cha
 static int add_scheduler(struct cluster *cluster, struct json_object *pod, struct json_object *container)
 {
 	struct json_object *scheduler = record(pod, "ration-scheduler");
-	const char *image = text_of(container, "image");
+	const char *image = json_text_of(container, "image");
 
 	if (json_set(scheduler, "tag", json_object_new_string(tag_of(image))) < 0 ||
 		json_set(scheduler, "lease", json_object_new_string(lease_of(container))) < 0) {
@@ -131,13 +131,13 @@ static int add_scheduler(struct cluster *cluster, struct json_object *pod, struc
 static const struct foreign *foreign_find(struct json_object *pod)
 {
 	struct json_object *containers = json_member(json_member(pod, "spec"), "containers");
-	const char *name = text_of(json_member(pod, "metadata"), "name");
+	const char *name = json_text_of(json_member(pod, "metadata"), "name");
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreigners); i++) {
 		if (strncmp(name, foreigners[i].word, strlen(foreigners[i].word)) == 0)
 			return &foreigners[i];
 		for (size_t k = 0; k < json_count(containers); k++)
-			if (strstr(text_of(json_item(containers, k), "image"), foreigners[i].word))
+			if (strstr(json_text_of(json_item(containers, k), "image"), foreigners[i].word))
 				return &foreigners[i];
 	}
 	return NULL;
@@ -149,15 +149,15 @@ static const struct foreign *foreign_find(struct json_object *pod)
 static int set_origin(struct json_object *one, struct json_object *pod)
 {
 	struct json_object *spec = json_member(pod, "spec"), *owners, *terms;
-	const char *selected = text_of(json_member(spec, "nodeSelector"), LABEL_NVIDIA_PLUGIN);
+	const char *selected = json_text_of(json_member(spec, "nodeSelector"), LABEL_NVIDIA_PLUGIN);
 	bool has_terms = false;
 	int r = json_set(one, "operator", json_object_new_boolean(strcmp(selected, "true") == 0));
 
 	owners = json_member(json_member(pod, "metadata"), "ownerReferences");
 	for (size_t i = 0; r == 0 && i < json_count(owners); i++)
-		if (strcmp(text_of(json_item(owners, i), "kind"), "DaemonSet") == 0)
+		if (strcmp(json_text_of(json_item(owners, i), "kind"), "DaemonSet") == 0)
 			r = json_set(one, "daemonset",
-				json_object_new_string(text_of(json_item(owners, i), "name")));
+				json_object_new_string(json_text_of(json_item(owners, i), "name")));
 	terms = json_member(json_member(json_member(spec, "affinity"), "nodeAffinity"),
 		"requiredDuringSchedulingIgnoredDuringExecution");
 	terms = json_member(terms, "nodeSelectorTerms");
@@ -195,7 +195,7 @@ static int add_foreign(struct cluster *cluster, struct json_object *pod, const c
 void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)
 {
 	struct json_object *spec = json_member(pod, "spec"), *agent, *scheduler;
-	const char *node = text_of(spec, "nodeName");
+	const char *node = json_text_of(spec, "nodeName");
 	int r;
 
 	agent = container_named(spec, "ration-agent");
@@ -203,7 +203,7 @@ void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)
 	/* ration's pods are recognised by their containers, because the DaemonSet of gpushare has the same
 	 * name as ration's. */
 	if (agent)
-		r = *node ? add_agent(cluster, pod, node, text_of(agent, "image")) : 0;
+		r = *node ? add_agent(cluster, pod, node, json_text_of(agent, "image")) : 0;
 	else if (scheduler)
 		r = add_scheduler(cluster, pod, scheduler);
 	else

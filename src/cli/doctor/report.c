@@ -99,12 +99,13 @@ static void add_findings(const struct report *report, enum severity severity, st
 	for (size_t i = 0; i < json_count(report->findings); i++) {
 		struct json_object *finding = json_item(report->findings, i);
 
-		if (strcmp(text_of(finding, "severity"), severity_texts[severity]) != 0)
+		if (strcmp(json_text_of(finding, "severity"), severity_texts[severity]) != 0)
 			continue;
-		strbuf_addf(out, "%-8s %s: %s: %s\n", severity_texts[severity], text_of(finding, "check"),
-			text_of(finding, "where"), text_of(finding, "what"));
-		if (*text_of(finding, "mend"))
-			strbuf_addf(out, "         %s\n", text_of(finding, "mend"));
+		strbuf_addf(out, "%-8s %s: %s: %s\n", severity_texts[severity],
+			json_text_of(finding, "check"), json_text_of(finding, "where"),
+			json_text_of(finding, "what"));
+		if (*json_text_of(finding, "mend"))
+			strbuf_addf(out, "         %s\n", json_text_of(finding, "mend"));
 	}
 }
 
@@ -139,8 +140,8 @@ int report_text(const struct report *report, struct strbuf *out)
 			strbuf_addf(out, "more     %s: %" PRId64 " further ones are not shown\n", name,
 				all - FINDINGS_PER_CHECK_MAX);
 		if (json_member(check, "unknown"))
-			strbuf_addf(
-				out, "unknown  %s: could not look: %s\n", name, text_of(check, "unknown"));
+			strbuf_addf(out, "unknown  %s: could not look: %s\n", name,
+				json_text_of(check, "unknown"));
 	}
 	strbuf_addf(out, "%zu checks: %zu finding%s in %zu of them, %zu could not be made\n", counts.checks,
 		counts.findings, plural((int64_t)counts.findings), counts.with, counts.unknown);
@@ -162,7 +163,8 @@ static struct json_object *check_to_json(const char *name, struct json_object *c
 		json_set(out, "findings", json_object_new_int64(number_of(check, "findings"))) < 0 ||
 		json_set(out, "notes", json_object_new_int64(number_of(check, "notes"))) < 0 ||
 		(json_member(check, "unknown") &&
-			json_set(out, "reason", json_object_new_string(text_of(check, "unknown"))) < 0)) {
+			json_set(out, "reason", json_object_new_string(json_text_of(check, "unknown"))) <
+				0)) {
 		json_object_put(out);
 		return NULL;
 	}

@@ -31,7 +31,7 @@ static bool is_evicted(enum plan_fate fate)
 
 static const char *uid_of(struct json_object *pod)
 {
-	return text_of(json_member(pod, "metadata"), "uid");
+	return json_text_of(json_member(pod, "metadata"), "uid");
 }
 
 /* ---- before the first eviction ---- */
@@ -84,8 +84,8 @@ static int on_present(void *userdata, struct json_object *pod, struct error *err
 		return 0;
 	return error_set(err, ESTALE,
 		"pod %.120s/%.120s has come to node %.120s since the plan was made; no pod is evicted: run the command again",
-		text_of(metadata, "namespace"), text_of(metadata, "name"),
-		text_of(json_member(pod, "spec"), "nodeName"));
+		json_text_of(metadata, "namespace"), json_text_of(metadata, "name"),
+		json_text_of(json_member(pod, "spec"), "nodeName"));
 }
 
 static int check_present(

@@ -126,12 +126,12 @@ static struct execution_step *state_of(const struct executor *executor)
 
 static const char *namespace_of(const struct executor *executor)
 {
-	return text_of(json_member(step_of(executor)->pod, "metadata"), "namespace");
+	return json_text_of(json_member(step_of(executor)->pod, "metadata"), "namespace");
 }
 
 static const char *name_of(const struct executor *executor)
 {
-	return text_of(json_member(step_of(executor)->pod, "metadata"), "name");
+	return json_text_of(json_member(step_of(executor)->pod, "metadata"), "name");
 }
 
 /* ---- where a pod is ---- */
@@ -181,7 +181,8 @@ static int check_pod(const struct executor *executor, struct error *err)
 	if (r < 0)
 		return r;
 	metadata = json_member(pod, "metadata");
-	if (strcmp(text_of(metadata, "uid"), text_of(json_member(step->pod, "metadata"), "uid")) != 0)
+	if (strcmp(json_text_of(metadata, "uid"), json_text_of(json_member(step->pod, "metadata"), "uid")) !=
+		0)
 		return error_set(err, ESTALE, "pod %s/%s is another pod than when the plan was made",
 			namespace_, name);
 	if (json_member(metadata, "deletionTimestamp"))
@@ -252,9 +253,9 @@ static bool says_that_nothing_happened(const char *complaint)
 static int evict(const struct executor *executor, struct error *err)
 {
 	struct json_object *metadata = json_member(step_of(executor)->pod, "metadata");
-	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
-	_cleanup_json_ struct json_object *answer = NULL, *object = eviction_object(
-								  namespace_, name, text_of(metadata, "uid"));
+	const char *namespace_ = json_text_of(metadata, "namespace"), *name = json_text_of(metadata, "name");
+	_cleanup_json_ struct json_object *answer = NULL, *object = eviction_object(namespace_, name,
+								  json_text_of(metadata, "uid"));
 	_cleanup_strbuf_ struct strbuf out, complaints;
 	struct error reason = {""};
 	enum step_state *state = &state_of(executor)->state;
@@ -303,8 +304,8 @@ static bool is_unschedulable(struct json_object *pod)
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
 	for (size_t i = 0; i < json_count(conditions); i++)
-		if (strcmp(text_of(json_item(conditions, i), "reason"), "Unschedulable") == 0 &&
-			strcmp(text_of(json_item(conditions, i), "type"), "PodScheduled") == 0)
+		if (strcmp(json_text_of(json_item(conditions, i), "reason"), "Unschedulable") == 0 &&
+			strcmp(json_text_of(json_item(conditions, i), "type"), "PodScheduled") == 0)
 			return true;
 	return false;
 }
@@ -315,10 +316,10 @@ static int on_sibling(void *userdata, struct json_object *pod, struct error *err
 	struct executor *executor = siblings->executor;
 	struct json_object *metadata = json_member(pod, "metadata"), *controller = plan_controller(pod);
 	const struct planned_eviction *step = step_of(executor);
-	const char *uid = text_of(metadata, "uid");
+	const char *uid = json_text_of(metadata, "uid");
 	int r;
 
-	if (!controller || strcmp(text_of(controller, "uid"), siblings->controller) != 0)
+	if (!controller || strcmp(json_text_of(controller, "uid"), siblings->controller) != 0)
 		return 0;
 	if (siblings->first)
 		return table_set(&executor->known, uid, executor) < 0
@@ -327,7 +328,7 @@ static int on_sibling(void *userdata, struct json_object *pod, struct error *err
 	if (table_get(&executor->known, uid) || json_member(metadata, "deletionTimestamp") || siblings->found)
 		return 0;
 	free(state_of(executor)->new_pod);
-	state_of(executor)->new_pod = strdup(text_of(metadata, "name"));
+	state_of(executor)->new_pod = strdup(json_text_of(metadata, "name"));
 	if (!state_of(executor)->new_pod)
 		return error_set(err, ENOMEM, "out of memory");
 	r = look_at(executor, pod, step->fate == PLAN_RUNS ? step->to : NULL, &siblings->wrong);
@@ -339,7 +340,7 @@ static int on_sibling(void *userdata, struct json_object *pod, struct error *err
 static int look_at_siblings(struct executor *executor, bool first, struct error *err)
 {
 	struct siblings siblings = {.executor = executor,
-		.controller = text_of(plan_controller(step_of(executor)->pod), "uid"),
+		.controller = json_text_of(plan_controller(step_of(executor)->pod), "uid"),
 		.first = first,
 		.wrong = {""}};
 	struct warnings left_out = {0};
@@ -406,8 +407,8 @@ static int late(const struct executor *executor, bool found, struct error *err)
 		return error_set(err, ETIMEDOUT,
 			"no new pod has followed pod %s/%s within %" PRIu32
 			" s: `kubectl describe %s %s -n %s` may tell why",
-			namespace_, name_of(executor), timeout_s, text_of(controller, "kind"),
-			text_of(controller, "name"), namespace_);
+			namespace_, name_of(executor), timeout_s, json_text_of(controller, "kind"),
+			json_text_of(controller, "name"), namespace_);
 	if (!found && step->fate == PLAN_WAITS)
 		return error_set(err, ETIMEDOUT,
 			"kube-scheduler has not tried pod %s/%s within %" PRIu32 " s", namespace_, name,

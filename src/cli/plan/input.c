@@ -108,10 +108,10 @@ static bool has_valid_names(struct json_object *object)
 static int on_node(void *userdata, struct json_object *node, struct error *err)
 {
 	struct plan_input *input = userdata;
-	const char *name = json_member_string(json_member(node, "metadata"), "name");
 	int r = has_valid_names(node) ? kube_nodes_see_node(&input->kube, node) : -EINVAL;
 
-	if (input->options->like && !input->like && name && strcmp(name, input->options->like) == 0)
+	if (input->options->like && !input->like &&
+		json_member_is(json_member(node, "metadata"), "name", input->options->like))
 		input->like = json_object_get(node);
 	return r < 0 ? object_failed(input, r, err) : 0;
 }

@@ -95,13 +95,6 @@ static int compare_hardness(const void *pa, const void *pb, void *userdata)
 	return r ? r : i < k ? -1 : 1;
 }
 
-static int compare_name(const void *pa, const void *pb)
-{
-	const struct node_ledger *a = *(struct node_ledger *const *)pa, *b = *(struct node_ledger *const *)pb;
-
-	return strcmp(a->facts.name, b->facts.name);
-}
-
 /* True if GPUs are kept for another pod of the lowest priority or above, as in nominations_lay(). */
 static bool nomination_is_in_the_way(const struct gang_work *work, const struct nomination *nomination)
 {
@@ -178,7 +171,7 @@ static int work_init(struct gang_work *work, struct ledger *ledger, struct gang_
 	table_for_each (&ledger->nodes, cursor, node)
 		if (node->facts.n_gpus && node->facts.serving && !node->agent_lost)
 			work->nodes[work->n_nodes++] = node;
-	qsort(work->nodes, work->n_nodes, sizeof(*work->nodes), compare_name);
+	qsort(work->nodes, work->n_nodes, sizeof(*work->nodes), node_ledger_compare);
 	return 0;
 }
 

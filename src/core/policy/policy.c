@@ -148,6 +148,14 @@ bool policy_unit_kind_is_virtual(enum policy_unit_kind kind)
 	return kind == POLICY_UNIT_ECI || kind == POLICY_UNIT_ACS;
 }
 
+bool policy_has_virtual_unit(const struct resource_policy *policy)
+{
+	for (size_t i = 0; i < policy->n_units; i++)
+		if (policy_unit_kind_is_virtual(policy->units[i].kind))
+			return true;
+	return false;
+}
+
 int policy_advance_parse(const char *text, enum policy_advance *ret_advance)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(advances); i++)

@@ -102,6 +102,7 @@ int64_t amounts_get(const struct amounts *amounts, const char *resource);
 const char *policy_unit_kind_text(enum policy_unit_kind kind);		       /* "idc" ... */
 int policy_unit_kind_parse(const char *text, enum policy_unit_kind *ret_kind); /* -EINVAL */
 bool policy_unit_kind_is_virtual(enum policy_unit_kind kind);
+bool policy_has_virtual_unit(const struct resource_policy *policy);
 int policy_advance_parse(const char *text, enum policy_advance *ret_advance); /* -EINVAL */
 
 /* policy_unit_has_node() - the node belongs to this unit. policy_units_of_node() - bits of all units that it

@@ -59,6 +59,14 @@ void node_ledger_free(struct node_ledger *node)
 	free(node);
 }
 
+int node_ledger_compare(const void *a, const void *b)
+{
+	const struct node_ledger *x = *(const struct node_ledger *const *)a;
+	const struct node_ledger *y = *(const struct node_ledger *const *)b;
+
+	return strcmp(x->facts.name, y->facts.name);
+}
+
 bool node_ledger_known(const struct node_ledger *node)
 {
 	return node->facts.uid != NULL;

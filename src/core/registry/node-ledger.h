@@ -11,6 +11,9 @@
 struct node_ledger *node_ledger_new(const char *name);
 void node_ledger_free(struct node_ledger *node); /* accepts NULL; the pods are the ledger's */
 
+/* node_ledger_compare() - for qsort() of pointers to nodes: by name. */
+int node_ledger_compare(const void *a, const void *b);
+
 /* node_ledger_known() - true if the API server has shown the node; otherwise only pods name it. */
 bool node_ledger_known(const struct node_ledger *node);
 

@@ -45,14 +45,6 @@ static void orphan_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
 	list_append(&ledger->holds, &pod->hold);
 }
 
-static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
-{
-	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
-			return true;
-	return false;
-}
-
 /* True if the pod was placed on GPUs and the node has none of them. */
 static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
 {
@@ -60,7 +52,7 @@ static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_
 	size_t n = pod->has_placement ? placement_gpus(&pod->placement, gpus) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (node_has_gpu(facts, gpus[i]->uuid))
+		if (node_facts_has_gpu(facts, gpus[i]->uuid))
 			return false;
 	return n > 0;
 }
