@@ -1,11 +1,11 @@
-#include "cli/claims-read.h"
+/* Reads ResourceSlices and ResourceClaims through kubectl. */
+#include "cli/claims.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "cli/claims.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "kube/claim.h"

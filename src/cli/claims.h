@@ -1,4 +1,5 @@
-/* claims.h - which ResourceClaim holds how much of which GPU, from ResourceSlices and ResourceClaims. Pure.
+/* claims.h - which ResourceClaim holds how much of which GPU, from ResourceSlices and ResourceClaims. Pure,
+ * except for claims_fetch().
  */
 #pragma once
 
@@ -63,3 +64,12 @@ uint64_t claims_cores_left(const struct claims_device *device);
 /* claims_node() - the node that has the share: the node of its slice, else the name of its pool, which is the
  * name of a node for this driver. */
 const char *claims_node(const struct claims_share *share);
+
+struct error;
+struct kubectl;
+struct warnings;
+
+/* claims_fetch() - all slices of ration's driver, or those of one node, and the claims of all namespaces;
+ * then claims_finish(). Malformed objects are left out, with a warning. */
+int claims_fetch(struct claims *claims, const struct kubectl *kubectl, const char *node,
+	struct warnings *warnings, struct error *err);

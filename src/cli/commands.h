@@ -19,3 +19,11 @@ int top_command(int argc, char **argv);
 int doctor_command(int argc, char **argv); /* has its own statuses: see ration-doctor(1) */
 int run_command(int argc, char **argv);
 int ps_command(int argc, char **argv);
+
+struct error;
+struct set_options;
+
+/* set_size() - for `ration advise --apply`, too: carries out `ration set`: sends the request, waits for the
+ * scheduler's answer and prints it. A negative errno with a sentence if the container does not have the new
+ * size. */
+int set_size(const struct set_options *options, struct error *err);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/complain.h"
-#include "cli/cordon-wait.h"
+#include "cli/cordon.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "kube/names.h"

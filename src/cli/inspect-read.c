@@ -1,4 +1,5 @@
-#include "cli/inspect-read.h"
+/* Reads nodes, pods and claims through kubectl into the structs of inspect.h. */
+#include "cli/inspect.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,10 +10,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
-#include "cli/claims-read.h"
 #include "cli/claims.h"
 #include "cli/inspect-internal.h"
-#include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "kube/json.h"

@@ -1,5 +1,5 @@
-/* inspect.h - how much of which GPU is promised to which pod, as kubectl-inspect-cgpu shows it. Pure: nodes
- * and pods in, sums out. */
+/* inspect.h - how much of which GPU is promised to which pod, as kubectl-inspect-cgpu shows it. Pure, except
+ * for inspect_fetch(): nodes and pods in, sums out. */
 #pragma once
 
 #include <stdbool.h>
@@ -149,3 +149,12 @@ const char *unit_text(uint32_t unit_mib, char *buf, size_t size);
 
 /* printable() - replaces all bytes that are not printable ASCII by '?', in place. Returns text. */
 char *printable(char *text);
+
+struct error;
+struct kubectl;
+struct warnings;
+
+/* inspect_fetch() - fetches everything, in pages, through kubectl; node NULL for all nodes. inspect must be
+ * empty. */
+int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
+	struct warnings *warnings, struct error *err);

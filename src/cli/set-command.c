@@ -20,7 +20,6 @@
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "cli/pod.h"
-#include "cli/set.h"
 #include "kube/annotations.h"
 #include "kube/json.h"
 #include "kube/names.h"

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "cli/claims-read.h"
+#include "cli/claims.h"
 #include "cli/list-read.h"
 #include "cli/top-page.h"
 #include "kube/claim.h"

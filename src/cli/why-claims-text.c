@@ -1,5 +1,5 @@
 /* The answer of why_claims_read() as text. */
-#include "cli/why-claims.h"
+#include "cli/why.h"
 
 #include <inttypes.h>
 #include <string.h>

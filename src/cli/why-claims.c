@@ -1,4 +1,5 @@
-#include "cli/why-claims.h"
+/* What kube-scheduler sees of a pod that asks for GPUs by ResourceClaims, as JSON. */
+#include "cli/why.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/claim-fit.h"
-#include "cli/claims-read.h"
 #include "cli/claims.h"
 #include "cli/complain.h"
 #include "cli/fields.h"

@@ -1,4 +1,5 @@
-#include "cli/why-decisions.h"
+/* The recorded decisions of an answer of /why, as text. */
+#include "cli/why.h"
 
 #include <inttypes.h>
 #include <string.h>

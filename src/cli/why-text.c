@@ -1,4 +1,5 @@
-#include "cli/why-text.h"
+/* The answer of ration-scheduler's page /why, as text. */
+#include "cli/why.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,6 @@
 #include "base/strbuf.h"
 #include "cli/fields.h"
 #include "cli/inspect.h"
-#include "cli/why-decisions.h"
 #include "core/placement/choose.h"
 #include "kube/json.h"
 #include "kube/names.h"

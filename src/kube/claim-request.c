@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "kube/device-slice.h"
 #include "kube/json.h"
 #include "kube/members.h"
 #include "kube/names.h"
@@ -46,13 +47,6 @@ static int read_selectors(struct json_object *object, struct claim_request *requ
 
 /* ---- tolerations ---- */
 
-static enum taint_effect effect_of(const char *effect)
-{
-	if (effect && strcmp(effect, "NoSchedule") == 0)
-		return TAINT_NO_SCHEDULE;
-	return effect && strcmp(effect, "NoExecute") == 0 ? TAINT_NO_EXECUTE : TAINT_NONE;
-}
-
 static int read_toleration(
 	struct json_object *object, struct device_toleration *toleration, struct error *err)
 {
@@ -64,7 +58,7 @@ static int read_toleration(
 	strcpy(toleration->key, key ? key : "");
 	strcpy(toleration->value, value ? value : "");
 	toleration->any_value = operator&& strcmp(operator, "Exists") == 0;
-	toleration->effect = effect_of(json_member_string(object, "effect"));
+	toleration->effect = taint_effect_read(object);
 	return 0;
 }
 

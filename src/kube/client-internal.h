@@ -1,8 +1,9 @@
-/* client-internal.h - what client.c (curl on the loop) and request.c (one transfer) share. */
+/* client-internal.h - what client.c (curl on the loop), request.c (one transfer) and credentials.c share. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <curl/curl.h>
 
@@ -10,7 +11,26 @@
 #include "base/strbuf.h"
 #include "kube/client.h"
 #include "kube/config.h"
-#include "kube/credentials.h"
+
+/* How to authenticate the server and this process, as options of one curl transfer (credentials.c). */
+struct credentials {
+	const struct kube_config *config; /* borrowed */
+	char *bearer;			  /* "Authorization: Bearer ...", NULL without a token */
+	dev_t token_dev;
+	ino_t token_ino;
+	struct timespec token_mtime; /* of the file that bearer was read from */
+};
+
+void credentials_init(struct credentials *credentials, const struct kube_config *config);
+void credentials_release(struct credentials *credentials);
+
+/* credentials_apply() - sets the TLS options of this transfer. 0, -ENOMEM, -ENOTSUP. */
+int credentials_apply(struct credentials *credentials, CURL *easy);
+
+/* credentials_bearer() - the header to send, or NULL. It reads the token file again if the file has changed
+ * (the kubelet replaces a bound token after 80 % of its life, by a new symlink). If a file cannot be read,
+ * the last token stays in use, with a warning. */
+const char *credentials_bearer(struct credentials *credentials);
 
 struct kube_client {
 	struct loop *loop;

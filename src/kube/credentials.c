@@ -1,4 +1,5 @@
-#include "kube/credentials.h"
+/* How requests prove who sends them: client certificate, token, or neither. */
+#include "kube/client-internal.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -120,13 +120,11 @@ static int read_capacity(struct json_object *object, const char *shorter, const 
 
 /* ---- taints ---- */
 
-static enum taint_effect effect_of(struct json_object *taint)
+enum taint_effect taint_effect_read(struct json_object *object)
 {
-	const char *effect = json_member_string(taint, "effect");
-
-	if (effect && strcmp(effect, "NoSchedule") == 0)
+	if (json_member_is(object, "effect", "NoSchedule"))
 		return TAINT_NO_SCHEDULE;
-	return effect && strcmp(effect, "NoExecute") == 0 ? TAINT_NO_EXECUTE : TAINT_NONE;
+	return json_member_is(object, "effect", "NoExecute") ? TAINT_NO_EXECUTE : TAINT_NONE;
 }
 
 static int read_taint(struct json_object *object, struct device_taint *taint, struct error *err)
@@ -139,7 +137,7 @@ static int read_taint(struct json_object *object, struct device_taint *taint, st
 		return error_set(err, EINVAL, "the value of taint %.100s is too long", key);
 	strcpy(taint->key, key);
 	strcpy(taint->value, value ? value : "");
-	taint->effect = effect_of(object);
+	taint->effect = taint_effect_read(object);
 	return 0;
 }
 

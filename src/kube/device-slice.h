@@ -10,3 +10,6 @@ struct json_object;
  * capacities, only memory and cores are read; lists of attributes and lists of valid values are left out,
  * because the driver publishes none. The caller releases *ret_slice in any case. */
 int device_slice_from_json(struct json_object *object, struct device_slice *ret_slice, struct error *err);
+
+/* taint_effect_read() - the member `effect` of a taint or of a toleration; TAINT_NONE for any other. */
+enum taint_effect taint_effect_read(struct json_object *object);

@@ -23,6 +23,11 @@ int json_parse(const char *text, size_t len, struct json_object **ret_object, st
 int json_parse_around(const char *text, size_t len, size_t gap, size_t gap_end,
 	struct json_object **ret_object, struct error *err);
 
+/* yaml_to_json() - a YAML document of a user as JSON, as kubectl reads it. The text has exactly one document
+ * that is not empty; JSON is YAML, too. The caller puts *ret_object. Limits: as deep as JSON_DEPTH_MAX, and
+ * 100,000 values, with aliases expanded. -EINVAL, -E2BIG and -ENOMEM with a sentence. */
+int yaml_to_json(const char *text, size_t len, struct json_object **ret_object, struct error *err);
+
 /* json_member() - a member of an object; NULL if it is absent or null, or if `object` is not an object.
  * Borrowed. */
 struct json_object *json_member(struct json_object *object, const char *key);

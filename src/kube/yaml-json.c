@@ -1,4 +1,5 @@
-#include "kube/yaml-json.h"
+/* yaml_to_json(): YAML of a user as JSON. */
+#include "kube/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "kube/json.h"
 
 #define VALUES_MAX 100000
 

@@ -117,7 +117,7 @@ def test_a_cri_o_that_does_not_answer_is_unknown_and_never_well(host):
     _, findings, states = host.examine()
     assert findings == []
     assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "runc", "nvidia-runtime", "cpu-manager"}
-    assert "`crio status --socket /var/run/crio/crio.sock config` says nothing (does CRI-O run" in host.doctor().stdout
+    assert "`crio status --socket /var/run/crio/crio.sock config` prints nothing (does CRI-O run" in host.doctor().stdout
 
 
 @pytest.mark.parametrize("socket", ["/run/$(reboot)/crio.sock", "/run/crio.sock;reboot", "crio"])
@@ -125,7 +125,7 @@ def test_a_socket_that_is_no_plain_path_does_not_go_to_a_shell(host, socket):
     host.crio("1.34.0")
     host.write(KUBELET + "/config.yaml", f"containerRuntimeEndpoint: unix://{socket}\n")
     said = host.doctor().stdout
-    assert "`crio status config` says nothing" in said and "reboot" not in said
+    assert "`crio status config` prints nothing" in said and "reboot" not in said
 
 
 @pytest.mark.parametrize("toml", ["[crio.runtime", "\n", "cdi_spec_dirs = [", "[crio.runtime]\ncdi_spec_dirs = [\n", "\x1b[31m[crio.runtime]\n" * 1000])

@@ -19,7 +19,6 @@
 #include "cli/inspect.h"
 #include "cli/options.h"
 #include "cli/pod.h"
-#include "cli/set.h"
 #include "cli/top-cluster.h"
 #include "kube/json.h"
 #include "model/facts.h"

@@ -31,7 +31,8 @@ static char *kubelet_value(const struct machine *machine, const char *key)
 enum kubelet_driver { DRIVER_BY_KUBELET, DRIVER_BY_RUNTIME, DRIVER_IN_DOUBT };
 
 /* Since 1.31 the kubelet asks the runtime for the cgroup driver, and reads its own configuration only if the
- * runtime does not answer (KubeletCgroupDriverFromCRI). containerd answers since 2.0, and CRI-O since 1.28. */
+ * runtime does not answer (KubeletCgroupDriverFromCRI). containerd answers since 2.0, and CRI-O since 1.28.
+ */
 static enum kubelet_driver whose_driver(const struct machine *machine)
 {
 	bool crio = machine->runtime == RUNTIME_CRIO;

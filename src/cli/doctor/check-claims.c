@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/claims-read.h"
 #include "cli/claims.h"
 #include "cli/doctor/report.h"
 #include "cli/fields.h"

@@ -32,7 +32,8 @@ void check_container_runtime(struct machine *machine)
 							: "`containerd --version` prints nothing");
 	else if (machine->runtime == RUNTIME_CONTAINERD && is_before(machine, 1, 7))
 		report_find(machine->report, SEVERITY_ERROR, name, "",
-			"version %s does not support CDI: upgrade to 1.7 or later, better 2.0", machine->version);
+			"version %s does not support CDI: upgrade to 1.7 or later, better 2.0",
+			machine->version);
 	else if (machine->runtime == RUNTIME_CRIO && is_before(machine, 1, 34))
 		report_find(machine->report, SEVERITY_WARNING, name, "",
 			"the oldest CRI-O that ration was tried with is 1.34, and this is %s",

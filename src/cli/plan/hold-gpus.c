@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/cordon-wait.h"
+#include "cli/cordon.h"
 #include "plan/place.h"
 
 #define APPLIED_TIMEOUT_S 30

@@ -17,7 +17,6 @@
 #include "cli/pod.h"
 #include "kube/json-split.h"
 #include "kube/json.h"
-#include "kube/yaml-json.h"
 
 #define MANIFEST_MAX (4u << 20)
 #define PODS_MAX 100000 /* that a plan may move */

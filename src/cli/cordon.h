@@ -1,16 +1,30 @@
-/* cordon-wait.h - the GPUs of one node as its agent shows them, and whether the agent has applied a change of
- * the list of cordoned GPUs (cordon-list.h). */
+/* cordon.h - the ConfigMap kube-system/unhealthy-gpu-<node>, in which ration-agent reads the GPUs that take
+ * no new pods, and whether the agent has applied a change of it. The list is changed through the user's own
+ * kubectl. If two users change it at once, no change is lost: each write names the version on which it is
+ * based, and is repeated if that is not the last one. */
 #pragma once
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/cordon-list.h"
 #include "cli/inspect.h"
+#include "kube/fault-list.h"
 
 struct error;
 struct kubectl;
+
+struct cordon_change {
+	const char *node;
+	const struct inspect_node *gpus; /* with their present indices; NULL: unknown */
+	bool uncordon;
+	bool own; /* if the entry has another reason, another user has made it, and it stays as it is */
+	struct fault fault; /* the GPU; reason "" keeps the present reason */
+};
+
+/* cordon_list_change() - *ret_changed false: the list already had this state. */
+int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change *change, bool *ret_changed,
+	struct error *err);
 
 /* cordon_look() - reads the node; inspect is released first. cordon_node() - the node that was read; NULL: it
  * shows no GPUs. cordon_gpu() - the GPU that the fault is about; NULL: the node does not have it. */

@@ -1,17 +1,19 @@
-#include "cli/cordon-list.h"
+#include "cli/cordon.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -108,7 +110,7 @@ static int object_new(const char *name, struct json_object **ret_object)
 	return 0;
 }
 
-static int object_read(struct json_object *object, struct fault_list *ret_list, struct error *err)
+static int object_parse(struct json_object *object, struct fault_list *ret_list, struct error *err)
 {
 	struct json_object *metadata = json_member(object, "metadata");
 	const char *text = json_member_string(json_member(object, "data"), CONFIG_MAP_UNHEALTHY_KEY);
@@ -234,7 +236,7 @@ static int try_once(const struct kubectl *kubectl, const struct cordon_change *c
 		return r;
 	is_new = !object;
 	if (!is_new)
-		r = object_read(object, list, err);
+		r = object_parse(object, list, err);
 	if (r < 0)
 		return r;
 	r = cordon_list_apply(change, list);
@@ -269,4 +271,62 @@ int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change
 	if (r == 0)
 		*ret_changed = changed;
 	return r;
+}
+
+#define LOOK_US 300000
+
+const struct inspect_node *cordon_node(const struct inspect *inspect)
+{
+	const struct inspect_node *node = inspect->n_nodes ? inspect->nodes[0] : NULL;
+
+	return node && node->n_gpus && *node->gpus[0].uuid ? node : NULL;
+}
+
+const struct inspect_gpu *cordon_gpu(const struct inspect_node *node, const struct fault *fault)
+{
+	for (size_t i = 0; node && i < node->n_gpus; i++)
+		if (fault_is_about(fault, node->gpus[i].column, node->gpus[i].uuid))
+			return &node->gpus[i];
+	return NULL;
+}
+
+int cordon_look(
+	const struct kubectl *kubectl, const char *node, struct inspect *ret_inspect, struct error *err)
+{
+	struct warnings warnings = {0};
+
+	inspect_release(ret_inspect);
+	return inspect_fetch(ret_inspect, kubectl, node, &warnings, err);
+}
+
+/* Whether the GPU has the state of the list now. If the GPU is unhealthy for another reason, the list has no
+ * visible effect. */
+static bool is_taken_up(const struct cordon_change *change, const struct inspect_gpu *gpu)
+{
+	if (!gpu)
+		return false;
+	if (!change->uncordon)
+		return !gpu->healthy;
+	return gpu->healthy || !gpu->reason ||
+	       (strncmp(gpu->reason, "cordoned", strlen("cordoned")) != 0 &&
+		       !strstr(gpu->reason, CONFIG_MAP_UNHEALTHY_PREFIX));
+}
+
+int cordon_await(const struct kubectl *kubectl, const struct cordon_change *change, uint32_t timeout_s,
+	const volatile sig_atomic_t *stop, struct inspect *inspect, struct error *err)
+{
+	int64_t give_up_ns = monotonic_ns() + timeout_s * NS_PER_S;
+
+	for (;;) {
+		int r = cordon_look(kubectl, change->node, inspect, err);
+
+		if (r < 0 || !timeout_s || (stop && *stop) ||
+			is_taken_up(change, cordon_gpu(cordon_node(inspect), &change->fault)))
+			return r;
+		if (monotonic_ns() >= give_up_ns)
+			return error_set(err, ETIMEDOUT,
+				"the change is stored, but the agent of node %s has not applied it within %u s: does the DaemonSet gpushare-device-plugin-ds run there, and is its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
+				change->node, timeout_s, change->node);
+		usleep(LOOK_US);
+	}
 }
