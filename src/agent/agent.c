@@ -482,8 +482,7 @@ int agent_start(struct agent *agent, struct error *err)
 	node_registry_init(&agent->node, o->node_name);
 	note_host_paths(agent);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
-	state_load(o->state_dir, o->unit_mib, &state);
-	agent->node.inventory = state.inventory;
+	state_load(o->state_dir, o->unit_mib, &agent->node.inventory, &state);
 	agent->node.in_force = state.mode;
 	agent->node.asked = node_registry_in_force(&agent->node);
 	agent->node.labelled = agent->node.asked.mode;

@@ -1,5 +1,6 @@
 /* main.c - starts ration-agent: the command line, then the uninstall hook or the supervisor. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,15 @@ static void descriptors_reserve(unsigned int n)
 	fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)(n < limit.rlim_cur ? n : limit.rlim_cur) - 1);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* glibc keeps what was freed at the end of the heap, 128 KiB of it and more, and a heap for each thread. The
+ * agent needs most memory while it starts, then little for long. */
+static void heap_stays_small(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TOP_PAD, 4 << 10);
+	mallopt(M_TRIM_THRESHOLD, 32 << 10);
 }
 
 static void on_signal(void *userdata, int signo)
@@ -92,6 +102,7 @@ int main(int argc, char **argv)
 
 	if (r >= 0)
 		return r;
+	heap_stays_small();
 	log_open("ration-agent", options.log_level);
 	signal(SIGPIPE, SIG_IGN);
 	if (options.uninstall)

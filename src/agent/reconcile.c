@@ -34,7 +34,7 @@ static void agent_remember(struct agent *agent)
 	struct state state = {.mode = agent->node.in_force,
 		.knows_cdi = runtime_answered(agent->runtime),
 		.does_cdi = runtime_does_cdi(agent->runtime),
-		.inventory = agent->node.inventory};
+		.inventory = &agent->node.inventory};
 	struct error err = {""};
 
 	if (agent->node.saved)

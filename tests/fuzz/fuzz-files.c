@@ -103,19 +103,20 @@ static void record(const char *text, size_t len)
 
 static void state(const char *text, size_t len)
 {
+	struct inventory inventory, inventory_again;
 	struct state state, again;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/agent-state.json", dir);
 	MUST(fs_mkdir_parents(dir, 0755) == 0);
 	put(path, text, len);
-	state_load(dir, 1024, &state);
-	MUST(state.inventory.n_gpus <= NODE_GPUS_MAX && state.inventory.unit_mib > 0);
+	state_load(dir, 1024, &inventory, &state);
+	MUST(inventory.n_gpus <= NODE_GPUS_MAX && inventory.unit_mib > 0);
 	MUST(state_save(dir, &state, NULL) == 0);
-	state_load(dir, 1024, &again);
-	MUST(again.mode == state.mode && again.inventory.unit_mib == state.inventory.unit_mib &&
-		again.inventory.n_gpus == state.inventory.n_gpus &&
-		inventory_units(&again.inventory) == inventory_units(&state.inventory));
+	state_load(dir, 1024, &inventory_again, &again);
+	MUST(again.mode == state.mode && inventory_again.unit_mib == inventory.unit_mib &&
+		inventory_again.n_gpus == inventory.n_gpus &&
+		inventory_units(&inventory_again) == inventory_units(&inventory));
 	unlink(path);
 	rmdir(dir);
 }

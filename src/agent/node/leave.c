@@ -104,8 +104,7 @@ int leave_alone(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	node_registry_init(&node, options->node_name);
-	state_load(options->state_dir, options->unit_mib, &state);
-	node.inventory = state.inventory;
+	state_load(options->state_dir, options->unit_mib, &node.inventory, &state);
 	node.in_force = state.mode;
 	node_registry_decide(&node, 0);
 	r = connect_new(loop, options->kubeconfig, &client, &err);

@@ -72,7 +72,7 @@ static void gpus_read(struct json_object *list, struct inventory *inventory)
 		gpu_links_from_json(json_object_array_get_idx(list, i), n, &inventory->gpus[i].details);
 }
 
-void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
+void state_load(const char *dir, uint32_t unit_mib, struct inventory *ret_inventory, struct state *ret_state)
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_free_ char *text = NULL;
@@ -83,7 +83,8 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	const char *value;
 	size_t len;
 
-	*ret_state = (struct state){.mode = GPU_MODE_NONE, .inventory.unit_mib = unit_mib};
+	*ret_inventory = (struct inventory){.unit_mib = unit_mib};
+	*ret_state = (struct state){.mode = GPU_MODE_NONE, .inventory = ret_inventory};
 	state_path(dir, path, sizeof(path));
 	if (fs_read(path, FILE_MAX, &text, &len) < 0 || json_parse(text, len, &root, NULL) < 0)
 		return;
@@ -91,11 +92,11 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	if (value && gpu_mode_parse(value, &mode) == 0 && gpu_mode_is_served(mode))
 		ret_state->mode = mode;
 	if (number(root, "unit", UNIT_MIB_MAX, &unit) == 0 && unit)
-		ret_state->inventory.unit_mib = (uint32_t)unit;
+		ret_inventory->unit_mib = (uint32_t)unit;
 	cdi = json_member(root, "cdi");
 	ret_state->knows_cdi = json_object_is_type(cdi, json_type_boolean);
 	ret_state->does_cdi = ret_state->knows_cdi && json_object_get_boolean(cdi);
-	gpus_read(json_member(root, "cards"), &ret_state->inventory);
+	gpus_read(json_member(root, "cards"), ret_inventory);
 }
 
 static struct json_object *gpu_object(const struct gpu *gpu)
@@ -132,13 +133,13 @@ static int state_build(const struct state *state, struct json_object *root)
 
 	if (json_set(root, "cards", gpus) < 0 ||
 		json_set(root, "mode", json_object_new_string(gpu_mode_text(state->mode))) < 0 ||
-		json_set(root, "unit", json_object_new_int64(state->inventory.unit_mib)) < 0 ||
+		json_set(root, "unit", json_object_new_int64(state->inventory->unit_mib)) < 0 ||
 		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
 		return -ENOMEM;
-	for (size_t i = 0; i < state->inventory.n_gpus; i++) {
-		struct json_object *gpu = gpu_object(&state->inventory.gpus[i]);
+	for (size_t i = 0; i < state->inventory->n_gpus; i++) {
+		struct json_object *gpu = gpu_object(&state->inventory->gpus[i]);
 
-		if (!gpu || gpu_add_links(gpu, &state->inventory, i) < 0 ||
+		if (!gpu || gpu_add_links(gpu, state->inventory, i) < 0 ||
 			json_object_array_add(gpus, gpu) < 0) {
 			json_object_put(gpu);
 			return -ENOMEM;
