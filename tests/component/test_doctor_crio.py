@@ -64,7 +64,7 @@ FAULTS = [
     ("two-drivers", config(CGROUPFS), lambda host: host.program("kubelet", "Kubernetes v1.30.14"), "cgroups", "warning", DROP_INS,
      "cgroup driver is systemd and CRI-O's is cgroupfs", "cgroup_manager"),
     ("static", config(), lambda host: host.write(KUBELET + "/cpu_manager_state", '{"policyName":"static"}'), "cpu-manager", "note",
-     "/var/lib/kubelet/cpu_manager_state", "with CDI containers keep", ""),
+     "/var/lib/kubelet/cpu_manager_state", "because of CDI, containers keep", ""),
 ]
 
 
