@@ -10,8 +10,10 @@ void packing_empty(struct packing_cluster *cluster, const struct packing_trace *
 	if (!cluster->nodes)
 		abort();
 	memcpy(cluster->nodes, trace->nodes, trace->n_nodes * sizeof(*cluster->nodes));
-	for (size_t i = 0; i < trace->n_nodes; i++)
+	for (size_t i = 0; i < trace->n_nodes; i++) {
 		cluster->gpus_of[trace->nodes[i].model] += trace->nodes[i].gpus;
+		cluster->gpus_on[trace->nodes[i].gpus] += trace->nodes[i].gpus;
+	}
 }
 
 void packing_note_arrival(struct packing_cluster *cluster, const struct packing_pod *pod)
@@ -19,6 +21,8 @@ void packing_note_arrival(struct packing_cluster *cluster, const struct packing_
 	double gpus = 0, milli = (double)pod->gpus * pod->gpu_milli;
 
 	cluster->asked += milli;
+	if (pod->gpu_milli == GPU_MILLI && pod->gpus <= PACKING_GPUS_MAX)
+		cluster->asked_together[pod->gpus] += milli;
 	for (size_t i = 0; i < cluster->trace->n_models; i++)
 		if (pod->models >> i & 1)
 			gpus += cluster->gpus_of[i];

@@ -84,6 +84,8 @@ struct packing_cluster {
 	 * each of these models, by its GPUs. */
 	double asked, asked_of[PACKING_MODELS_MAX];
 	double gpus_of[PACKING_MODELS_MAX];
+	/* GPU milli asked for by the pods for so many whole GPUs, and GPUs of the nodes that have so many. */
+	double asked_together[PACKING_GPUS_MAX + 1], gpus_on[PACKING_GPUS_MAX + 1];
 };
 
 void packing_empty(struct packing_cluster *cluster, const struct packing_trace *trace, uint64_t seed);

@@ -54,12 +54,26 @@ static uint32_t scarcity(const struct packing_cluster *cluster, uint32_t model)
 	return cluster->asked > 0 ? (uint32_t)(1000 * cluster->asked_of[model] / cluster->asked / gpus) : 0;
 }
 
+/* Of the pods that arrived, those that take more than half of such a node as whole GPUs: likewise. */
+static uint32_t node_scarcity(const struct packing_cluster *cluster, uint32_t gpus)
+{
+	double asked = 0, part = cluster->gpus_on[gpus] * GPU_MILLI / (double)cluster->trace->gpu_milli;
+
+	if (gpus < 2 || cluster->asked <= 0)
+		return 0;
+	for (uint32_t i = gpus / 2 + 1; i <= gpus; i++)
+		asked += cluster->asked_together[i];
+	asked *= 1000 / cluster->asked / part;
+	return asked < 1000 ? (uint32_t)asked : 1000;
+}
+
 static double balanced(const struct packing_state *state, const struct packing_node *node,
 	const struct packing_pod *pod, int *ret_gpu)
 {
 	struct packing_node after = *node;
 	struct node_order_ask ask = {.before = room_of(node),
 		.whole_wanted = pod->gpu_milli == GPU_MILLI ? pod->gpus : 0,
+		.node_scarcity = node_scarcity(&state->cluster, node->gpus),
 		.scarcity = pod->models ? 0 : scarcity(&state->cluster, node->model)};
 
 	*ret_gpu = packing_fullest_gpu(node, pod);

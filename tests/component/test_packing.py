@@ -79,6 +79,15 @@ def test_cpu_is_kept_for_the_gpus_that_need_it(tmp_path):
     assert got["ration"] > got["ration-fullest"], got
 
 
+def test_whole_nodes_are_kept_where_most_gpus_are_asked_for_by_pods_that_need_one(tmp_path):
+    """50 nodes of 8 GPUs. Pods for a whole node ask for 60 % of the GPUs, the others for little CPU or for much, so that a GPU
+    of an empty node strands less than one of a node in use. Without the scarcity of nodes the rule is 1.3 points below FGD."""
+    nodes = "".join(f"n{i},96000,393216,8,G2\n" for i in range(50))
+    pods = "80000,1024,8,1000,\n" * 30 + "4000,1024,1,1000,\n" * 50 + "20000,1024,1,1000,\n" * 50 + "4000,1024,1,500,\n" * 60
+    rows = {policy: row["at_100"] for (_, policy), row in bench(tmp_path, *write(tmp_path, nodes, pods), "--seeds", 5).items()}
+    assert rows["ration"] >= rows["fgd"] and rows["balanced"] >= rows["fgd"] and rows["ration"] > rows["binpack"], rows
+
+
 def test_the_generated_cluster_is_fullest_by_the_rule(tmp_path):
     rows = bench(tmp_path, "--nodes", 150, "--seeds", 4)
     got = {policy: row["at_130"] for (_, policy), row in rows.items()}

@@ -299,6 +299,92 @@ static void the_sums_are_the_same_after_too_many_lists(void **state)
 	demand_release(&other);
 }
 
+static void ask_whole(struct demand *demand, struct pod_demand *pod, uint32_t n)
+{
+	struct pod_facts facts = {.request = {.asked = n, .whole = true}};
+
+	demand_set(demand, pod, &facts);
+}
+
+/* Nodes of 8 GPUs have 80 of 100. */
+static void nodes_are_scarce_as_far_as_pods_for_most_of_a_node_ask_for_them(void **state)
+{
+	struct pod_demand any = {0}, one = {0}, half = {0}, most = {0}, all[2] = {{0}}, large = {0};
+	struct gpu_model *ignored;
+	struct demand demand;
+
+	(void)state;
+	demand_init(&demand);
+	for (size_t i = 0; i < 10; i++) {
+		assert_int_equal(demand_enter(&demand, NULL, gpus(8), &ignored), 0);
+		assert_int_equal(demand_enter(&demand, NULL, gpus(2), &ignored), 0);
+	}
+	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	ask(&demand, &any, NULL, 10 * GPU_MIB, 0);
+	ask_whole(&demand, &one, 1);
+	ask_whole(&demand, &half, 4);
+	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	/* 20 of 35 GPUs are asked for by pods that need most of a node; 4 / 7 over 4 / 5. */
+	ask_whole(&demand, &most, 5);
+	ask_whole(&demand, &all[0], 8);
+	ask_whole(&demand, &all[1], 7);
+	assert_int_equal(demand_node_scarcity(&demand, 8), 714);
+	assert_int_equal(demand_node_scarcity(&demand, 2), 0);
+	assert_int_equal(demand_node_scarcity(&demand, 1), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NODE_GPUS_MAX), 0);
+	/* A pod that no node can hold needs none of these. Without the pods that can use any GPU, no more
+	 * than all of them is scarce. */
+	ask_whole(&demand, &large, 16);
+	assert_int_equal(demand_node_scarcity(&demand, 8), 490);
+	demand_remove(&demand, &large);
+	demand_remove(&demand, &any);
+	demand_remove(&demand, &one);
+	demand_remove(&demand, &half);
+	assert_int_equal(demand_node_scarcity(&demand, 8), NODE_SCARCITY_MAX);
+	demand_remove(&demand, &most);
+	demand_remove(&demand, &all[0]);
+	demand_remove(&demand, &all[1]);
+	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	demand_release(&demand);
+}
+
+/* In a cluster that is asked for more GPUs than it has, the part of the nodes that are asked for counts. */
+static void nodes_that_pods_ask_for_twice_are_entirely_scarce(void **state)
+{
+	struct pod_demand pods[4] = {{0}}, any = {0};
+	struct gpu_model *ignored;
+	struct demand demand;
+
+	(void)state;
+	demand_init(&demand);
+	assert_int_equal(demand_enter(&demand, NULL, gpus(8), &ignored), 0);
+	assert_int_equal(demand_enter(&demand, NULL, gpus(8), &ignored), 0);
+	ask(&demand, &any, NULL, 16 * GPU_MIB, 0);
+	ask_whole(&demand, &pods[0], 8);
+	assert_int_equal(demand_node_scarcity(&demand, 8), 500);
+	for (size_t i = 1; i < 4; i++)
+		ask_whole(&demand, &pods[i], 8);
+	assert_int_equal(demand_node_scarcity(&demand, 8), NODE_SCARCITY_MAX);
+	demand_release(&demand);
+}
+
+/* Of all GPUs, less than a millionth is asked for. */
+static void the_smallest_pod_in_a_huge_cluster_divides_by_nothing(void **state)
+{
+	struct pod_facts facts = {.request = {.asked = 1, .units = 1, .gpus = 2, .unit_mib = 1}};
+	struct gpu_model *ignored;
+	struct pod_demand pod = {0};
+	struct demand demand;
+
+	(void)state;
+	demand_init(&demand);
+	assert_int_equal(demand_enter(&demand, NULL, (struct gpu_supply){2, 1000000}, &ignored), 0);
+	assert_int_equal(demand_enter(&demand, NULL, (struct gpu_supply){8, 1000000}, &ignored), 0);
+	demand_set(&demand, &pod, &facts);
+	assert_int_equal(demand_node_scarcity(&demand, 2), NODE_SCARCITY_MAX);
+	demand_release(&demand);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +400,9 @@ int main(void)
 		cmocka_unit_test(amounts_beyond_any_machine_do_not_overflow),
 		cmocka_unit_test(no_model_is_scarce_while_pods_name_too_many_lists),
 		cmocka_unit_test(the_sums_are_the_same_after_too_many_lists),
+		cmocka_unit_test(nodes_are_scarce_as_far_as_pods_for_most_of_a_node_ask_for_them),
+		cmocka_unit_test(nodes_that_pods_ask_for_twice_are_entirely_scarce),
+		cmocka_unit_test(the_smallest_pod_in_a_huge_cluster_divides_by_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

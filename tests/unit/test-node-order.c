@@ -36,6 +36,34 @@ static int64_t cost_of_whole(struct node_room before, uint32_t gpus)
 	return node_order_cost(&ask, &mean);
 }
 
+/* A pod begins a GPU of an empty node. */
+static int64_t cost_of_an_empty_node(uint32_t node_scarcity)
+{
+	struct node_order_ask ask = {.before = room(96, 384, 8000, 8, 8),
+		.after = room(96, 384, 7500, 7, 8),
+		.node_scarcity = node_scarcity};
+
+	return node_order_cost(&ask, &mean);
+}
+
+static void an_empty_node_costs_more_the_more_pods_need_one(void **state)
+{
+	struct node_order_ask begun = {.before = room(96, 384, 7000, 7, 8),
+		.after = room(96, 384, 6500, 6, 8),
+		.node_scarcity = 1000};
+	int64_t cost = cost_of_an_empty_node(0);
+
+	(void)state;
+	assert_int_equal(cost_of_an_empty_node(1000) - cost, 1500000);
+	assert_int_equal(cost_of_an_empty_node(500) - cost, 1500000 / 8);
+	/* A node that is not empty any more costs nothing for it, nor does one that is taken as a whole. */
+	assert_int_equal(node_order_cost(&begun, &mean), 300000 + 650000);
+	begun.before = room(96, 384, 8000, 8, 8);
+	begun.after = room(0, 0, 0, 0, 8);
+	begun.whole_wanted = 8;
+	assert_int_equal(node_order_cost(&begun, &mean), 0);
+}
+
 static void free_gpus_with_the_mean_behind_them_are_not_stranded(void **state)
 {
 	struct node_room one = room(12, 48, 1000, 1, 8), eight = room(96, 384, 8000, 8, 8);
@@ -160,6 +188,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(free_gpus_with_the_mean_behind_them_are_not_stranded),
+		cmocka_unit_test(an_empty_node_costs_more_the_more_pods_need_one),
 		cmocka_unit_test(without_cpu_or_without_memory_all_free_gpus_are_stranded),
 		cmocka_unit_test(half_of_the_mean_strands_an_eighth),
 		cmocka_unit_test(an_unknown_mean_is_never_short),

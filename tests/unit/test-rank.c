@@ -195,6 +195,36 @@ static const char *first_of(const struct ledger *ledger, const char *models, con
 	return nodes[0]->facts.name;
 }
 
+/* Node a has 2 GPUs, all free. Node b has 16, one of which is in use. */
+static void a_free_node_is_kept_for_a_waiting_pod_that_needs_one(void **state)
+{
+	static const uint32_t units[16] = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10};
+	_cleanup_pod_facts_ struct pod_facts waiting = {0};
+	const char *spared;
+	struct ledger ledger;
+
+	(void)state;
+	ledger_init(&ledger);
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+
+		fixture_node(&facts, i == 0 ? "a" : "b", GPU_POLICY_BINPACK, i == 0 ? 2 : 16, units);
+		assert_int_equal(ledger_set_node(&ledger, &facts), 0);
+	}
+	occupy(&ledger, "q", 10, "", "b", "GPU-b-0");
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	fixture_pod(&waiting, "waiting", 20, "");
+	waiting.request.gpus = 2;
+	assert_int_equal(ledger_set_pod(&ledger, &waiting), 0);
+	assert_string_equal(first_of(&ledger, NULL, &spared), "b");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	waiting.finished = true;
+	assert_int_equal(ledger_set_pod(&ledger, &waiting), 0);
+	assert_string_equal(first_of(&ledger, NULL, &spared), "a");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 static void a_model_that_waiting_pods_need_is_spared(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts waiting = {0};
@@ -335,6 +365,7 @@ int main(void)
 		cmocka_unit_test(
 			nodes_whose_cpu_is_used_up_by_other_pods_come_last_for_cpu_and_first_without),
 		cmocka_unit_test(a_begun_gpu_comes_before_an_empty_node),
+		cmocka_unit_test(a_free_node_is_kept_for_a_waiting_pod_that_needs_one),
 		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),

@@ -1,11 +1,12 @@
 #include "core/placement/node-order.h"
 
 /* The weights, in millionths of a GPU. */
-#define STRANDED_WEIGHT 4	  /* per millionth of a GPU that the pod strands */
-#define FREE_WEIGHT 100		  /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
-#define OPENED_WEIGHT 300000	  /* per GPU that was entirely free, for a pod that does not need all of it */
-#define EMPTY_NODE_WEIGHT 500000  /* if all GPUs of the node were free, and no longer are */
-#define SCARCITY_WEIGHT_TENTHS 15 /* for GPUs that are wanted by pods that can use no others */
+#define STRANDED_WEIGHT 4	 /* per millionth of a GPU that the pod strands */
+#define FREE_WEIGHT 100		 /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define OPENED_WEIGHT 300000	 /* per GPU that was entirely free, for a pod that does not need all of it */
+#define EMPTY_NODE_WEIGHT 500000 /* if all GPUs of the node were free, and no longer are */
+#define WANTED_NODE_WEIGHT 1500000 /* in addition, if pods that need a node ask for all such nodes */
+#define SCARCITY_WEIGHT_TENTHS 15  /* for GPUs that are wanted by pods that can use no others */
 
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
  */
@@ -39,6 +40,15 @@ int64_t node_order_scarcity(const struct node_order_ask *ask)
 	return (int64_t)ask->scarcity * taken * SCARCITY_WEIGHT_TENTHS / 10;
 }
 
+/* The third power keeps the cost low until pods ask for most of these nodes: to keep nodes free that no pod
+ * needs strands GPUs of others. */
+static int64_t empty_node_cost(const struct node_order_ask *ask)
+{
+	int64_t scarcity = ask->node_scarcity;
+
+	return EMPTY_NODE_WEIGHT + scarcity * scarcity * scarcity * WANTED_NODE_WEIGHT / 1000000000;
+}
+
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
 {
 	const struct node_room *before = &ask->before, *after = &ask->after;
@@ -50,6 +60,6 @@ int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum 
 	if (opened > 0)
 		cost += OPENED_WEIGHT * opened;
 	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
-		cost += EMPTY_NODE_WEIGHT;
+		cost += empty_node_cost(ask);
 	return cost + node_order_scarcity(ask);
 }

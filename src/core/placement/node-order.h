@@ -23,6 +23,8 @@ struct node_order_ask {
 	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
 	 * thousandths (registry/demand.h). */
 	uint32_t scarcity;
+	/* How much nodes with as many GPUs are wanted by pods that need a node, likewise. */
+	uint32_t node_scarcity;
 };
 
 /* node_order_stranded() - the GPUs that are free on the node and that its free CPU and memory could not

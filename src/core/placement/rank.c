@@ -29,6 +29,7 @@ struct rank_rule {
 	enum node_order order;
 	struct host_sum mean;
 	const struct demand *demand;
+	uint32_t node_scarcity[NODE_GPUS_MAX + 1]; /* by the GPUs of a node */
 };
 
 #define NEAR (UINT64_C(1) << 63)
@@ -52,6 +53,7 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 		struct node_order_ask ask = node_room_ask(node, pod);
 
 		ask.scarcity = demand_scarcity(rule->demand, node->model);
+		ask.node_scarcity = rule->node_scarcity[node->facts.n_gpus];
 		key.cost = node_order_cost(&ask, &rule->mean);
 		key.scarcity = node_order_scarcity(&ask);
 	} else {
@@ -144,7 +146,7 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct pod_facts *pod, const struct node_ledger **ret_spared)
 {
 	const struct node_ledger *plenty = NULL;
-	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand};
+	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand, {0}};
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
@@ -156,6 +158,8 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
+	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
+		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, gpus);
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);

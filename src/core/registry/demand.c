@@ -117,6 +117,12 @@ static void want_add(struct gpu_want *want, const struct pod_demand *pod, bool l
 	want->whole += leaves ? -(uint64_t)pod->whole : pod->whole;
 }
 
+static void want_add_to_all(struct demand *demand, const struct pod_demand *pod, bool leaves)
+{
+	want_add(&demand->want, pod, leaves);
+	want_add(&demand->together[pod->gpus], pod, leaves);
+}
+
 /* ---- nodes ---- */
 
 static int model_get_or_add(struct demand *demand, const char *names, struct gpu_model **ret_model)
@@ -147,6 +153,7 @@ static void supply_change(
 	struct gpu_choice *choice;
 
 	supply_add(&demand->supply, amount, leaves);
+	supply_add(&demand->on_nodes[at_most(amount.gpus, NODE_GPUS_MAX)], amount, leaves);
 	if (!model)
 		return;
 	supply_add(&model->supply, amount, leaves);
@@ -278,12 +285,15 @@ static struct pod_demand amounts_of(const struct pod_facts *facts)
 {
 	const struct request *request = &facts->request;
 	uint32_t unit_mib = request->unit_mib ? request->unit_mib : UNIT_MIB_DEFAULT;
+	uint16_t gpus;
 
 	if (facts->finished || unit_mib == UNIT_MIB_NONE)
 		return (struct pod_demand){0};
+	gpus = (uint16_t)at_most(request->whole ? request->asked : request_gpus(request), REQUEST_GPUS_MAX);
 	if (request->whole)
-		return (struct pod_demand){.whole = (uint16_t)at_most(request->asked, REQUEST_GPUS_MAX)};
-	return (struct pod_demand){.mib = (uint32_t)at_most((uint64_t)request->asked * unit_mib, POD_MIB_MAX),
+		return (struct pod_demand){.whole = gpus, .gpus = gpus};
+	return (struct pod_demand){.gpus = gpus,
+		.mib = (uint32_t)at_most((uint64_t)request->asked * unit_mib, POD_MIB_MAX),
 		.core = (uint16_t)at_most(request->core, REQUEST_GPUS_MAX * CORE_PER_GPU)};
 }
 
@@ -291,10 +301,10 @@ void demand_set(struct demand *demand, struct pod_demand *pod, const struct pod_
 {
 	struct pod_demand now = amounts_of(facts);
 
-	if (now.mib == pod->mib && now.core == pod->core && now.whole == pod->whole)
+	if (now.mib == pod->mib && now.core == pod->core && now.whole == pod->whole && now.gpus == pod->gpus)
 		return;
-	want_add(&demand->want, pod, true);
-	want_add(&demand->want, &now, false);
+	want_add_to_all(demand, pod, true);
+	want_add_to_all(demand, &now, false);
 	if (pod->choice) {
 		want_add(&pod->choice->want, pod, true);
 		want_add(&pod->choice->want, &now, false);
@@ -306,7 +316,7 @@ void demand_set(struct demand *demand, struct pod_demand *pod, const struct pod_
 
 void demand_remove(struct demand *demand, struct pod_demand *pod)
 {
-	want_add(&demand->want, pod, true);
+	want_add_to_all(demand, pod, true);
 	choice_leave(demand, pod);
 	*pod = (struct pod_demand){0};
 }
@@ -322,6 +332,21 @@ uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *mo
 	all = asked_part(&demand->want, &demand->supply);
 	scarcity = all ? model->asked * 1000 / all : SCARCITY_MAX;
 	return (uint32_t)at_most(scarcity, SCARCITY_MAX);
+}
+
+uint32_t demand_node_scarcity(const struct demand *demand, size_t gpus)
+{
+	struct gpu_want want = {0};
+	uint64_t asked, all;
+
+	for (size_t i = gpus / 2 + 1; i <= gpus && gpus > 1; i++) {
+		want.mib += demand->together[i].mib;
+		want.core += demand->together[i].core;
+		want.whole += demand->together[i].whole;
+	}
+	asked = asked_part(&want, &demand->on_nodes[gpus]) * NODE_SCARCITY_MAX;
+	all = asked_part(&demand->want, &demand->supply);
+	return (uint32_t)at_most(all ? asked / all : asked, NODE_SCARCITY_MAX);
 }
 
 static bool same_supply(const struct gpu_supply *a, const struct gpu_supply *b)
@@ -350,6 +375,8 @@ bool demand_equal(const struct demand *a, const struct demand *b)
 	const struct gpu_choice *choice;
 	const struct gpu_model *model;
 	bool equal = same_want(&a->want, &b->want) && same_supply(&a->supply, &b->supply) &&
+		     memcmp(a->together, b->together, sizeof(a->together)) == 0 &&
+		     memcmp(a->on_nodes, b->on_nodes, sizeof(a->on_nodes)) == 0 &&
 		     a->models.count == b->models.count && a->choices.count == b->choices.count;
 
 	table_for_each (&a->models, cursor, model)

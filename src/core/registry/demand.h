@@ -1,5 +1,6 @@
-/* demand.h - how much of each GPU model is asked for by pods that can use only some models. Running sums over
- * the nodes and pods of the ledger: equal nodes and pods have equal sums, in whatever order they were seen.
+/* demand.h - how much of each GPU model is asked for by pods that can use only some models, and how many GPUs
+ * by pods that need most GPUs of a node. Running sums over the nodes and pods of the ledger: equal nodes and
+ * pods have equal sums, in whatever order they were seen.
  *
  * A change of a node is compared with each distinct list of models, and users can create many lists. While
  * pods name more than DEMAND_CHOICES_MAX distinct lists, no model is scarce. */
@@ -10,8 +11,8 @@
 #include <stdint.h>
 
 #include "base/table.h"
-
-struct pod_facts;
+#include "model/facts.h"
+#include "model/request.h"
 
 #define DEMAND_CHOICES_MAX 128
 
@@ -49,6 +50,8 @@ struct demand {
 	struct table choices; /* names -> struct gpu_choice */
 	struct gpu_want want; /* of all pods, whether they name models or not */
 	struct gpu_supply supply;
+	struct gpu_want together[REQUEST_GPUS_MAX + 1]; /* of the pods that take so many GPUs at once */
+	struct gpu_supply on_nodes[NODE_GPUS_MAX + 1];	/* of the nodes that have so many */
 };
 
 /* What one pod adds to the sums; in struct ledger_pod. */
@@ -56,6 +59,7 @@ struct pod_demand {
 	struct gpu_choice *choice; /* NULL: the pod names no model */
 	uint32_t mib;
 	uint16_t core, whole;
+	uint16_t gpus; /* on how many it is */
 };
 
 void demand_init(struct demand *demand);
@@ -80,6 +84,13 @@ void demand_leave(struct demand *demand, struct gpu_model *model, struct gpu_sup
  * they can use count as if they asked for all of these. */
 #define SCARCITY_MAX 2000
 uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *model);
+
+/* demand_node_scarcity() - how scarce nodes with so many GPUs are while all their GPUs are free, in
+ * thousandths. Of all GPUs that pods ask for, the part that is asked for by pods which take more than half of
+ * the GPUs of such a node at once, divided by the part of all GPUs that these nodes have. At most 1000: such
+ * pods alone would fill the nodes. */
+#define NODE_SCARCITY_MAX 1000
+uint32_t demand_node_scarcity(const struct demand *demand, size_t gpus);
 
 /* demand_equal() - all sums are the same. */
 bool demand_equal(const struct demand *a, const struct demand *b);
