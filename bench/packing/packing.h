@@ -84,7 +84,8 @@ struct packing_cluster {
 	 * each of these models, by its GPUs. */
 	double asked, asked_of[PACKING_MODELS_MAX];
 	double gpus_of[PACKING_MODELS_MAX];
-	/* GPU milli asked for by the pods for so many whole GPUs, and GPUs of the nodes that have so many. */
+	/* By a number N: GPU milli asked for by the pods for N whole GPUs, and GPUs of the nodes that have N.
+	 */
 	double asked_together[PACKING_GPUS_MAX + 1], gpus_on[PACKING_GPUS_MAX + 1];
 };
 

@@ -50,8 +50,8 @@ struct demand {
 	struct table choices; /* names -> struct gpu_choice */
 	struct gpu_want want; /* of all pods, whether they name models or not */
 	struct gpu_supply supply;
-	struct gpu_want together[REQUEST_GPUS_MAX + 1]; /* of the pods that take so many GPUs at once */
-	struct gpu_supply on_nodes[NODE_GPUS_MAX + 1];	/* of the nodes that have so many */
+	struct gpu_want together[REQUEST_GPUS_MAX + 1]; /* [n]: of the pods that take n GPUs at once */
+	struct gpu_supply on_nodes[NODE_GPUS_MAX + 1];	/* [n]: of the nodes that have n */
 };
 
 /* What one pod adds to the sums; in struct ledger_pod. */
@@ -85,7 +85,7 @@ void demand_leave(struct demand *demand, struct gpu_model *model, struct gpu_sup
 #define SCARCITY_MAX 2000
 uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *model);
 
-/* demand_node_scarcity() - how scarce nodes with so many GPUs are while all their GPUs are free, in
+/* demand_node_scarcity() - how scarce nodes with this number of GPUs are while all of these are free, in
  * thousandths. Of all GPUs that pods ask for, the part that is asked for by pods which take more than half of
  * the GPUs of such a node at once, divided by the part of all GPUs that these nodes have. At most 1000: such
  * pods alone would fill the nodes. */
