@@ -56,30 +56,30 @@ def test_a_chart_has_no_image_of_somebody_elses(chart):
 
 
 @pytest.mark.parametrize("chart, setting, words", [
-    (AGENT, "policy=7", "policy: 7 is none: it must be 0 (fair-share), 1 (preemptive), 2 (weight-"),
-    (AGENT, "policy=-1", "policy: -1 is none"),
-    (AGENT, "policy=fixed", "policy: fixed is none"),
-    (AGENT, "gpuMemoryUnit=100MiB", "gpuMemoryUnit: 100MiB is none: gpu-mem counts in 1GiB, 512MiB, 256MiB or 128MiB"),
-    (AGENT, "gpuMemoryUnit=1Gi", "gpuMemoryUnit: 1Gi is none"),
-    (AGENT, "onBypass=kill", "onBypass: kill is none: it must be report"),
+    (AGENT, "policy=7", "policy: 7 is not valid: it must be 0 (fair-share), 1 (preemptive), 2 (weight-"),
+    (AGENT, "policy=-1", "policy: -1 is not valid"),
+    (AGENT, "policy=fixed", "policy: fixed is not valid"),
+    (AGENT, "gpuMemoryUnit=100MiB", "gpuMemoryUnit: 100MiB is not valid: gpu-mem counts in 1GiB, 512MiB, 256MiB or 128MiB"),
+    (AGENT, "gpuMemoryUnit=1Gi", "gpuMemoryUnit: 1Gi is not valid"),
+    (AGENT, "onBypass=kill", "onBypass: kill is not valid: it must be report"),
     (AGENT, "unknownFunctions=maybe", "unknownFunctions: invalid value maybe; must be serve"),
     (AGENT, "claims.privileged=allow", "claims.privileged: invalid value allow; must be refuse (the pod does not start) or prepare"),
-    (AGENT, "maxPodsPerGPU=-1", "maxPodsPerGPU: -1 is none: it must be a number from 1 to 1000, or 0"),
-    (AGENT, "maxPodsPerGPU=1001", "maxPodsPerGPU: 1001 is none"),
-    (AGENT, "logLevel=loud", "logLevel: loud is none: it must be error, warning, info or debug"),
+    (AGENT, "maxPodsPerGPU=-1", "maxPodsPerGPU: -1 is not valid: it must be a number from 1 to 1000, or 0"),
+    (AGENT, "maxPodsPerGPU=1001", "maxPodsPerGPU: 1001 is not valid"),
+    (AGENT, "logLevel=loud", "logLevel: loud is not valid: it must be error, warning, info or debug"),
     (AGENT, "metrics.listen=39996", "at '/metrics/listen': got number, want string"),
-    (AGENT, "metrics.listen=:39996", 'metrics.listen: ":39996" is none: it must be an IPv4 address with a port'),
-    (AGENT, "metrics.listen=0.0.0.256:39996", 'metrics.listen: "0.0.0.256:39996" is none'),
-    (AGENT, "metrics.listen=0.0.0.0:65536", 'metrics.listen: "0.0.0.0:65536" is none'),
+    (AGENT, "metrics.listen=:39996", 'metrics.listen: ":39996" is not valid: it must be an IPv4 address with a port'),
+    (AGENT, "metrics.listen=0.0.0.256:39996", 'metrics.listen: "0.0.0.256:39996" is not valid'),
+    (AGENT, "metrics.listen=0.0.0.0:65536", 'metrics.listen: "0.0.0.0:65536" is not valid'),
     (AGENT, "metrics.listen=0.0.0.0:39995", "metrics.listen: 0.0.0.0:39995: 39995 is the pod's own port for probes"),
-    (AGENT, "metrics.listen=", 'metrics.listen: "" is none'),
-    (AGENT, "driverRoot=usr", 'driverRoot: "usr" is none: it must be an absolute path on the nodes'),
-    (AGENT, "cdiDir=/run/../etc", 'cdiDir: "/run/../etc" is none'),
-    (AGENT, "driverRoot=/d\\, type: File", 'driverRoot: "/d, type: File" is none'),
-    (AGENT, "criSocket=/containerd.sock", 'criSocket: "/containerd.sock" is none: its folder is mounted'),
-    (AGENT, "cdiDir=//", 'cdiDir: "//" is none: its folder is mounted into the agent'),
-    (AGENT, "kubeletDir=", 'kubeletDir: "" is none'),
-    (AGENT, "image.digest=sha256:12", 'image.digest: "sha256:12" is none: it must be sha256: and 64 hexadecimal'),
+    (AGENT, "metrics.listen=", 'metrics.listen: "" is not valid'),
+    (AGENT, "driverRoot=usr", 'driverRoot: "usr" is not valid: it must be an absolute path on the nodes'),
+    (AGENT, "cdiDir=/run/../etc", 'cdiDir: "/run/../etc" is not valid'),
+    (AGENT, "driverRoot=/d\\, type: File", 'driverRoot: "/d, type: File" is not valid'),
+    (AGENT, "criSocket=/containerd.sock", 'criSocket: "/containerd.sock" is not valid: its folder is mounted'),
+    (AGENT, "cdiDir=//", 'cdiDir: "//" is not valid: its folder is mounted into the agent'),
+    (AGENT, "kubeletDir=", 'kubeletDir: "" is not valid'),
+    (AGENT, "image.digest=sha256:12", 'image.digest: "sha256:12" is not valid: it must be sha256: and 64 hexadecimal'),
     (AGENT, "image.repository=", "image.repository and global.imageRegistry are empty"),
     (SCHEDULER, "kubeScheduler.repository=", "kubeScheduler.repository is empty: set it to the name of the image in a registry"),
     (AGENT, "podLabels.name=other", "podLabels.name: this label selects the pods"),
@@ -90,23 +90,23 @@ def test_a_chart_has_no_image_of_somebody_elses(chart):
     (AGENT, "tolerations[0].operater=Exists", "at '/tolerations/0': additional properties 'operater' not allowed"),
     (AGENT, "claims.enabled=maybe", "claims.enabled: invalid value maybe; must be auto, true or false"),
     (AGENT, "image.pullPolicy=Sometimes", "at '/image/pullPolicy': value must be one of"),
-    (SCHEDULER, "jobMixing=maybe", "jobMixing: maybe is none: it must be forbid or allow"),
+    (SCHEDULER, "jobMixing=maybe", "jobMixing: maybe is not valid: it must be forbid or allow"),
     (SCHEDULER, "nodeOrder=random", "nodeOrder: invalid value random; must be balanced or fullest"),
-    (SCHEDULER, "gangTimeoutSeconds=0", "gangTimeoutSeconds: 0 is none: it must be a number from 1 to 86400"),
+    (SCHEDULER, "gangTimeoutSeconds=0", "gangTimeoutSeconds: 0 is not valid: it must be a number from 1 to 86400"),
     (SCHEDULER, "gangKeepAfterSeconds=86401",
-     "gangKeepAfterSeconds: 86401 is none: it must be a number from 0 to 86400"),
+     "gangKeepAfterSeconds: 86401 is not valid: it must be a number from 0 to 86400"),
     (SCHEDULER, "jobMixing=true", "at '/jobMixing': got boolean, want string"),
-    (SCHEDULER, "replicas=0", "replicas: 0 is none: it must be a number from 1 to 99"),
-    (SCHEDULER, "bestNodes=many", "bestNodes: many is none: it must be a number from 1 to 100000, or 0"),
-    (SCHEDULER, "maxPodsPerGPU=-5", "maxPodsPerGPU: -5 is none"),
+    (SCHEDULER, "replicas=0", "replicas: 0 is not valid: it must be a number from 1 to 99"),
+    (SCHEDULER, "bestNodes=many", "bestNodes: many is not valid: it must be a number from 1 to 100000, or 0"),
+    (SCHEDULER, "maxPodsPerGPU=-5", "maxPodsPerGPU: -5 is not valid"),
     (SCHEDULER, "metrics.listen=0.0.0.0:39999", "metrics.listen: 0.0.0.0:39999: 39998 and 39999 are the pod's own"),
-    (SCHEDULER, "metrics.listen=yes", 'metrics.listen: "yes" is none'),
+    (SCHEDULER, "metrics.listen=yes", 'metrics.listen: "yes" is not valid'),
     (SCHEDULER, "podLabels.app=other", "podLabels.app: this label selects the pods"),
     (SCHEDULER, "profiles[0].schedulerName=default-scheduler", "two of one name would place the same pods twice"),
     (SCHEDULER, "profiles[0].schedulerName=mine", 'must have the schedulerName ack-co-scheduler, which pods of ration '
                                                   'name; here are ["mine"]'),
     (SCHEDULER, "profiles={}", "at '/profiles/0': got string, want object"),
-    (SCHEDULER, "kubeScheduler.digest=latest", 'kubeScheduler.digest: "latest" is none'),
+    (SCHEDULER, "kubeScheduler.digest=latest", 'kubeScheduler.digest: "latest" is not valid'),
     (AGENT, "alerts.enabled=true", 'alerts.enabled: there are no metrics that Prometheus can reach while '
                                    'metrics.listen is "127.0.0.1:39996": set it to 0.0.0.0:39996'),
     (AGENT, "metrics.serviceMonitor.interval=often", "at '/metrics/serviceMonitor/interval': 'often' does not match"),
@@ -137,7 +137,7 @@ def test_all_wrong_values_are_named_at_once():
 
 def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part(tmp_path):
     done = helm("lint", CHARTS / AGENT, *named(AGENT), "--set", "policy=7")
-    assert "policy: 7 is none" in done.stdout + done.stderr    # lint tells, and fails for what the schema says only
+    assert "policy: 7 is not valid" in done.stdout + done.stderr    # lint tells, and fails for what the schema says only
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({
         "apiVersion": "v2", "name": "whole", "version": "1.0.0",
         "dependencies": [{"name": chart, "version": "*", "repository": f"file://{CHARTS / chart}"}
@@ -151,7 +151,7 @@ def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part
     assert done.returncode == 0, done.stderr
     objects = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
     assert find(objects, "ConfigMap", "ration-policy")["data"]["policy"] == "3"
-    assert "jobMixing: maybe is none" in helm(*whole, "--set", f"{SCHEDULER}.jobMixing=maybe").stderr
+    assert "jobMixing: maybe is not valid" in helm(*whole, "--set", f"{SCHEDULER}.jobMixing=maybe").stderr
 
 
 # ---- one chart is enough
@@ -183,7 +183,7 @@ def test_one_chart_installs_what_both_install():
 def test_the_parts_values_reach_it_and_wrong_ones_are_refused():
     deployment = objects_of(whole(*REGISTRY, "--set", "scheduler.jobMixing=allow"))["Deployment", "kube-system", SCHEDULER]
     assert "--job-mixing=allow" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    for setting, words in (("scheduler.jobMixing=maybe", "jobMixing: maybe is none"),
+    for setting, words in (("scheduler.jobMixing=maybe", "jobMixing: maybe is not valid"),
                            ("scheduler.jobMixng=allow", "additional properties 'jobMixng' not allowed"),
                            ("scheduler.enabled=maybe", "got string, want boolean"),
                            ("maxPodsPerGPU=3", "maxPodsPerGPU: 3 here and 0 in scheduler.maxPodsPerGPU"),

@@ -71,7 +71,7 @@ RECORDED = {
 }
 NOT_OURS = {"LICENSE"}
 TEXTS = {".md", ".scd", ".txt"}
-C = {".c", ".h", ".def", ".inc"}
+C = {".c", ".h", ".def", ".inc", ".tpl"}
 HASH = {".yaml", ".yml", ".toml", ".build", ".sh", ".syms"}
 C_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
 PYTHON_TOKEN = re.compile(r"#[^\n]*|\"\"\".*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)

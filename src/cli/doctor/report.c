@@ -109,8 +109,15 @@ static void add_findings(const struct report *report, enum severity severity, st
 	}
 }
 
+static const char *state_of(struct json_object *check)
+{
+	if (json_member(check, "unknown"))
+		return "unknown";
+	return number_of(check, "findings") ? "findings" : "ok";
+}
+
 struct counts {
-	size_t checks, with, findings, unknown;
+	size_t passed, with, findings, unknown;
 };
 
 static struct counts report_count(const struct report *report)
@@ -119,7 +126,7 @@ static struct counts report_count(const struct report *report)
 
 	json_object_object_foreach (report->checks, name, check) {
 		(void)name;
-		counts.checks++;
+		counts.passed += strcmp(state_of(check), "ok") == 0;
 		counts.with += number_of(check, "findings") > 0;
 		counts.findings += (size_t)number_of(check, "findings");
 		counts.unknown += json_member(check, "unknown") != NULL;
@@ -143,16 +150,14 @@ int report_text(const struct report *report, struct strbuf *out)
 			strbuf_addf(out, "unknown  %s: could not look: %s\n", name,
 				json_text_of(check, "unknown"));
 	}
-	strbuf_addf(out, "%zu checks: %zu finding%s in %zu of them, %zu could not be made\n", counts.checks,
-		counts.findings, plural((int64_t)counts.findings), counts.with, counts.unknown);
+	strbuf_addf(out, "%zu checks passed", counts.passed);
+	if (counts.with)
+		strbuf_addf(out, ", %zu had %zu finding%s", counts.with, counts.findings,
+			plural((int64_t)counts.findings));
+	if (counts.unknown)
+		strbuf_addf(out, ", %zu could not be made", counts.unknown);
+	strbuf_addf(out, "\n");
 	return report->failed ? -ENOMEM : out->failed;
-}
-
-static const char *state_of(struct json_object *check)
-{
-	if (json_member(check, "unknown"))
-		return "unknown";
-	return number_of(check, "findings") ? "findings" : "ok";
 }
 
 static struct json_object *check_to_json(const char *name, struct json_object *check)

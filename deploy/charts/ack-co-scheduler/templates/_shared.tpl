@@ -5,11 +5,11 @@
 {{- if and (regexMatch (printf "^%s([.]%s){3}:[0-9]{1,5}$" $byte $byte) .) (gt $port 0) (le $port 65535) }}yes{{ end }}
 {{- end }}
 
-{{- /* .ours: the image's name in a registry of ours, global.imageRegistry. */}}
+{{- /* .ours: the image's name in the registry global.imageRegistry. */}}
 {{- define "ration.checks.image" -}}
 {{- $wrong := list }}
 {{- if and .image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" .image.digest)) }}
-{{- $wrong = append $wrong (printf "%s.digest: %q is none: it must be sha256: and 64 hexadecimal digits" .name .image.digest) }}
+{{- $wrong = append $wrong (printf "%s.digest: %q is not valid: it must be sha256: and 64 hexadecimal digits" .name .image.digest) }}
 {{- end }}
 {{- if not (include "ration.repository" .) }}
 {{- if .ours }}
@@ -70,8 +70,8 @@ says the port behind its Service too, which is the one that most networks look a
 {{- $ports | uniq | toJson }}
 {{- end }}
 
-{{- /* What a NetworkPolicy of ours says behind its podSelector. .port: of the metrics, "" where they are not opened. .webhook: not
-empty where API servers connect to the pod. They are no pods and have no addresses that the chart could know. */}}
+{{- /* What the chart's NetworkPolicy says after its podSelector. .port: of the metrics, "" where they are not opened. .webhook: not
+empty where API servers connect to the pod. API servers are not pods and have no addresses that the chart could know. */}}
 {{- define "ration.networkPolicy" -}}
 {{- $ports := include "ration.apiServerPorts" .root | fromJsonArray }}
 policyTypes: [Ingress{{ if $ports }}, Egress{{ end }}]
@@ -141,7 +141,7 @@ metadata:
 spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
 {{- end }}
 
-{{- /* What needs a page that Prometheus can reach, where .listen is none such. */}}
+{{- /* What needs a page that Prometheus can reach, where .listen is no such address. */}}
 {{- define "ration.checks.scraped" -}}
 {{- $wrong := list }}
 {{- if or (has .listen (list "" "none")) (hasPrefix "127." .listen) }}
@@ -155,7 +155,7 @@ spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
 {{- end }}
 
 {{- /* The best served version of MutatingAdmissionPolicy (v1 from Kubernetes 1.36; before it, where the API server is told to
-serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); empty where there is none. */}}
+serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); empty where it serves none of them. */}}
 {{- define "ration.mutatingVersion" -}}
 {{- $best := "" }}
 {{- range list "v1alpha1" "v1beta1" "v1" }}
@@ -171,7 +171,7 @@ serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); emp
 {{- if or (eq $enabled "true") (and (eq $enabled "auto") (not (include "ration.mutatingVersion" .))) }}yes{{ end }}
 {{- end }}
 
-{{- /* What a webhook configuration of ours says besides its path and conditions. ration-scheduler answers it, and writes its
+{{- /* What the chart's webhook configuration says besides its path and conditions. ration-scheduler answers it, and writes its
 caBundle. Ignore: a pod is created also when no replica answers; a GPU pod then says so in its Events. */}}
 {{- define "ration.webhookClient" -}}
 admissionReviewVersions: [v1]
