@@ -79,7 +79,7 @@ static double balanced(const struct packing_state *state, const struct packing_n
 	*ret_gpu = packing_fullest_gpu(node, pod);
 	packing_place(&after, pod, *ret_gpu);
 	ask.after = room_of(&after);
-	return -(double)node_order_cost(&ask, &state->mean);
+	return -(double)node_order_cost(&ask, &state->mean_now);
 }
 
 const struct packing_policy packing_policies[] = {
@@ -174,6 +174,28 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 	return state->scores[at];
 }
 
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void note_mean(struct packing_state *state)
+{
+	uint64_t cpu = 0, memory = 0, milli = 0;
+
+	for (size_t i = 0; i < state->cluster.trace->n_nodes; i++) {
+		const struct packing_node *node = &state->cluster.nodes[i];
+
+		cpu += node->cpu_left;
+		memory += node->memory_left;
+		milli += node->left;
+	}
+	state->mean_now = state->mean;
+	if (milli)
+		state->mean_now = (struct host_sum){lesser(state->mean.cpu_milli, cpu * GPU_MILLI / milli),
+			lesser(state->mean.memory_mib, memory * GPU_MILLI / milli)};
+}
+
 int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu,
 	char ret_uid[PACKING_UID_SIZE])
 {
@@ -185,6 +207,7 @@ int packing_choose(struct packing_state *state, const struct packing_pod *pod, i
 		return packing_core_choose(state->core, &state->cluster, pod, ret_uid, ret_gpu);
 	if (!state->policy->score)
 		return choose_any(state, pod, ret_gpu);
+	note_mean(state);
 	for (size_t i = 0; i < state->cluster.trace->n_nodes; i++) {
 		double score = score_on(state, i, pod, &gpu);
 

@@ -319,32 +319,32 @@ static void nodes_are_scarce_as_far_as_pods_for_most_of_a_node_ask_for_them(void
 		assert_int_equal(demand_enter(&demand, NULL, gpus(8), &ignored), 0);
 		assert_int_equal(demand_enter(&demand, NULL, gpus(2), &ignored), 0);
 	}
-	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 0);
 	ask(&demand, &any, NULL, 10 * GPU_MIB, 0);
 	ask_whole(&demand, &one, 1);
 	ask_whole(&demand, &half, 4);
-	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 0);
 	/* 20 of 35 GPUs are asked for by pods that need most of a node; 4 / 7 over 4 / 5. */
 	ask_whole(&demand, &most, 5);
 	ask_whole(&demand, &all[0], 8);
 	ask_whole(&demand, &all[1], 7);
-	assert_int_equal(demand_node_scarcity(&demand, 8), 714);
-	assert_int_equal(demand_node_scarcity(&demand, 2), 0);
-	assert_int_equal(demand_node_scarcity(&demand, 1), 0);
-	assert_int_equal(demand_node_scarcity(&demand, NODE_GPUS_MAX), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 714);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 2), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 1), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, NODE_GPUS_MAX), 0);
 	/* A pod that no node can hold needs none of these. Without the pods that can use any GPU, no more
 	 * than all of them is scarce. */
 	ask_whole(&demand, &large, 16);
-	assert_int_equal(demand_node_scarcity(&demand, 8), 490);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 490);
 	demand_remove(&demand, &large);
 	demand_remove(&demand, &any);
 	demand_remove(&demand, &one);
 	demand_remove(&demand, &half);
-	assert_int_equal(demand_node_scarcity(&demand, 8), NODE_SCARCITY_MAX);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), NODE_SCARCITY_MAX);
 	demand_remove(&demand, &most);
 	demand_remove(&demand, &all[0]);
 	demand_remove(&demand, &all[1]);
-	assert_int_equal(demand_node_scarcity(&demand, 8), 0);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 0);
 	demand_release(&demand);
 }
 
@@ -361,10 +361,13 @@ static void nodes_that_pods_ask_for_twice_are_entirely_scarce(void **state)
 	assert_int_equal(demand_enter(&demand, NULL, gpus(8), &ignored), 0);
 	ask(&demand, &any, NULL, 16 * GPU_MIB, 0);
 	ask_whole(&demand, &pods[0], 8);
-	assert_int_equal(demand_node_scarcity(&demand, 8), 500);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), 500);
+	/* For the pods themselves: 8 of 8 GPUs, and none of 16. */
+	assert_int_equal(demand_node_scarcity(&demand, &any, 8), NODE_SCARCITY_MAX);
+	assert_int_equal(demand_node_scarcity(&demand, &pods[0], 8), 0);
 	for (size_t i = 1; i < 4; i++)
 		ask_whole(&demand, &pods[i], 8);
-	assert_int_equal(demand_node_scarcity(&demand, 8), NODE_SCARCITY_MAX);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 8), NODE_SCARCITY_MAX);
 	demand_release(&demand);
 }
 
@@ -381,7 +384,7 @@ static void the_smallest_pod_in_a_huge_cluster_divides_by_nothing(void **state)
 	assert_int_equal(demand_enter(&demand, NULL, (struct gpu_supply){2, 1000000}, &ignored), 0);
 	assert_int_equal(demand_enter(&demand, NULL, (struct gpu_supply){8, 1000000}, &ignored), 0);
 	demand_set(&demand, &pod, &facts);
-	assert_int_equal(demand_node_scarcity(&demand, 2), NODE_SCARCITY_MAX);
+	assert_int_equal(demand_node_scarcity(&demand, NULL, 2), NODE_SCARCITY_MAX);
 	demand_release(&demand);
 }
 

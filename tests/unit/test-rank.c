@@ -266,6 +266,34 @@ static void a_model_that_waiting_pods_need_is_spared(void **state)
 	ledger_release(&ledger);
 }
 
+/* Two nodes with 4 GPUs of 12 CPUs each. */
+static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
+{
+	struct ledger ledger;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 4);
+	open_host(&ledger, "b", 4);
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	/* Two GPUs are in use: more is left for each of the others. */
+	occupy(&ledger, "p", 10, "", "a", "GPU-a-0");
+	occupy(&ledger, "q", 10, "", "a", "GPU-a-1");
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	load(&ledger, "h", "b", 36);
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 60000 / 6);
+	load(&ledger, "h", "a", 48);
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 48000 / 6);
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_remove_node(&ledger, "a", "uid-a");
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_remove_pod(&ledger, "p");
+	ledger_remove_host_pod(&ledger, "h");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 {
 	struct ledger ledger;
@@ -277,7 +305,7 @@ static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 	load(&ledger, "p", "other", 3);
 	assert_null(ledger_node(&ledger, "unknown"));
 	open_host(&ledger, "other", 1);
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 9000);
 	assert_int_equal(ledger_node(&ledger, "other")->taken.cpu_milli, 3000);
 	ledger_remove_node(&ledger, "other", "uid-other");
 	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 0);
@@ -367,6 +395,7 @@ int main(void)
 		cmocka_unit_test(a_begun_gpu_comes_before_an_empty_node),
 		cmocka_unit_test(a_free_node_is_kept_for_a_waiting_pod_that_needs_one),
 		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
+		cmocka_unit_test(the_mean_is_that_of_what_is_left_once_it_is_less),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),

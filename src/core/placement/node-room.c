@@ -35,21 +35,12 @@ static uint32_t less(uint32_t from, uint64_t amount)
 	return from > amount ? from - (uint32_t)amount : 0;
 }
 
-static struct host_sum host_left(const struct node_ledger *node)
-{
-	struct host_amount all = node->facts.host;
-
-	return (struct host_sum){
-		all.cpu_milli > node->taken.cpu_milli ? all.cpu_milli - node->taken.cpu_milli : 0,
-		all.memory_mib > node->taken.memory_mib ? all.memory_mib - node->taken.memory_mib : 0};
-}
-
 struct node_order_ask node_room_ask(const struct node_ledger *node, const struct pod_facts *pod)
 {
 	const struct request *request = &pod->request;
 	uint32_t gpus = request_gpus(request), units = request_units_per_gpu(request),
 		 largest = node->sums.largest;
-	struct host_sum host = host_left(node);
+	struct host_sum host = node_host_left(node);
 	struct node_order_ask ask = {.before = {.cpu_milli = host.cpu_milli,
 					     .memory_mib = host.memory_mib,
 					     .gpu_milli = node->sums.milli_free,

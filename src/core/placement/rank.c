@@ -148,6 +148,7 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct node_ledger *plenty = NULL;
 	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand, {0}};
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
+	const struct ledger_pod *known = pod->uid ? ledger_pod(ledger, pod->uid) : NULL;
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
 	bool scarce = false;
@@ -158,8 +159,10 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
+	/* Without the pod's own request, because the watch may not have shown it yet. */
 	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
-		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, gpus);
+		rule.node_scarcity[gpus] = demand_node_scarcity(
+			rule.demand, known ? &known->demand : NULL, gpus);
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);

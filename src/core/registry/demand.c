@@ -334,9 +334,9 @@ uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *mo
 	return (uint32_t)at_most(scarcity, SCARCITY_MAX);
 }
 
-uint32_t demand_node_scarcity(const struct demand *demand, size_t gpus)
+uint32_t demand_node_scarcity(const struct demand *demand, const struct pod_demand *own, size_t gpus)
 {
-	struct gpu_want want = {0};
+	struct gpu_want want = {0}, all_wants = demand->want;
 	uint64_t asked, all;
 
 	for (size_t i = gpus / 2 + 1; i <= gpus && gpus > 1; i++) {
@@ -344,8 +344,13 @@ uint32_t demand_node_scarcity(const struct demand *demand, size_t gpus)
 		want.core += demand->together[i].core;
 		want.whole += demand->together[i].whole;
 	}
+	if (own) {
+		want_add(&all_wants, own, true);
+		if (own->gpus > gpus / 2 && own->gpus <= gpus && gpus > 1)
+			want_add(&want, own, true);
+	}
 	asked = asked_part(&want, &demand->on_nodes[gpus]) * NODE_SCARCITY_MAX;
-	all = asked_part(&demand->want, &demand->supply);
+	all = asked_part(&all_wants, &demand->supply);
 	return (uint32_t)at_most(all ? asked / all : asked, NODE_SCARCITY_MAX);
 }
 

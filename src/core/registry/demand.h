@@ -88,9 +88,9 @@ uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *mo
 /* demand_node_scarcity() - how scarce nodes with this number of GPUs are while all of these are free, in
  * thousandths. Of all GPUs that pods ask for, the part that is asked for by pods which take more than half of
  * the GPUs of such a node at once, divided by the part of all GPUs that these nodes have. At most 1000: such
- * pods alone would fill the nodes. */
+ * pods alone would fill the nodes. own: a pod that does not count, NULL if there is no such pod. */
 #define NODE_SCARCITY_MAX 1000
-uint32_t demand_node_scarcity(const struct demand *demand, size_t gpus);
+uint32_t demand_node_scarcity(const struct demand *demand, const struct pod_demand *own, size_t gpus);
 
 /* demand_equal() - all sums are the same. */
 bool demand_equal(const struct demand *a, const struct demand *b);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/registry/ledger-internal.h"
+
 void host_sum_add(struct host_sum *sum, struct host_amount host)
 {
 	sum->cpu_milli += host.cpu_milli;
@@ -18,10 +20,12 @@ bool host_sum_remove(struct host_sum *sum, struct host_amount host)
 	return right;
 }
 
-static void host_pod_leave(struct host_pod *pod)
+static void host_pod_leave(struct ledger *ledger, struct host_pod *pod)
 {
 	list_remove(&pod->item);
+	ledger_count_host(ledger, pod->node, true);
 	host_sum_remove(&pod->node->taken, pod->host);
+	ledger_count_host(ledger, pod->node, false);
 }
 
 int host_pods_set(struct ledger *ledger, const char *uid, struct node_ledger *node, struct host_amount host)
@@ -29,7 +33,7 @@ int host_pods_set(struct ledger *ledger, const char *uid, struct node_ledger *no
 	struct host_pod *pod = table_get(&ledger->host_pods, uid);
 
 	if (pod) {
-		host_pod_leave(pod);
+		host_pod_leave(ledger, pod);
 	} else {
 		pod = calloc(1, sizeof(*pod));
 		if (!pod || table_set(&ledger->host_pods, uid, pod) < 0) {
@@ -40,7 +44,9 @@ int host_pods_set(struct ledger *ledger, const char *uid, struct node_ledger *no
 	pod->node = node;
 	pod->host = host;
 	list_append(&node->host_pods, &pod->item);
+	ledger_count_host(ledger, node, true);
 	host_sum_add(&node->taken, host);
+	ledger_count_host(ledger, node, false);
 	return 0;
 }
 
@@ -52,7 +58,7 @@ struct node_ledger *host_pods_remove(struct ledger *ledger, const char *uid)
 	if (!pod)
 		return NULL;
 	node = pod->node;
-	host_pod_leave(pod);
+	host_pod_leave(ledger, pod);
 	free(pod);
 	return node;
 }

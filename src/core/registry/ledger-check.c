@@ -32,9 +32,9 @@ static bool owners_are_right(const struct ledger *ledger)
 
 static bool hosts_are_right(const struct ledger *ledger)
 {
-	struct host_sum sum = {0};
+	struct host_sum sum = {0}, left = {0};
 	const struct node_ledger *node;
-	uint64_t gpus = 0;
+	uint64_t gpus = 0, milli = 0;
 
 	table_for_each (&ledger->nodes, cursor, node) {
 		if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
@@ -42,8 +42,13 @@ static bool hosts_are_right(const struct ledger *ledger)
 		sum.cpu_milli += node->facts.host.cpu_milli;
 		sum.memory_mib += node->facts.host.memory_mib;
 		gpus += node->facts.n_gpus;
+		left.cpu_milli += node_host_left(node).cpu_milli;
+		left.memory_mib += node_host_left(node).memory_mib;
+		milli += node->sums.milli_free;
 	}
-	return sum.cpu_milli == ledger->hosts.cpu_milli && sum.memory_mib == ledger->hosts.memory_mib &&
+	return left.cpu_milli == ledger->hosts_left.cpu_milli &&
+	       left.memory_mib == ledger->hosts_left.memory_mib && milli == ledger->hosts_milli_left &&
+	       sum.cpu_milli == ledger->hosts.cpu_milli && sum.memory_mib == ledger->hosts.memory_mib &&
 	       gpus == ledger->hosts_gpus;
 }
 

@@ -23,6 +23,8 @@ void ledger_init(struct ledger *ledger)
 	demand_init(&ledger->demand);
 	ledger->hosts = (struct host_sum){0};
 	ledger->hosts_gpus = 0;
+	ledger->hosts_left = (struct host_sum){0};
+	ledger->hosts_milli_left = 0;
 	ledger->node_order = NODE_ORDER_BALANCED;
 	ledger->generation = ledger->capacity = 0;
 	ledger->n_nodes_ever = 0;
@@ -249,7 +251,9 @@ static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *p
 	if (!pod->node)
 		return NULL;
 	node = table_get(&ledger->nodes, pod->node);
+	ledger_count_host(ledger, node, true);
 	node_ledger_remove(node, pod);
+	ledger_count_host(ledger, node, false);
 	owners_remove(&ledger->owners, pod->facts.owner, pod->node);
 	list_remove(&pod->hold);
 	free(pod->node);
@@ -318,7 +322,9 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 	pod->placement = copy;
 	placement_init(&copy);
 	pod->occupancy = occupancy;
+	ledger_count_host(ledger, node, true);
 	node_ledger_add(node, pod);
+	ledger_count_host(ledger, node, false);
 	if (left && left != node)
 		node_drop_if_unused(ledger, left);
 	return 0;
@@ -364,8 +370,10 @@ static void pod_take_host(struct ledger *ledger, struct ledger_pod *pod, struct 
 	struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
 
 	if (node) {
+		ledger_count_host(ledger, node, true);
 		host_sum_remove(&node->taken, pod->facts.host);
 		host_sum_add(&node->taken, host);
+		ledger_count_host(ledger, node, false);
 	}
 	pod->facts.host = host;
 }

@@ -109,7 +109,8 @@ struct node_verdict {
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
-/* ledger_gpu_mean() - the CPU and memory behind one GPU: the mean over all nodes with GPUs. */
+/* ledger_gpu_mean() - the CPU and memory behind one GPU: the mean over all nodes with GPUs, or the mean of
+ * what is left behind what is left of the GPUs, where that is less. */
 struct host_sum ledger_gpu_mean(const struct ledger *ledger);
 
 /* ledger_check() - recounts every node from its pods. Returns the number of sums that differ (0 is right).

@@ -67,6 +67,15 @@ int node_ledger_compare(const void *a, const void *b)
 	return strcmp(x->facts.name, y->facts.name);
 }
 
+struct host_sum node_host_left(const struct node_ledger *node)
+{
+	struct host_amount all = node->facts.host;
+
+	return (struct host_sum){
+		all.cpu_milli > node->taken.cpu_milli ? all.cpu_milli - node->taken.cpu_milli : 0,
+		all.memory_mib > node->taken.memory_mib ? all.memory_mib - node->taken.memory_mib : 0};
+}
+
 bool node_ledger_known(const struct node_ledger *node)
 {
 	return node->facts.uid != NULL;

@@ -14,6 +14,10 @@ void node_ledger_free(struct node_ledger *node); /* accepts NULL; the pods are t
 /* node_ledger_compare() - for qsort() of pointers to nodes: by name. */
 int node_ledger_compare(const void *a, const void *b);
 
+/* node_host_left() - the CPU and memory that the node can allocate and its pods do not request; never below
+ * 0. */
+struct host_sum node_host_left(const struct node_ledger *node);
+
 /* node_ledger_known() - true if the API server has shown the node; otherwise only pods name it. */
 bool node_ledger_known(const struct node_ledger *node);
 

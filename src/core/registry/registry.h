@@ -134,7 +134,9 @@ struct ledger {
 	struct table host_pods;	 /* uid -> struct host_pod, of pods that ask for no GPU and are on a node */
 	struct host_sum hosts;	 /* what the nodes with GPUs can allocate */
 	uint64_t hosts_gpus;	 /* their GPUs */
-	struct demand demand;	 /* for GPU models, by all pods that have not ended */
+	struct host_sum hosts_left; /* what their pods have left of it */
+	uint64_t hosts_milli_left;  /* thousandths of a GPU that are free on them */
+	struct demand demand;	    /* for GPU models, by all pods that have not ended */
 	enum node_order node_order;
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/ledger-internal.h"
 #include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 #include "model/units.h"
@@ -113,6 +114,7 @@ static void occupy(
 {
 	struct node_ledger *node = table_get(&ledger->nodes, pod->node);
 
+	ledger_count_host(ledger, node, true);
 	node_ledger_remove(node, pod);
 	placement_release(&pod->placement);
 	pod->placement = *placement;
@@ -121,6 +123,7 @@ static void occupy(
 	pod->facts.request = *request;
 	request_init(request);
 	node_ledger_add(node, pod);
+	ledger_count_host(ledger, node, false);
 	ledger->generation++;
 }
 
