@@ -11,7 +11,6 @@
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
     full    only ./check full has what they need, or the time: RATION_FULL=1
     hour    takes up to an hour, and runs beside suites that judge no times; as `full`
-    early   is among the longest of its suite, and begins at once when tests run side by side: begun last, it would end alone
 
 Tests that draw take the fixture `seed`: another one each day, the same in the second run of ./check, and that of
 RATION_SEED=N where that is set.
@@ -98,20 +97,6 @@ def is_left_out(item, part_of, part):
     return "long" in marks and part_of and part_of[group_of(item, item.get_closest_marker("long"))] != part
 
 
-def early_first(items, workers):
-    """The order in which pytest-xdist's `load` gives each worker one test that is `early` at the beginning. It gives each
-    the same number of tests, one worker after the other (xdist 3.1, scheduler/load.py, schedule())."""
-    early = [item for item in items if item.get_closest_marker("early")]
-    others = [item for item in items if not item.get_closest_marker("early")]
-    each = max(len(items) // workers // 4, 2)
-    ordered = []
-    while early or others:
-        ordered += early[:1] + others[:each - len(early[:1])]
-        early, others = early[1:], others[each - len(early[:1]):]
-    return ordered
-
-
-@pytest.hookimpl(trylast=True)    # after -m and -k
 def pytest_collection_modifyitems(config, items):
     part, count = map(int, PART.split("/")) if PART else (0, 0)
     part_of = parts(items, count) if PART else {}
@@ -119,5 +104,3 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    if workers := getattr(config, "workerinput", {}).get("workercount"):
-        items[:] = early_first(items, workers)

@@ -132,7 +132,6 @@ def test_kubelet_that_restarts_is_registered_at_by_a_second_worker(world):
     world.kubelet.wait_devices(32)
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_worker_that_hangs_with_a_call_in_its_hands_is_replaced(world):
     old = world.worker()

@@ -83,7 +83,6 @@ def test_links_are_in_the_config_map_that_arena_reads(world):
     wait_for(lambda: json.loads(world.api.get("configmaps", name, "kube-system")["data"]["devices"])["3"] == "Unhealthy")
 
 
-@pytest.mark.early
 @pytest.mark.waits    # the agent tries again after 30 s
 def test_config_map_that_cannot_be_written_is_told_and_written_later():
     with node() as w:

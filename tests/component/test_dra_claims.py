@@ -226,7 +226,6 @@ def test_an_unhealthy_gpu_takes_no_new_claim_and_keeps_what_is_prepared(world):
     assert prepared(world, before) == first
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_no_gpu_gets_over_its_total_by_claims(world):
     prepared(world, world.claim("a", {"memory": "9Gi", "cores": "60"}))

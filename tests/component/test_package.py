@@ -76,7 +76,6 @@ def test_a_release_built_in_another_folder_is_the_same_bytes(complete, tmp_path)
     assert again["SHA256SUMS"].read_text() == complete["SHA256SUMS"].read_text()
 
 
-@pytest.mark.early
 @of_the_release
 def test_the_sums_are_those_of_the_files(made):
     lines = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].read_text().splitlines())

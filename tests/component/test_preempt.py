@@ -114,7 +114,6 @@ def test_our_nomination_ends_ten_seconds_after_nobody_confirmed_it(api, start):
     assert time.monotonic() - before > 9
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_a_nomination_in_the_status_lasts_and_outlives_its_end_by_ten_seconds(api, start):
     cards(api, 15)

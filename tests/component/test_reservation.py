@@ -130,7 +130,6 @@ def test_two_processes_ask_60_percent_each_at_the_same_time_10000_rounds_never_b
     assert done.stdout == "10000 rounds: one of two, each time\n"
 
 
-@pytest.mark.early
 @pytest.mark.waits
 @pytest.mark.once
 def test_the_sum_is_right_again_after_each_kill_1000_rounds(seed):

@@ -100,7 +100,6 @@ def test_a_lease_created_anew_counts_although_the_old_one_ran_out(api, start):
     wait_for(lambda: fits(scheduler, pod, "n"), 3)
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_an_outage_of_the_api_server_makes_no_lease_stale(api, start):
     """While nothing can be renewed nothing is seen to be renewed."""

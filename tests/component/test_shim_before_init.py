@@ -73,7 +73,6 @@ def hooks_only():
     return {name for library, name, kind, _ in hook_rows.read() if library == "NVML" and kind != "DENY"}
 
 
-@pytest.mark.early
 @pytest.mark.parametrize("args", [[], ["--core", "30"]], ids=["memory", "computing power"])
 def test_cuda_before_cuinit(machine, args):
     assert differences(machine, "libcuda.so.1", args) == {}

@@ -61,7 +61,6 @@ def wait_until_stopped(processes):
             time.sleep(0.0005)
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_processes_that_take_memory_in_every_way_and_are_killed(granted, seed):
     draw = random.Random(seed)

@@ -568,7 +568,6 @@ def memory_mb(pid):
     return int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) / 1000
 
 
-@pytest.mark.early
 def test_a_large_cluster_stays_usable(browser, tmp_path):
     (tmp_path / "kubectl").write_text(LARGE_KUBECTL)
     (tmp_path / "kubectl").chmod(0o755)

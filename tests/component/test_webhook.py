@@ -150,7 +150,6 @@ def test_two_replicas_show_one_certificate_and_a_configuration_that_was_reset_tr
     assert secret(charts)["tls.crt"] == roots
 
 
-@pytest.mark.early
 @pytest.mark.waits
 def test_a_certificate_that_ends_soon_is_renewed_and_no_review_fails_meanwhile(charts, webhook, certificate):
     charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": certificate(10)})

@@ -167,17 +167,6 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     assert len({of[conftest.group_of(i, i.get_closest_marker("long"))] for i in items[:3]}) == 1, "a file's tests share a lab"
 
 
-@pytest.mark.parametrize("early", [0, 1, 3, 4, 9])
-def test_the_longest_tests_are_the_first_of_a_worker_each(early):
-    conftest = module(ROOT / "tests/conftest.py")
-    items = [types.SimpleNamespace(name=i, get_closest_marker=lambda name, i=i: name == "early" and i >= 64 - early) for i in range(64)]
-    ordered = [item.name for item in conftest.early_first(items, 4)]
-    each = 4    # of 64 tests, xdist gives each of 4 workers 64 / 4 / 4 at the beginning
-    assert [name for name in ordered[:each * early:each]] == list(range(64 - early, 64))
-    assert [name for name in ordered if name < 64 - early] == list(range(64 - early))
-    assert sorted(ordered) == list(range(64))
-
-
 def run_main(tmp_path, *arguments, **scripts):
     """./check's second half with stubs for meson and ninja."""
     for name in ("meson", "ninja"):
