@@ -65,29 +65,29 @@ def test_a_pod_on_several_gpus_goes_where_cpu_stays_behind_those_that_are_left(a
     assert first(scheduler, little, ["crowded", "roomy"]) == "crowded"    # GPUs that have little CPU are enough for it
 
 
-def test_members_of_a_gang_go_where_cpu_stays_behind_the_gpus_that_are_left(api, start):
+@pytest.mark.parametrize("gang, cpu, want", [("needy", 2, "roomy"), ("frugal", 0, "crowded")])
+def test_members_of_a_gang_go_where_cpu_stays_behind_the_gpus_that_are_left(api, start, gang, cpu, want):
     """All four fit on either node."""
     scheduler = crowded_and_roomy(api, start)
     wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")
     group = "pod-group.scheduling.sigs.k8s.io/"
-    for gang, cpu, want in ("needy", 2, "roomy"), ("frugal", 0, "crowded"):
-        pods = [api.create_pod(f"{gang}-{i}", labels={group + "name": gang, group + "min-available": "2"}, spec=asking(cpu, 4)) for i in range(2)]
-        assert wait_for(lambda pods=pods: scheduler.filter(pods[0], ["crowded", "roomy"])["NodeNames"], 5)[0] == want
-        assert first(scheduler, pods[1], ["crowded", "roomy"]) == want
+    pods = [api.create_pod(f"{gang}-{i}", labels={group + "name": gang, group + "min-available": "2"}, spec=asking(cpu, 4)) for i in range(2)]
+    assert wait_for(lambda: scheduler.filter(pods[0], ["crowded", "roomy"])["NodeNames"], 5)[0] == want
+    assert first(scheduler, pods[1], ["crowded", "roomy"]) == want
 
 
-def test_whole_gpus_with_equal_links_are_taken_where_cpu_stays_behind_those_that_are_left(api, start):
-    """Of the crowded node's 28 CPUs, 26 for two GPUs would leave one for each of the others; the mean is 12."""
+@pytest.mark.parametrize("cpu, want", [(26, "roomy"), (0, "crowded")])
+def test_whole_gpus_with_equal_links_are_taken_where_cpu_stays_behind_those_that_are_left(api, start, cpu, want):
+    """Of the crowded node's 28 CPUs, 26 for two GPUs would leave one for each of the others; the mean of what is left is 9.5."""
     for name in "crowded", "roomy":
         machine(api, name, *[16384] * 4)
         api.patch("nodes", name, {"metadata": {"annotations": {"ration.dev/mode": "topology"}}})
     api.create_pod("others", node="crowded", spec=asking(20))
     scheduler = start()
-    for name, cpu, want in ("needy", 26, "roomy"), ("frugal", 0, "crowded"):
-        limits = {"aliyun.com/gpu": "2"}
-        pod = api.create_pod(name, spec={"containers": [{"name": "main", "image": "example", "resources": {
-            "limits": limits, "requests": {"cpu": str(cpu), **limits}}}]})
-        assert first(scheduler, pod, ["crowded", "roomy"]) == want
+    limits = {"aliyun.com/gpu": "2"}
+    pod = api.create_pod("p", spec={"containers": [{"name": "main", "image": "example", "resources": {
+        "limits": limits, "requests": {"cpu": str(cpu), **limits}}}]})
+    assert first(scheduler, pod, ["crowded", "roomy"]) == want
 
 
 def test_cpu_of_a_pod_that_has_ended_is_free_again(api, start):
@@ -124,9 +124,10 @@ def test_a_pod_without_a_gpu_leaves_cpu_where_gpus_are_free(api, start):
 
 
 def test_why_says_what_would_be_left(api, start):
-    """Of 48 CPUs for 4 GPUs, 24 stay: 6.4 for each of the 3.75 GPUs that stay free, and the mean is 12. (1 - 6.4 / 12) ^ 3 of them
-    could not be used: 0.38."""
+    """Of 48 CPUs for 4 GPUs, 24 stay: 6.4 for each of the 3.75 GPUs that stay free. The mean of what is left is 12, for 24 + 69 CPUs
+    and 7.75 GPUs; that of both nodes is 14.6. (1 - 6.4 / 12) ^ 3 of them could not be used: 0.38."""
     machine(api, "n", *[16384] * 4)
+    machine(api, "other", *[16384] * 4, cpus=69)
     api.create_pod("others", node="n", spec=asking(23))
     scheduler = start()
     pod = api.create_pod("p", spec=asking(1, 4))
@@ -137,10 +138,11 @@ def test_why_says_what_would_be_left(api, start):
 
 
 def test_the_sentences_of_ration_why_say_why_the_chosen_node_comes_first(api, start, person):
-    """The mean is 12 CPUs for a GPU, 45 for the 3.75 that stay free. The roomy node keeps 36 of them, so 3.75 x (1 - 36 / 45) ^ 3 = 0.03 GPUs
+    """The mean of what is left is 12 CPUs for a GPU, (36 + 25 + 80) / 11.75, or 45 for the 3.75 that stay free. The roomy node keeps 36 of them, so 3.75 x (1 - 36 / 45) ^ 3 = 0.03 GPUs
     could not be used; the crowded node keeps 13: 3.75 x (1 - 13 / 45) ^ 3 = 1.348."""
     for name in "crowded", "roomy":
         machine(api, name, *[16384] * 4)
+    machine(api, "other", *[16384] * 4, cpus=80)
     api.create_pod("others", node="crowded", spec=asking(23))
     scheduler = start()
     pod = api.create_pod("p", spec=asking(12, 4))
