@@ -49,7 +49,7 @@ RECORDED = {
     "bench": (0, 9),
     "completions": (0, 0),
     "deploy": (0, 3),
-    "docs": (15, 36),
+    "docs": (14, 36),
     "examples": (0, 5),
     "lab": (1, 1),
     "sim": (0, 14),
@@ -67,7 +67,7 @@ RECORDED = {
     "src/run": (0, 4),
     "src/scheduler": (1, 5),
     "src/shim": (0, 0),
-    "tests": (429, 471),
+    "tests": (398, 471),
 }
 NOT_OURS = {"LICENSE"}
 TEXTS = {".md", ".scd", ".txt"}
