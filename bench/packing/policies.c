@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/placement/node-order.h"
+#include "core/registry/host-pods.h"
 
 #define NO_ROOM (-INFINITY)
 
@@ -174,11 +175,7 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 	return state->scores[at];
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
+/* The sums that src/core keeps (ledger_gpu_mean()), added up again. */
 static void note_mean(struct packing_state *state)
 {
 	uint64_t cpu = 0, memory = 0, milli = 0;
@@ -192,8 +189,8 @@ static void note_mean(struct packing_state *state)
 	}
 	state->mean_now = state->mean;
 	if (milli)
-		state->mean_now = (struct host_sum){lesser(state->mean.cpu_milli, cpu * GPU_MILLI / milli),
-			lesser(state->mean.memory_mib, memory * GPU_MILLI / milli)};
+		state->mean_now = host_sum_least(
+			state->mean, (struct host_sum){cpu * GPU_MILLI / milli, memory * GPU_MILLI / milli});
 }
 
 int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu,

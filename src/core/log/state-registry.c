@@ -134,7 +134,7 @@ void state_read_node(struct core *core, struct archive *archive)
 	if (node) {
 		archive_node(archive, node, &models);
 		node_ledger_recount(node);
-		ledger_count_host(&core->ledger, node, false);
+		gpu_hosts_add(&core->ledger.hosts, node);
 		ledger_count_models(&core->ledger, node, models);
 		/* Sets of nodes are bits by number. So this must hold even if the line "ledger" is absent or
 		 * came before. */

@@ -40,8 +40,8 @@ int64_t node_order_scarcity(const struct node_order_ask *ask)
 	return (int64_t)ask->scarcity * taken * SCARCITY_WEIGHT_TENTHS / 10;
 }
 
-/* The third power keeps the cost low until pods ask for most of these nodes: to keep nodes free that no pod
- * needs strands GPUs of others. */
+/* The third power keeps the cost low until pods ask for most of these nodes: if nodes are kept free although
+ * few pods need them, GPUs of other nodes are stranded. */
 static int64_t empty_node_cost(const struct node_order_ask *ask)
 {
 	int64_t scarcity = ask->node_scarcity;

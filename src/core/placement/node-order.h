@@ -23,7 +23,7 @@ struct node_order_ask {
 	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
 	 * thousandths (registry/demand.h). */
 	uint32_t scarcity;
-	/* How much nodes with as many GPUs are wanted by pods that need a node, likewise. */
+	/* How much nodes with this number of GPUs are wanted by pods that need most of one, likewise. */
 	uint32_t node_scarcity;
 };
 

@@ -159,7 +159,7 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
-	/* Without the pod's own request, because the watch may not have shown it yet. */
+	/* The pod itself does not count: only some replicas may have seen it already. */
 	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
 		rule.node_scarcity[gpus] = demand_node_scarcity(
 			rule.demand, known ? &known->demand : NULL, gpus);

@@ -1,6 +1,5 @@
 /* cluster-sums.c - running sums over all nodes: the CPU and memory behind the GPUs, and the GPUs of each
- * model.
- */
+ * model. */
 #include <string.h>
 
 #include "core/registry/host-pods.h"
@@ -8,39 +7,43 @@
 #include "core/registry/ledger.h"
 #include "core/registry/node-ledger.h"
 
-void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves)
+/* sign: 1, or -1 as an unsigned number. */
+static void count(struct gpu_hosts *hosts, const struct node_ledger *node, uint64_t sign)
 {
 	struct host_sum left = node_host_left(node);
-	uint64_t milli = node->sums.milli_free;
 
 	if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
 		return;
-	if (leaves)
-		host_sum_remove(&ledger->hosts, node->facts.host);
-	else
-		host_sum_add(&ledger->hosts, node->facts.host);
-	ledger->hosts_gpus += leaves ? -(uint64_t)node->facts.n_gpus : node->facts.n_gpus;
-	ledger->hosts_left.cpu_milli += leaves ? -left.cpu_milli : left.cpu_milli;
-	ledger->hosts_left.memory_mib += leaves ? -left.memory_mib : left.memory_mib;
-	ledger->hosts_milli_left += leaves ? -milli : milli;
+	hosts->all.cpu_milli += sign * node->facts.host.cpu_milli;
+	hosts->all.memory_mib += sign * node->facts.host.memory_mib;
+	hosts->left.cpu_milli += sign * left.cpu_milli;
+	hosts->left.memory_mib += sign * left.memory_mib;
+	hosts->gpus += sign * node->facts.n_gpus;
+	hosts->milli_left += sign * node->sums.milli_free;
 }
 
-static uint64_t lesser(uint64_t a, uint64_t b)
+void gpu_hosts_add(struct gpu_hosts *hosts, const struct node_ledger *node)
 {
-	return a < b ? a : b;
+	count(hosts, node, 1);
+}
+
+void gpu_hosts_remove(struct gpu_hosts *hosts, const struct node_ledger *node)
+{
+	count(hosts, node, UINT64_MAX);
 }
 
 struct host_sum ledger_gpu_mean(const struct ledger *ledger)
 {
-	const struct host_sum *all = &ledger->hosts, *left = &ledger->hosts_left;
-	uint64_t gpus = ledger->hosts_gpus, milli = ledger->hosts_milli_left;
+	const struct gpu_hosts *hosts = &ledger->hosts;
 	struct host_sum mean = {0};
 
-	if (gpus)
-		mean = (struct host_sum){all->cpu_milli / gpus, all->memory_mib / gpus};
-	if (milli)
-		mean = (struct host_sum){lesser(mean.cpu_milli, left->cpu_milli * 1000 / milli),
-			lesser(mean.memory_mib, left->memory_mib * 1000 / milli)};
+	if (hosts->gpus)
+		mean = (struct host_sum){
+			hosts->all.cpu_milli / hosts->gpus, hosts->all.memory_mib / hosts->gpus};
+	if (hosts->milli_left)
+		mean = host_sum_least(
+			mean, (struct host_sum){hosts->left.cpu_milli * 1000 / hosts->milli_left,
+				      hosts->left.memory_mib * 1000 / hosts->milli_left});
 	return mean;
 }
 

@@ -338,15 +338,18 @@ uint32_t demand_node_scarcity(const struct demand *demand, const struct pod_dema
 {
 	struct gpu_want want = {0}, all_wants = demand->want;
 	uint64_t asked, all;
+	size_t most = gpus / 2 + 1; /* more than half of the node */
 
-	for (size_t i = gpus / 2 + 1; i <= gpus && gpus > 1; i++) {
+	if (gpus < 2)
+		return 0;
+	for (size_t i = most; i <= gpus; i++) {
 		want.mib += demand->together[i].mib;
 		want.core += demand->together[i].core;
 		want.whole += demand->together[i].whole;
 	}
 	if (own) {
 		want_add(&all_wants, own, true);
-		if (own->gpus > gpus / 2 && own->gpus <= gpus && gpus > 1)
+		if (own->gpus >= most && own->gpus <= gpus)
 			want_add(&want, own, true);
 	}
 	asked = asked_part(&want, &demand->on_nodes[gpus]) * NODE_SCARCITY_MAX;

@@ -59,7 +59,7 @@ struct pod_demand {
 	struct gpu_choice *choice; /* NULL: the pod names no model */
 	uint32_t mib;
 	uint16_t core, whole;
-	uint16_t gpus; /* on how many it is */
+	uint16_t gpus; /* the number of GPUs that it is divided over */
 };
 
 void demand_init(struct demand *demand);
@@ -88,7 +88,8 @@ uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *mo
 /* demand_node_scarcity() - how scarce nodes with this number of GPUs are while all of these are free, in
  * thousandths. Of all GPUs that pods ask for, the part that is asked for by pods which take more than half of
  * the GPUs of such a node at once, divided by the part of all GPUs that these nodes have. At most 1000: such
- * pods alone would fill the nodes. own: a pod that does not count, NULL if there is no such pod. */
+ * pods alone would fill the nodes. own: the pod
+ * that is placed, whose request does not count; NULL if the demand does not have it. */
 #define NODE_SCARCITY_MAX 1000
 uint32_t demand_node_scarcity(const struct demand *demand, const struct pod_demand *own, size_t gpus);
 

@@ -20,12 +20,18 @@ bool host_sum_remove(struct host_sum *sum, struct host_amount host)
 	return right;
 }
 
+struct host_sum host_sum_least(struct host_sum a, struct host_sum b)
+{
+	return (struct host_sum){a.cpu_milli < b.cpu_milli ? a.cpu_milli : b.cpu_milli,
+		a.memory_mib < b.memory_mib ? a.memory_mib : b.memory_mib};
+}
+
 static void host_pod_leave(struct ledger *ledger, struct host_pod *pod)
 {
 	list_remove(&pod->item);
-	ledger_count_host(ledger, pod->node, true);
+	gpu_hosts_remove(&ledger->hosts, pod->node);
 	host_sum_remove(&pod->node->taken, pod->host);
-	ledger_count_host(ledger, pod->node, false);
+	gpu_hosts_add(&ledger->hosts, pod->node);
 }
 
 int host_pods_set(struct ledger *ledger, const char *uid, struct node_ledger *node, struct host_amount host)
@@ -44,9 +50,9 @@ int host_pods_set(struct ledger *ledger, const char *uid, struct node_ledger *no
 	pod->node = node;
 	pod->host = host;
 	list_append(&node->host_pods, &pod->item);
-	ledger_count_host(ledger, node, true);
+	gpu_hosts_remove(&ledger->hosts, node);
 	host_sum_add(&node->taken, host);
-	ledger_count_host(ledger, node, false);
+	gpu_hosts_add(&ledger->hosts, node);
 	return 0;
 }
 

@@ -21,3 +21,6 @@ void host_pods_release(struct ledger *ledger);
  * if the sum was smaller than the request; the sum is 0 then. */
 void host_sum_add(struct host_sum *sum, struct host_amount host);
 bool host_sum_remove(struct host_sum *sum, struct host_amount host);
+
+/* host_sum_least() - the smaller CPU and the smaller memory of both. */
+struct host_sum host_sum_least(struct host_sum a, struct host_sum b);

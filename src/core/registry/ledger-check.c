@@ -1,4 +1,7 @@
 /* ledger-check.c - compares the ledger's running sums with sums that are computed again. */
+#include <string.h>
+
+#include "core/registry/ledger-internal.h"
 #include "core/registry/ledger.h"
 #include "core/registry/node-ledger.h"
 
@@ -32,24 +35,12 @@ static bool owners_are_right(const struct ledger *ledger)
 
 static bool hosts_are_right(const struct ledger *ledger)
 {
-	struct host_sum sum = {0}, left = {0};
+	struct gpu_hosts again = {0};
 	const struct node_ledger *node;
-	uint64_t gpus = 0, milli = 0;
 
-	table_for_each (&ledger->nodes, cursor, node) {
-		if (!node->facts.n_gpus || !node->facts.host.cpu_milli)
-			continue;
-		sum.cpu_milli += node->facts.host.cpu_milli;
-		sum.memory_mib += node->facts.host.memory_mib;
-		gpus += node->facts.n_gpus;
-		left.cpu_milli += node_host_left(node).cpu_milli;
-		left.memory_mib += node_host_left(node).memory_mib;
-		milli += node->sums.milli_free;
-	}
-	return left.cpu_milli == ledger->hosts_left.cpu_milli &&
-	       left.memory_mib == ledger->hosts_left.memory_mib && milli == ledger->hosts_milli_left &&
-	       sum.cpu_milli == ledger->hosts.cpu_milli && sum.memory_mib == ledger->hosts.memory_mib &&
-	       gpus == ledger->hosts_gpus;
+	table_for_each (&ledger->nodes, cursor, node)
+		gpu_hosts_add(&again, node);
+	return memcmp(&again, &ledger->hosts, sizeof(again)) == 0;
 }
 
 /* Counts the demand for GPU models again. */

@@ -20,9 +20,10 @@ void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod);
 /* ledger_pod_end_reservation() - the pod no longer occupies anything; its entry may be freed. */
 void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod);
 
-/* ledger_count_host() - adds the node to those of ledger_gpu_mean(), or takes it out (leaves). What a node
- * has, and what its pods take, changes only while the node is out. */
-void ledger_count_host(struct ledger *ledger, const struct node_ledger *node, bool leaves);
+/* gpu_hosts_add(), gpu_hosts_remove() - count a node, or no longer count it. What a node has and what its
+ * pods take changes only while ledger->hosts does not count it. */
+void gpu_hosts_add(struct gpu_hosts *hosts, const struct node_ledger *node);
+void gpu_hosts_remove(struct gpu_hosts *hosts, const struct node_ledger *node);
 
 /* ledger_count_models() - the node's GPUs are what pods call by these names (NULL: unknown). Call after each
  * change of them. */

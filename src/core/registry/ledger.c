@@ -21,10 +21,7 @@ void ledger_init(struct ledger *ledger)
 	owners_init(&ledger->owners);
 	table_init(&ledger->host_pods);
 	demand_init(&ledger->demand);
-	ledger->hosts = (struct host_sum){0};
-	ledger->hosts_gpus = 0;
-	ledger->hosts_left = (struct host_sum){0};
-	ledger->hosts_milli_left = 0;
+	ledger->hosts = (struct gpu_hosts){0};
 	ledger->node_order = NODE_ORDER_BALANCED;
 	ledger->generation = ledger->capacity = 0;
 	ledger->n_nodes_ever = 0;
@@ -131,9 +128,9 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	if (r == 0)
 		r = orphans_follow(ledger, node, facts);
 	if (r == 0) {
-		ledger_count_host(ledger, node, true);
+		gpu_hosts_remove(&ledger->hosts, node);
 		r = node_ledger_set_facts(node, facts);
-		ledger_count_host(ledger, node, false);
+		gpu_hosts_add(&ledger->hosts, node);
 	}
 	if (r >= 0)
 		ledger_count_models(ledger, node, facts->models);
@@ -163,7 +160,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
 	orphans_forget(ledger, node);
-	ledger_count_host(ledger, node, true);
+	gpu_hosts_remove(&ledger->hosts, node);
 	node_ledger_forget(node);
 	ledger_count_models(ledger, node, NULL);
 	node_drop_if_unused(ledger, node);
@@ -251,9 +248,9 @@ static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *p
 	if (!pod->node)
 		return NULL;
 	node = table_get(&ledger->nodes, pod->node);
-	ledger_count_host(ledger, node, true);
+	gpu_hosts_remove(&ledger->hosts, node);
 	node_ledger_remove(node, pod);
-	ledger_count_host(ledger, node, false);
+	gpu_hosts_add(&ledger->hosts, node);
 	owners_remove(&ledger->owners, pod->facts.owner, pod->node);
 	list_remove(&pod->hold);
 	free(pod->node);
@@ -322,9 +319,9 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 	pod->placement = copy;
 	placement_init(&copy);
 	pod->occupancy = occupancy;
-	ledger_count_host(ledger, node, true);
+	gpu_hosts_remove(&ledger->hosts, node);
 	node_ledger_add(node, pod);
-	ledger_count_host(ledger, node, false);
+	gpu_hosts_add(&ledger->hosts, node);
 	if (left && left != node)
 		node_drop_if_unused(ledger, left);
 	return 0;
@@ -370,10 +367,10 @@ static void pod_take_host(struct ledger *ledger, struct ledger_pod *pod, struct 
 	struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
 
 	if (node) {
-		ledger_count_host(ledger, node, true);
+		gpu_hosts_remove(&ledger->hosts, node);
 		host_sum_remove(&node->taken, pod->facts.host);
 		host_sum_add(&node->taken, host);
-		ledger_count_host(ledger, node, false);
+		gpu_hosts_add(&ledger->hosts, node);
 	}
 	pod->facts.host = host;
 }

@@ -124,6 +124,12 @@ enum node_order {
 	NODE_ORDER_MAX,
 };
 
+/* Sums over the nodes with GPUs whose CPU is known. */
+struct gpu_hosts {
+	struct host_sum all, left; /* what they can allocate, and what their pods have left of it */
+	uint64_t gpus, milli_left; /* their GPUs, and the thousandths of GPUs that are free on them */
+};
+
 struct ledger {
 	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
 	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
@@ -132,11 +138,8 @@ struct ledger {
 	uint32_t n_nodes_ever;	 /* each node_ledger.number is below this */
 	struct owners owners;	 /* of the pods that occupy something */
 	struct table host_pods;	 /* uid -> struct host_pod, of pods that ask for no GPU and are on a node */
-	struct host_sum hosts;	 /* what the nodes with GPUs can allocate */
-	uint64_t hosts_gpus;	 /* their GPUs */
-	struct host_sum hosts_left; /* what their pods have left of it */
-	uint64_t hosts_milli_left;  /* thousandths of a GPU that are free on them */
-	struct demand demand;	    /* for GPU models, by all pods that have not ended */
+	struct gpu_hosts hosts;
+	struct demand demand; /* for GPU models, by all pods that have not ended */
 	enum node_order node_order;
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */

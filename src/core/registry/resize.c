@@ -114,7 +114,7 @@ static void occupy(
 {
 	struct node_ledger *node = table_get(&ledger->nodes, pod->node);
 
-	ledger_count_host(ledger, node, true);
+	gpu_hosts_remove(&ledger->hosts, node);
 	node_ledger_remove(node, pod);
 	placement_release(&pod->placement);
 	pod->placement = *placement;
@@ -123,7 +123,7 @@ static void occupy(
 	pod->facts.request = *request;
 	request_init(request);
 	node_ledger_add(node, pod);
-	ledger_count_host(ledger, node, false);
+	gpu_hosts_add(&ledger->hosts, node);
 	ledger->generation++;
 }
 
