@@ -29,7 +29,7 @@ static const char *skip_blanks(const char *at, const char *end)
 	return at;
 }
 
-/* at: behind the opening quote. Returns the closing quote; NULL if there is none. */
+/* at: behind the opening quote. Returns the closing quote; NULL if the text ends before it. */
 static const char *string_end(const char *at, const char *end)
 {
 	for (; at < end && *at != '"'; at++)

@@ -36,8 +36,9 @@ struct json_object *json_member(struct json_object *object, const char *key);
 const char *json_string(struct json_object *object);
 const char *json_member_string(struct json_object *object, const char *key);
 
-/* json_text_of() - a string member; "" if there is none. json_member_is() - whether the member is this
- * string. json_time_of() - a member like "2026-05-04T03:02:01Z" in seconds since 1970; 0 if there is none. */
+/* json_text_of() - a string member; "" if the object does not have it. json_member_is() - whether the member
+ * is this string. json_time_of() - a member like "2026-05-04T03:02:01Z" in seconds since 1970; 0 if it is
+ * absent or has another form. */
 const char *json_text_of(struct json_object *object, const char *key);
 bool json_member_is(struct json_object *object, const char *key, const char *text);
 int64_t json_time_of(struct json_object *object, const char *key);

@@ -52,7 +52,7 @@ struct child {
 struct event_log {
 	struct scheduler *scheduler;
 	struct segment older,
-		newer; /* events are written to the newer one; there is none before the core is ready */
+		newer; /* events are written to the newer one; both are empty before the core is ready */
 	bool begun;
 	int64_t not_before_ns; /* no segment begins earlier */
 	struct strbuf line;

@@ -81,7 +81,7 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 }
 
 /* A green context retains the primary context while it lives (CUDA 13.0 driver API, "Green Contexts"). If
- * there is none yet, this call creates it. */
+ * the device has no primary context yet, this call creates it. */
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice device, unsigned int flags)
 {
 	struct making making;

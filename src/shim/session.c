@@ -107,7 +107,8 @@ static uint32_t request_sample(const struct shim_session *found)
 	return wanted;
 }
 
-/* 1 << 32 and the number of the last requested sample that no thread has waited for; 0: there is none. */
+/* 1 << 32 and the number of the last requested sample, until a thread waits for it; 0: no thread has to wait.
+ */
 static _Atomic uint64_t unawaited;
 
 void session_request_sample(void)
