@@ -113,27 +113,13 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
  * with more units, more containers or more GPUs. A request for computing power (on one GPU only) does not fit
  * with more of it. Requests with and without computing power say nothing about each other, because a node may
  * be closed to one kind. All percentages over 100 are one class. A request fits only nodes of its unit, so
- * requests of different units say nothing about each other, either: struct look has one of these for each
- * unit. */
+ * requests of different units say nothing about each other, either: struct look has one of these for each of
+ * a few units. */
 struct failures {
 	uint32_t units[INSTANCE_CLASSES][REQUEST_GPUS_MAX + 1];
 	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_GPU + 2];
 	uint32_t whole; /* number of GPUs: nodes for whole GPUs are other nodes than those for shares */
 };
-
-#define UNIT_CLASSES 6
-
-/* The units that a node can have (unit_parse()), and 0 for the unit of any node. The last class is for units
- * that no node has. */
-static size_t unit_class(const struct request *request)
-{
-	static const uint32_t units[UNIT_CLASSES - 1] = {0, 128, 256, 512, 1024};
-	size_t i = 0;
-
-	while (i < ARRAY_SIZE(units) && units[i] != request->unit_mib)
-		i++;
-	return i;
-}
 
 static uint32_t core_class(const struct request *request)
 {
@@ -183,18 +169,37 @@ static void failures_add(struct failures *failures, const struct request *reques
 		}
 }
 
+#define UNITS_KNOWN 6 /* the four that a chart can set, one of a pod that fits any, and one more */
+
 /* The state of one evaluation. */
 struct look {
 	struct ledger *ledger;
 	int64_t now_ns;
 	const char *fitting; /* the node where the last pod fitted, or NULL */
-	struct failures failures[UNIT_CLASSES];
+	/* Of the units that were asked about last, because users can name many. */
+	struct failures failures[UNITS_KNOWN];
+	uint32_t units[UNITS_KNOWN]; /* of each entry of failures, in MiB */
+	size_t n_units;		     /* that were asked about so far */
 };
+
+static struct failures *failures_of(struct look *look, uint32_t unit_mib)
+{
+	size_t known = look->n_units < UNITS_KNOWN ? look->n_units : UNITS_KNOWN, i = 0;
+
+	while (i < known && look->units[i] != unit_mib)
+		i++;
+	if (i == known) {
+		i = look->n_units++ % UNITS_KNOWN;
+		look->units[i] = unit_mib;
+		memset(&look->failures[i], 0xff, sizeof(look->failures[i]));
+	}
+	return &look->failures[i];
+}
 
 static bool fits(struct look *look, const struct requeue_pod *pod)
 {
 	const struct request *request = &pod->facts.request;
-	struct failures *failures = &look->failures[unit_class(request)];
+	struct failures *failures = failures_of(look, request->unit_mib);
 
 	if (!pod->waits[REQUEUE_ROOM].waits || pod->rejected_at == look->ledger->generation)
 		return false;
@@ -277,7 +282,6 @@ size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64
 	int64_t again_ns = pods ? INT64_MAX : NS_PER_S;
 	size_t n = 0;
 
-	memset(look.failures, 0xff, sizeof(look.failures));
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct requeue_pod *pod = pods[i];
 		bool has_room = fits(&look, pod);

@@ -293,6 +293,42 @@ static void a_pod_whose_unit_no_node_has_keeps_no_other_pod_waiting(void **state
 	}
 }
 
+/* The node has a unit that no chart sets, and more important pods name others of this kind. */
+static void many_units_that_no_node_has_keep_no_other_pod_waiting(void **state)
+{
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	_cleanup_node_facts_ struct node_facts node;
+	_cleanup_pod_facts_ struct pod_facts usual;
+	struct requeue_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	ledger_init(&ledger);
+	fixture_node(&node, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
+	node.unit_mib = 2048;
+	node.gpus[0].mib *= 2;
+	assert_int_equal(ledger_set_node(&ledger, &node), 0);
+	requeue_list_init(&list);
+	for (uint32_t i = 0; i < 20; i++) {
+		_cleanup_pod_facts_ struct pod_facts odd;
+		char uid[8];
+
+		snprintf(uid, sizeof(uid), "odd-%u", i);
+		fixture_pod(&odd, uid, 1, "");
+		odd.priority = 1;
+		odd.request.unit_mib = 3000 + i;
+		assert_int_equal(requeue_list_rejected(&list, &odd, &ledger, 0), 0);
+	}
+	fixture_pod(&usual, "usual", 9, "");
+	usual.request.unit_mib = 2048;
+	assert_int_equal(requeue_list_rejected(&list, &usual, &ledger, 0), 0);
+	ledger.generation++;
+	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
+	assert_string_equal(pods[0]->uid, "usual");
+	requeue_list_release(&list);
+	ledger_release(&ledger);
+}
+
 static void a_requeue_that_did_not_arrive_is_tried_again_soon(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -631,6 +667,7 @@ int main(void)
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
 		cmocka_unit_test(a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches),
 		cmocka_unit_test(a_pod_whose_unit_no_node_has_keeps_no_other_pod_waiting),
+		cmocka_unit_test(many_units_that_no_node_has_keep_no_other_pod_waiting),
 		cmocka_unit_test(a_requeue_that_did_not_arrive_is_tried_again_soon),
 		TEST(what_is_freed_in_the_policies_of_a_namespace_wakes_its_pods_once),
 		TEST(a_time_out_is_kept_to_whatever_the_back_off_says),
