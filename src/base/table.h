@@ -43,8 +43,3 @@ bool table_next(const struct table *table, size_t *cursor, const char **ret_key,
 /* table_for_each() - `value` must be a void pointer variable. Only removal is allowed inside. */
 #define table_for_each(table, cursor, value)                                                                 \
 	for (size_t cursor = 0; table_next((table), &cursor, NULL, (void **)&(value));)
-
-/* hash_add() - FNV-1a, for names and comparisons that must be the same in each process. Begins with
- * HASH_START. The table itself does not use it. */
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-uint64_t hash_add(uint64_t hash, const void *data, size_t len);

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/table.h"
+#include "base/hash.h"
 #include "kube/client.h"
 #include "kube/json.h"
 

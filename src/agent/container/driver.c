@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fs.h"
-#include "base/table.h"
+#include "base/hash.h"
 #include "kube/json.h"
 
 #define MOUNTS_FILE_MAX 65536

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/table.h"
+#include "base/hash.h"
 
 #define LIBRARY_MAX ((size_t)16 << 20)
 #define CDI_FILE_MAX ((size_t)1 << 20)
