@@ -250,23 +250,33 @@ def unit(build_dir, args, count, env=(), without=None):
 
 class Progress:
     """What an interrupted `./check full` has done, in build/full.json: `--resume` keeps it, with its failures."""
-    FILE = ROOT / "build" / "full.json"
 
     def __init__(self, resume):
+        self.file = ROOT / "build" / "full.json"
         self.of = {"commit": self._commit(), "seed": environment_of(argparse.Namespace(full=True))["RATION_SEED"]}
         self.steps, self.suites = [], {}
-        if not resume:
-            return
+        if resume:
+            self._load()
+        else:
+            self.file.unlink(missing_ok=True)    # or --resume would give the report of the run before
+
+    def _load(self):
+        afresh = "Run ./check full without --resume."
         try:
-            said = json.loads(self.FILE.read_text())
-        except (OSError, ValueError) as error:
-            raise SystemExit(f"./check: there is no run to resume: {error}")
-        if said["of"]["commit"] != self.of["commit"] or not said["of"]["commit"]:
-            raise SystemExit(f"./check: the run to resume is one of commit {said['of']['commit'] or '(with changes)'}, and this is "
-                             f"{self.of['commit'] or 'no commit, since files are changed'}. Run ./check full without --resume.")
-        os.environ["RATION_SEED"] = said["of"]["seed"]
-        self.of, self.steps = said["of"], said["steps"]
-        self.suites = {name: Count.loaded(name, count) for name, count in said["suites"].items() if name != "build"}
+            said = json.loads(self.file.read_text())
+            of, self.steps = {"commit": str(said["of"]["commit"]), "seed": str(said["of"]["seed"])}, list(said["steps"])
+            self.suites = {name: Count.loaded(name, count) for name, count in said["suites"].items() if name != "build"}
+        except OSError as error:
+            raise SystemExit(f"./check: no run to resume is recorded: {error}. {afresh}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SystemExit(f"./check: {self.file} does not describe a run. {afresh}") from error
+        if not self.of["commit"]:
+            raise SystemExit(f"./check: a run is resumed only if no files are changed. {afresh}")
+        if of["commit"] != self.of["commit"]:
+            raise SystemExit(f"./check: the interrupted run tested {of['commit'] or 'changed files'}, and the checkout is at "
+                             f"{self.of['commit']}. {afresh}")
+        os.environ["RATION_SEED"] = of["seed"]
+        self.of = of
 
     @staticmethod
     def _commit():
@@ -277,9 +287,9 @@ class Progress:
 
     def add(self, step, suites):
         self.steps.append(step)
-        part = self.FILE.with_suffix(".part")
+        part = self.file.with_suffix(f".{os.getpid()}")    # two runs at once have one record, which is always a whole one
         part.write_text(json.dumps({"of": self.of, "steps": self.steps, "suites": {name: vars(count) for name, count in suites.items()}}))
-        part.rename(self.FILE)
+        part.rename(self.file)
 
 
 class Hours:
@@ -446,8 +456,8 @@ def main():
     parser.add_argument("-k", metavar="NAME", help="run only tests whose name contains NAME; of the unit tests, all tests of a program that has such a test")
     parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
                         help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
-    parser.add_argument("--resume", action="store_true", help="with full: leave out the parts that an interrupted run of the same commit has ended; "
-                        "the report has their results")
+    parser.add_argument("--resume", action="store_true", help="with full: continue an interrupted run of the same commit; the suites that it "
+                        "has completed are not run again, and the report has their results")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
@@ -475,6 +485,9 @@ def main():
             suite(*arguments, count)
         except BuildFailed as error:
             count.failed.append(str(error))
+        except KeyboardInterrupt:
+            count.failed.append("interrupted")
+            raise
         finally:
             count.seconds += time.monotonic() - before
         if progress and name != "build":    # which is needed in each run
@@ -500,7 +513,6 @@ def main():
             hours = None
     except KeyboardInterrupt:
         interrupted = True
-        list(suites.values())[-1].failed.append("interrupted")
     finally:
         if hours:
             hours.interrupt()

@@ -261,6 +261,7 @@ def full_form(check, tmp_path, monkeypatch, judging, how_long, *arguments):
     monkeypatch.setattr(sys, "argv", ["check", *(arguments or ["full"])])
     with pytest.raises(SystemExit) as end:
         check.main()
+    assert (tmp_path / "build/full.json").exists() == (not arguments), "the record of this checkout's own run is another one"
     return end.value.code
 
 
@@ -308,12 +309,11 @@ def resumed(check, monkeypatch):
 
 def test_an_interrupted_full_form_goes_on_with_the_part_that_it_had_begun(check, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RATION_SEED", "7")
-    monkeypatch.setattr(check.Progress, "FILE", tmp_path / "build/full.json")
     runs = []
 
     def judging(args, count):
         runs.append(check.environment_of(args)["RATION_SEED"])
-        if len(runs) == 1:
+        if len(runs) < 3:
             count.passed += 5
             raise KeyboardInterrupt
         count.passed += 1
@@ -323,29 +323,48 @@ def test_an_interrupted_full_form_goes_on_with_the_part_that_it_had_begun(check,
     monkeypatch.setenv("RATION_SEED", "8")    # the parts of one run have one seed
     for suite in SUITES:
         (tmp_path / f"begun-{suite}").unlink()
-    assert resumed(check, monkeypatch) == 1 and runs == ["7", "7"]
+    capsys.readouterr()
+    assert resumed(check, monkeypatch) == 130 and "FAILED (unit): interrupted" in capsys.readouterr().out
+    assert resumed(check, monkeypatch) == 1 and runs == ["7", "7", "7"]
     assert not any((tmp_path / f"begun-{suite}").exists() for suite in SUITES), "the tests of an hour had ended"
     assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 1 failed, 0 skipped"
     # All has ended: its report is given again, and its failure stays one.
-    assert resumed(check, monkeypatch) == 1 and len(runs) == 2
+    assert resumed(check, monkeypatch) == 1 and len(runs) == 3
     assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 1 failed, 0 skipped"
+    # Another run that is interrupted before its first suite has ended must not be resumed as this one.
+    monkeypatch.setattr(check, "build", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(sys, "argv", ["check", "full"])
+    with pytest.raises(SystemExit):
+        check.main()
+    assert "no run to resume" in str(resumed(check, monkeypatch))
 
 
 def test_only_a_run_of_the_same_commit_is_resumed(check, tmp_path, monkeypatch):
     (tmp_path / "build").mkdir()
     monkeypatch.setattr(check, "ROOT", tmp_path)
-    monkeypatch.setattr(check.Progress, "FILE", tmp_path / "build/full.json")
     (tmp_path / ".gitignore").write_text("build\n")
     repository(tmp_path)
     assert "no run to resume" in str(resumed(check, monkeypatch))
     check.Progress(False).add("lint", {})
     assert check.Progress(True).steps == ["lint"]
     (tmp_path / "changed").touch()
-    assert "files are changed" in str(resumed(check, monkeypatch))
+    assert "no files are changed" in str(resumed(check, monkeypatch))
     check.Progress(False).add("lint", {})    # by a run with changed files, which others may have been
-    assert "(with changes)" in str(resumed(check, monkeypatch))
-    check.Progress.FILE.write_text("{")
-    assert "no run to resume" in str(resumed(check, monkeypatch))
+    assert "no files are changed" in str(resumed(check, monkeypatch))
+    (tmp_path / "changed").unlink()
+    assert "the interrupted run tested changed files" in str(resumed(check, monkeypatch))
+
+
+@pytest.mark.parametrize("text", ["", "{", "\x80", "[]", "{}", '{"of": "c", "steps": [], "suites": {}}', '{"of": {"commit": "c"}, "steps": [], "suites": {}}',
+                                  '{"of": {"commit": "c", "seed": "7"}, "steps": 1, "suites": {}}', '{"of": {"commit": "c", "seed": "7"}, "steps": [], "suites": []}',
+                                  '{"of": {"commit": "c", "seed": "7"}, "steps": [], "suites": {"lint": {"passed": 1}}}',
+                                  '{"of": {"commit": "c", "seed": "7"}, "steps": [], "suites": {"lint": 1}}'])
+def test_a_damaged_record_is_refused_with_its_name(check, tmp_path, monkeypatch, text):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check.Progress, "_commit", staticmethod(lambda: "c"))
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/full.json").write_bytes(text.encode("latin-1"))
+    assert resumed(check, monkeypatch) == f"./check: {tmp_path}/build/full.json does not describe a run. Run ./check full without --resume."
 
 
 @pytest.mark.parametrize("arguments", [["--resume"], ["component", "--resume"], ["full", "--resume", "-k", "x"]])
