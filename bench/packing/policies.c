@@ -55,7 +55,9 @@ static uint32_t scarcity(const struct packing_cluster *cluster, uint32_t model)
 	return cluster->asked > 0 ? (uint32_t)(1000 * cluster->asked_of[model] / cluster->asked / gpus) : 0;
 }
 
-/* Of the pods that arrived, those that take more than half of such a node as whole GPUs: likewise. */
+/* How scarce entirely free nodes with this number of GPUs are, in thousandths: what is asked for by the pods
+ * that arrived and take more than half of such a node as whole GPUs. The sums are the benchmark's own and not
+ * those of src/core/registry, so that a wrong one there makes the policies balanced and ration differ. */
 static uint32_t node_scarcity(const struct packing_cluster *cluster, uint32_t gpus)
 {
 	double asked = 0, part = cluster->gpus_on[gpus] * GPU_MILLI / (double)cluster->trace->gpu_milli;
@@ -175,7 +177,7 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 	return state->scores[at];
 }
 
-/* The sums that src/core keeps (ledger_gpu_mean()), added up again. */
+/* The mean of the whole cluster, or of what is left where that is less: ledger_gpu_mean(), from sums of its own, too. */
 static void note_mean(struct packing_state *state)
 {
 	uint64_t cpu = 0, memory = 0, milli = 0;

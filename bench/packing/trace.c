@@ -136,7 +136,7 @@ __attribute__((noreturn, format(printf, 2, 3))) static void refuse(
 	exit(1);
 }
 
-/* Reads a line; false: there is none. */
+/* Reads a line. Returns false at the end of the file. */
 static bool next_line(struct csv_file *csv)
 {
 	char *rest = csv->text;

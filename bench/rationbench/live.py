@@ -21,7 +21,7 @@ CHART = Path(__file__).resolve().parents[2] / "deploy/charts/ack-co-scheduler/te
 
 
 def chart_weights():
-    """Of the extender's entries for GPU pods and for pods without a GPU."""
+    """The weights of the chart's two extenders: the first is for GPU pods, the second for pods without a GPU."""
     weights = re.findall(r"^ +weight: (\d+)$", CHART.read_text(), re.MULTILINE)
     if len(weights) != 2:
         raise BenchError(f"{CHART}: {len(weights)} weights of extenders, not 2")
@@ -78,7 +78,7 @@ class Verbs:
 
 
 def scored_best(verbs, verb, made, kind, nodes, weight):
-    """kube-scheduler's choice; the first of equal nodes."""
+    """The node that kube-scheduler chooses: of nodes with equal scores the first."""
     scores = {entry["Host"]: entry["Score"] for entry in
               verbs(verb, {"Pod": made, "Nodes": None, "NodeNames": [node.name for node in nodes]})}
     return max(nodes, key=lambda node: node.kube_score(kind) + weight * KUBE_SCALE * scores[node.name])
@@ -111,7 +111,8 @@ def place_host_pod(verbs, api, made, kind, nodes, weight):
 
 def replay(types, kinds, order, percents, options=(), weights=None):
     """{"allocated": percent of all GPUs when arrivals reach each of the percents 1, 2, ...; "pods", "dropped", "us": of the scheduler's
-    processor time for each pod}. weights: of the extender's scores for GPU pods and for pods without a GPU, the chart's by default."""
+    processor time for each pod}. weights: what the extender's scores are multiplied by, for GPU pods and for pods without a GPU; the
+    chart's by default."""
     gpu_weight, host_weight = weights or chart_weights()
     nodes = [Node(i, node) for i, node in enumerate(types)]
     gpu_milli = GPU_MILLI * sum(node.gpus for node in types)

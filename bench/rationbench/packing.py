@@ -20,7 +20,7 @@ SEEDS_MAX, SEED_MAX, NODES_MAX, HOURS_MAX, MOVES_MAX = 1000, 2 ** 32 - 1, 20000,
 
 
 def whole(least, most):
-    """The type of an argument."""
+    """The argparse type of an argument that is a whole number in these limits."""
     def read(text):
         if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
             raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number from {least} to {most}")
@@ -53,11 +53,11 @@ def arguments(argv):
     args = parser.parse_args(argv)
     if args.trace and len(args.trace) < 2:
         parser.error("--trace needs the list of nodes and at least one list of pods")
-    names = [Path(pods).stem for pods in args.trace[1:]] if args.trace else []
+    names = [name for pods in (args.trace or [])[1:] for name in names_of(args, pods)]
     if len(names) > len(set(names)):
         parser.error("--trace: two lists of pods have the same name, so their rows and plots could not be told apart")
     if args.hours and (args.bound or args.live or args.dra):
-        parser.error("--hours takes none of --bound, --live and --dra")
+        parser.error("--hours cannot be combined with --bound, --live or --dra")
     if args.moves and not args.hours:
         parser.error("--moves needs --hours")
     if args.redraw and not args.trace:
@@ -72,7 +72,7 @@ def run(args, pods, *more):
     argv = [build() / "bench/bench-packing", "--seed", args.seed, "--seeds", args.seeds, *more]
     argv += ["--nodes", args.trace[0], "--pods", pods] if pods else ["--generate", args.nodes]
     if not argv[0].exists():
-        raise BenchError(f"there is no {argv[0]}; meson setup build && ninja -C build")
+        raise BenchError(f"{argv[0]} is missing; run: meson setup build && ninja -C build")
     done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise BenchError(done.stderr.strip() or f"bench-packing ended with {done.returncode}")
@@ -196,7 +196,7 @@ def measure(args, name, pods):
 
 
 def write(folder, files):
-    """None, or why they could not be written."""
+    """Writes the files. Returns None, or why they could not be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -218,15 +218,23 @@ def main(argv):
         return 130
 
 
+def names_of(args, pods):
+    """The names of a list and of those that are drawn from it."""
+    stem = Path(pods).stem
+    return [stem, *(f"{stem}-redrawn-{seed}" for seed in range(REDRAW_SEED, REDRAW_SEED + (args.redraw or 0)))]
+
+
 def lists_of(args, folder):
-    """(name, file or None) of each list of pods."""
-    for pods in args.trace[1:] if args.trace else [None]:
-        name = Path(pods).stem if pods else "generated"
+    """(name, file) of each list of pods; without --trace one name and no file."""
+    if not args.trace:
+        yield "generated", None
+    for pods in (args.trace or [])[1:]:
+        name, *drawn = names_of(args, pods)
         yield name, pods
-        for seed in range(REDRAW_SEED, REDRAW_SEED + (args.redraw or 0)):
-            drawn = Path(folder) / f"{name}-redrawn-{seed}.csv"
-            drawn.write_text(redraw.redrawn(pods, seed))
-            yield drawn.stem, drawn
+        for seed, name in enumerate(drawn, REDRAW_SEED):
+            path = Path(folder) / f"{name}.csv"
+            path.write_text(redraw.redrawn(pods, seed))
+            yield name, path
 
 
 def measured(args):

@@ -1,4 +1,5 @@
-"""Lists by which no weight of a rule was chosen: the pods of a list, drawn again with other shares of what they ask for."""
+"""Draws lists of pods from a list, with other shares of pods without a GPU, for a part, for one and for several. No weight of a
+rule was chosen with the drawn lists."""
 import csv
 import random
 
@@ -9,13 +10,13 @@ FACTOR = 4    # each class is drawn from a quarter of to four times as often as 
 
 
 def class_of(pod):
-    """What it asks for, roughly: no GPU, a part, one, several; and whether it names models."""
+    """How many GPUs the pod asks for (none, a part of one, one, several), and whether it names models."""
     gpus = "none" if pod["num_gpu"] == "0" else "several" if pod["num_gpu"] != "1" else "one" if pod["gpu_milli"] == "1000" else "part"
     return gpus, bool(pod["gpu_spec"])
 
 
 def redraw(pods, seed):
-    """As many pods."""
+    """A list of as many pods."""
     draw, classes = random.Random(seed), {}
     for pod in pods:
         classes.setdefault(class_of(pod), []).append(pod)
@@ -24,12 +25,12 @@ def redraw(pods, seed):
 
 
 def redrawn(path, seed):
-    """The list of pods at `path`, drawn again: the text of a list."""
+    """Draws from the list of pods at `path` and returns the text of the new list."""
     try:
         with open(path, newline="", encoding="ascii") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError) as error:
+            rows = list(csv.DictReader(file, quoting=csv.QUOTE_NONE))    # as bench/packing/trace.c reads it
+    except (OSError, ValueError, csv.Error) as error:
         raise BenchError(f"cannot read {path}: {error}") from error
     if not rows or not all(row.get(column) is not None for row in rows for column in COLUMNS):
-        raise BenchError(f"{path}: no list of pods with the columns {', '.join(COLUMNS)}")
+        raise BenchError(f"{path}: not a list of pods with the columns {', '.join(COLUMNS)}")
     return "\n".join([",".join(COLUMNS), *(",".join(pod[column] for column in COLUMNS) for pod in redraw(rows, seed))]) + "\n"

@@ -194,7 +194,7 @@ def run(*args):
 
 
 def refused(nodes, pods):
-    """What the program of the benchmark says of lists that are none."""
+    """The message with which the program of the benchmark refuses these lists."""
     done = subprocess.run([BUILD / "bench/bench-packing", "--nodes", nodes, "--pods", pods], capture_output=True, text=True,
                           check=False, timeout=60)
     assert done.returncode == 1 and not done.stdout, done.stdout + done.stderr
@@ -203,13 +203,14 @@ def refused(nodes, pods):
 
 @pytest.mark.parametrize("args, said", [
     (["--moves", "20"], "--moves needs --hours"), (["--hours", "3", "--moves", "0"], "'0': must be a whole number from 1 to 100000"),
-    (["--hours", "3", "--live"], "--hours takes none of"), (["--hours", "0"], "must be a whole number from 1 to 1000"),
+    (["--hours", "3", "--live"], "--hours cannot be combined with"), (["--hours", "0"], "must be a whole number from 1 to 1000"),
     (["--seeds", "0"], "--seeds: '0': must be a whole number from 1 to 1000"), (["--seeds", "-1"], "'-1': must be a whole number from 1 to 1000"),
     (["--seeds", "1000000000"], "must be a whole number from 1 to 1000"), (["--seeds", "ten"], "'ten': must be a whole number"),
     (["--seed", "-1"], "must be a whole number from 0 to"), (["--nodes", "0"], "must be a whole number from 1 to 20000"),
     (["--nodes", "10000000"], "must be a whole number from 1 to 20000"), (["--weights", "1", "0"], "--weights needs --live"),
     (["--redraw", "1"], "--redraw needs --trace"), (["--trace", "nodes.csv"], "at least one list of pods"),
-    (["--trace", "nodes.csv", "a/pods.csv", "b/pods.csv"], "two lists of pods have the same name")])
+    (["--trace", "nodes.csv", "a/pods.csv", "b/pods.csv"], "two lists of pods have the same name"),
+    (["--trace", "nodes.csv", "pods.csv", "pods-redrawn-1002.csv", "--redraw", "2"], "two lists of pods have the same name")])
 def test_arguments_that_measure_nothing_are_refused(args, said, capsys):
     with pytest.raises(SystemExit) as ended:
         packing.main(args)
@@ -255,7 +256,7 @@ def test_a_list_that_has_no_pods_ends_with_its_line(tmp_path, pods, said):
 
 @pytest.mark.parametrize("text, said", [("", "list.csv:0: the file is empty"), ("1000,1024,1,600,\n", "the head line has no column cpu_milli"),
                                         ("cpu_milli,memory_mib,num_gpu,gpu_milli\n", "the head line has no column gpu_spec")])
-def test_a_list_without_its_head_line_is_none(tmp_path, text, said):
+def test_a_list_without_its_head_line_is_refused(tmp_path, text, said):
     trace = write(tmp_path, "n,96000,393216,2,T4\n", "")[1:]
     (tmp_path / "list.csv").write_text(text)
     assert said in refused(*trace)
@@ -307,6 +308,12 @@ def test_an_interrupt_ends_it_without_leaving_its_program(tmp_path):
     assert (process.returncode, stdout, stderr) == (130, "", "bench: interrupted; nothing was written\n")
     assert wait_for(lambda: not os.path.exists(f"/proc/{child}") or not pathlib.Path(f"/proc/{child}/cmdline").read_text(), 10)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_quote_in_a_list_is_part_of_a_name_when_it_is_drawn_again(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text(f"{','.join(redraw.COLUMNS)}\n" + '1000,1024,1,600,"T4\n' + "1000,1024,1,600,T4\n" * 20000)
+    assert set(redraw.redrawn(path, 1).splitlines()[1:]) <= {'1000,1024,1,600,"T4', "1000,1024,1,600,T4"}
 
 
 def test_redrawn_lists_have_other_shares_of_the_same_pods(tmp_path):
