@@ -59,7 +59,7 @@ class Machine(threading.Thread):
             time.sleep(max(0.01, 0.1 - (time.monotonic() - begin)))
 
     def limits_of(self, pid):
-        """By the grant that it finds, None if it finds none. An OSError if it has ended meanwhile: its root has no files then, either."""
+        """The limits in the grant of this process, None if it has no grant. An OSError if the process has ended: its root has no files then."""
         try:
             return Grant(pathlib.Path(f"/proc/{pid}/root/run/ration/grant").read_bytes()).limits
         except FileNotFoundError:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long(25)
 
 @pytest.fixture(scope="module", params=["containerd", pytest.param("cri-o", marks=pytest.mark.full)])
 def options(request):
-    """Of the lab: containerd is what it has without. CRI-O is built, and conmon installed, if they are not there."""
+    """Options for the lab: without any it runs containerd. The lab builds CRI-O and installs conmon if they are missing."""
     if request.param == "containerd":
         return ()
     lab_command("build", "--runtime", request.param, timeout=BUILD_S)
@@ -126,7 +126,8 @@ def test_pods_run_on_when_the_agent_is_killed_and_it_serves_again(cluster):
 @pytest.mark.full
 @pytest.mark.parametrize("options", ["cri-o"], indirect=True)
 def test_doctor_reads_the_configuration_with_which_cri_o_runs(cluster):
-    """crio is on the node's PATH, and its configuration is none of /etc. This driver has no kernel module."""
+    """crio is on the node's PATH, and the lab starts it with a configuration file outside /etc. The simulated driver has no kernel
+    module, so the other checks of the node are not compared."""
     def states():
         done = lab_command("enter", "--name", cluster.name, NODE, "--", "env", f"PATH={cluster.environment['PATH']}", PRODUCT / "src/cli/ration",
                            "doctor", "--node", "-o", "json", check=False)
