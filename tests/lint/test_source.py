@@ -281,3 +281,26 @@ def test_what_the_lab_compiles_for_kubernetes_it_does_not_compile_again_for_anot
     common = {name for name in own if name in kube and not name.startswith("go.etcd.io/etcd/")}
     assert len(common) > 20
     assert {name: (own[name], kube[name]) for name in common if own[name] != kube[name]} == {}
+
+
+def push(*arguments):
+    return subprocess.run([ROOT / "deploy/push", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_help_of_push_has_all_its_options(option):
+    done = push(option)
+    assert done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: deploy/push [--plain-http] DIR REGISTRY\n")
+    options = set(re.findall(r'" = (--\S+) \]', (ROOT / "deploy/push").read_text())) - {"--help"}
+    assert options == set(re.findall(r"^  (--\S+)", done.stdout, re.M)) == {"--plain-http"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["release"], ["release", ""], ["release", "registry.example.com", "more"], ["--plain-http", "release"]])
+def test_push_refuses_other_arguments_with_its_usage(arguments):
+    done = push(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "usage: deploy/push [--plain-http] DIR REGISTRY\n")
+
+
+def test_push_refuses_a_folder_that_is_not_a_release(tmp_path):
+    done = push(tmp_path, "registry.example.com")
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(f"push: {tmp_path} is not a release: deploy/package")
