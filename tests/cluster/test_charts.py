@@ -231,6 +231,17 @@ def test_value_reaches_its_program(chart, name, argv, want):
     assert argument(chart, name, "--set", *argv) == want
 
 
+@pytest.mark.parametrize("value, path", [("criSocket", "/run/x.sock"), ("criSocket", "/run/x/x.sock"), ("cdiDir", "/run/x"), ("driverRoot", "/run")])
+def test_a_value_below_var_run_keeps_pods_off_both_names_of_the_folder(value, path):
+    """/var/run is a link to /run."""
+    def folders(path):
+        variables = find(rendered(AGENT, "--set", f"{value}={path}"), "ValidatingAdmissionPolicy", "ration-gpu-volumes")["spec"]["variables"]
+        listed = set(json.loads(next(v["expression"] for v in variables if v["name"] == "hostPaths")))
+        assert {f"var/{name}" for name in listed if name.startswith("run/")} == {name for name in listed if name.startswith("var/run/")}
+        return listed
+    assert folders(path) == folders(f"/var{path}")
+
+
 def test_driver_folders_of_the_values_are_what_the_agent_mounts():
     pod = pod_of(AGENT, "--set", "driverRoot=/d,criSocket=/run/x/x.sock,cdiDir=/etc/cdi,kubeletDir=/k")["spec"]
     assert {v["name"]: v["hostPath"]["path"] for v in pod["volumes"]} == {
