@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -215,6 +216,13 @@ def test_arguments_that_measure_nothing_are_refused(args, said, capsys):
     with pytest.raises(SystemExit) as ended:
         packing.main(args)
     assert ended.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_both_parts_of_the_benchmark_have_the_same_limits():
+    limits = dict(re.findall(r"^#define (\w+_MAX) (\w+)$", (ROOT / "bench/packing/main.c").read_text(), re.M))
+    assert limits.pop("SEED_MAX") == "UINT32_MAX" and packing.SEED_MAX == 2 ** 32 - 1
+    assert [int(limits[name]) for name in ("GENERATE_MAX", "SEEDS_MAX", "HOURS_MAX", "MOVES_MAX")] == [
+        packing.NODES_MAX, packing.SEEDS_MAX, packing.HOURS_MAX, packing.MOVES_MAX]
 
 
 @pytest.mark.parametrize("option, value", [("--seeds", "-1"), ("--seed", ""), ("--hours", "1x"), ("--moves", "0"), ("--generate", "9" * 30)])
