@@ -141,7 +141,7 @@ metadata:
 spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
 {{- end }}
 
-{{- /* What needs a page that Prometheus can reach, where .listen is no such address. */}}
+{{- /* Values that need a page which Prometheus can reach, and are set although Prometheus cannot reach .listen. */}}
 {{- define "ration.checks.scraped" -}}
 {{- $wrong := list }}
 {{- if or (has .listen (list "" "none")) (hasPrefix "127." .listen) }}
@@ -155,7 +155,7 @@ spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
 {{- end }}
 
 {{- /* The best served version of MutatingAdmissionPolicy (v1 from Kubernetes 1.36; before it, where the API server is told to
-serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); empty where it serves none of them. */}}
+serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); empty if the API server serves no version. */}}
 {{- define "ration.mutatingVersion" -}}
 {{- $best := "" }}
 {{- range list "v1alpha1" "v1beta1" "v1" }}
