@@ -177,7 +177,7 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 	return state->scores[at];
 }
 
-/* The mean of the whole cluster, or of what is left where that is less: ledger_gpu_mean(), from sums of its own, too. */
+/* The mean of the whole cluster, or of what is left where that is less, from sums of its own, too. */
 static void note_mean(struct packing_state *state)
 {
 	uint64_t cpu = 0, memory = 0, milli = 0;
