@@ -53,9 +53,9 @@ class Planner:
                               env=self.environment(**environment))
 
     @contextlib.contextmanager
-    def start(self, *argv):
-        """A process in a group of its own, as in a terminal."""
-        with subprocess.Popen([RATION, "plan", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    def start(self, *argv, before=()):
+        """A process in a group of its own, as in a terminal. before: a program that starts it, such as nohup."""
+        with subprocess.Popen([*before, RATION, "plan", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               start_new_session=True, env=self.environment()) as process:
             try:
                 yield process

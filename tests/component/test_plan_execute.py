@@ -291,6 +291,13 @@ def test_a_lost_terminal_and_a_closed_pipe_leave_no_gpu_cordoned(api, two_moves,
     assert not in_lists(api) and not evictions(api)
 
 
+def test_with_nohup_a_lost_terminal_does_not_end_the_moves(api, two_moves, agents):    # pylint: disable=unused-argument
+    with Cluster(api, two_moves) as cluster, two_moves.start("moves", "--execute", before=["nohup"]) as process:
+        cluster.before = lambda name: process.send_signal(signal.SIGHUP)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 0 and said.endswith("All moves are done.\n")
+
+
 def test_a_gpu_that_someone_else_cordons_meanwhile_stays_cordoned(api, two_moves):
     def cordon(name):
         subprocess.run([RATION, "cordon", "a1", "0", "--reason", "its fan", "--timeout", "0"], check=True, capture_output=True,

@@ -559,6 +559,9 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 		 * a closed pipe raises one. */
 		action.sa_flags = signals[i] == SIGPIPE ? 0 : (int)SA_RESETHAND;
 		sigaction(signals[i], &action, &before[i]);
+		/* nohup(1) starts the program with SIGHUP ignored; a lost terminal does not end it then. */
+		if (signals[i] == SIGHUP && before[i].sa_handler == SIG_IGN)
+			sigaction(SIGHUP, &before[i], NULL);
 	}
 	r = execute_all(&executor, err);
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
