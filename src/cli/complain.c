@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 
 static void tell(const char *program, const char *kind, const char *text)
 {

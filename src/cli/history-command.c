@@ -11,9 +11,9 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/history.h"
-#include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
+#include "cli/printable.h"
 #include "cli/replay.h"
 
 static int print_history(const struct kubectl *kubectl, struct error *err)

@@ -7,15 +7,8 @@
 
 #include "base/cleanup.h"
 #include "cli/inspect-internal.h"
+#include "cli/printable.h"
 #include "model/units.h"
-
-char *printable(char *text)
-{
-	for (char *p = text; *p; p++)
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	return text;
-}
 
 static char *printable_copy(const char *text)
 {

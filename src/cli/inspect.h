@@ -147,9 +147,6 @@ const char *inspect_unit_text(const struct inspect *inspect, char *buf, size_t s
 /* unit_text() - of one unit: "GiB" or "128MiB". Returns buf. */
 const char *unit_text(uint32_t unit_mib, char *buf, size_t size);
 
-/* printable() - replaces all bytes that are not printable ASCII by '?', in place. Returns text. */
-char *printable(char *text);
-
 struct error;
 struct kubectl;
 struct warnings;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 
 #define PROGRESS_NS NS_PER_S
 #define LINE_SIZE 400

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 #include "cli/tabwriter.h"
 #include "cli/top-page.h"
 

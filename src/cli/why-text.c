@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "cli/fields.h"
 #include "cli/inspect.h"
+#include "cli/printable.h"
 #include "core/placement/choose.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -420,13 +421,6 @@ static void add_nodes(struct strbuf *out, struct json_object *answer, bool judge
 	}
 }
 
-static void make_printable(char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
-			text[i] = '?';
-}
-
 /* told: the text already contains the last answer. */
 static void add_level(struct json_object *answer, bool told, struct strbuf *out)
 {
@@ -455,7 +449,7 @@ int why_policy_text(struct json_object *answer, const char *who, struct strbuf *
 	add_level(answer, false, out);
 	why_add_decisions(answer, who, out);
 	if (!out->failed)
-		make_printable(out->data, out->len);
+		printable_lines(out);
 	return out->failed;
 }
 
@@ -476,6 +470,6 @@ int why_text(struct json_object *answer, const char *who, struct strbuf *out)
 	add_nodes(out, answer, !is_bound(pod));
 	why_add_decisions(answer, who, out);
 	if (!out->failed)
-		make_printable(out->data, out->len);
+		printable_lines(out);
 	return out->failed;
 }

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "cli/inspect.h"
+#include "cli/printable.h"
 #include "model-fixture.h"
 #include "model/units.h"
 

@@ -16,7 +16,6 @@
 #include "cli/commands.h"
 #include "cli/complain.h"
 #include "cli/fields.h"
-#include "cli/inspect.h"
 #include "cli/options.h"
 #include "cli/pod.h"
 #include "cli/top-cluster.h"

@@ -10,8 +10,8 @@
 #include "base/strbuf.h"
 #include "cli/advise/world.h"
 #include "cli/fields.h"
-#include "cli/inspect.h"
 #include "cli/options.h"
+#include "cli/printable.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"
 

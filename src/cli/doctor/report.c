@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "cli/fields.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 #include "kube/json.h"
 
 #define WHAT_MAX 1024

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/fields.h"
-#include "cli/inspect.h"
 #include "cli/options.h"
 #include "cli/plan/plan.h"
 #include "cli/tabwriter.h"

@@ -16,7 +16,6 @@
 #include "base/strbuf.h"
 #include "base/table.h"
 #include "cli/fields.h"
-#include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "cli/options.h"

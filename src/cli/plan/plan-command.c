@@ -10,6 +10,7 @@
 #include "cli/complain.h"
 #include "cli/options.h"
 #include "cli/plan/plan.h"
+#include "cli/printable.h"
 #include "kube/json.h"
 
 static int check_drain(const struct plan_options *options)
@@ -83,19 +84,11 @@ static int check(const struct plan_options *options)
 	return -1;
 }
 
-/* Texts of an --objects file, of a history or of a manifest could steer a terminal. */
-static void make_printable(struct strbuf *out)
-{
-	for (size_t i = 0; i < out->len; i++)
-		if (out->data[i] != '\n' && (out->data[i] < ' ' || out->data[i] > '~'))
-			out->data[i] = '?';
-}
-
 int plan_print(struct strbuf *out, struct error *err)
 {
 	if (out->failed)
 		return error_set(err, -out->failed, "%s", strerror(-out->failed));
-	make_printable(out);
+	printable_lines(out);
 	fputs(strbuf_cstr(out), stdout);
 	strbuf_clear(out);
 	if (fflush(stdout) == EOF || ferror(stdout))

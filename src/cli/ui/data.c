@@ -9,6 +9,7 @@
 #include "cli/inspect.h"
 #include "cli/inspect-text.h"
 #include "cli/list-read.h"
+#include "cli/printable.h"
 #include "cli/ui/stranded.h"
 #include "kube/json.h"
 

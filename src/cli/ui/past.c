@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/history.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 #include "cli/ui/moment.h"
 #include "cli/ui/source.h"
 

@@ -1,12 +1,15 @@
 #include "cli/ui/source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 #include "cli/ui/data.h"
 #include "cli/ui/runs.h"
 #include "kube/json.h"

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/inspect.h"
+#include "cli/printable.h"
 #include "cli/top-cluster.h"
 #include "cli/top-page.h"
 #include "cli/top-table.h"
