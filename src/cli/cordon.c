@@ -127,7 +127,7 @@ static int object_parse(struct json_object *object, struct fault_list *ret_list,
 	return r;
 }
 
-/* Returns a member that is an object; creates it if there is none. */
+/* Returns the member with this key, which is an object; creates it if it is missing. */
 static struct json_object *inner(struct json_object *object, const char *key)
 {
 	struct json_object *there = json_member(object, key);
@@ -178,23 +178,18 @@ static int refused(const struct strbuf *complaints, const char *verb, const char
 static int object_fetch(
 	const struct kubectl *kubectl, const char *name, struct json_object **ret_object, struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_strbuf_ struct strbuf complaints;
 	_cleanup_json_ struct json_object *object = NULL;
 	char path[400];
 	int r;
 
-	strbuf_init(&out, ANSWER_MAX);
 	strbuf_init(&complaints, ANSWER_MAX);
-	snprintf(path, sizeof(path), "--raw=" COLLECTION "/%s", name);
-	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
+	snprintf(path, sizeof(path), COLLECTION "/%s", name);
+	r = object_get(kubectl, path, ANSWER_MAX, &object, &complaints, err);
 	if (r < 0)
 		return r;
 	if (r > 0 && !strstr(strbuf_cstr(&complaints), "(NotFound)"))
 		return refused(&complaints, "read", name, err);
-	if (r == 0)
-		r = json_parse(strbuf_cstr(&out), out.len, &object, err);
-	if (r < 0)
-		return r;
 	if (object && !json_object_is_type(json_member(object, "metadata"), json_type_object))
 		return error_set(err, EBADMSG, "the API server's answer is not a ConfigMap");
 	*ret_object = TAKE_PTR(object);

@@ -9,8 +9,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/fields.h"
-#include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "cli/pod.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -24,15 +23,14 @@
 static int read_holder(const struct kubectl *kubectl, const char *namespace_, const char *name,
 	char **ret_holder, struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_strbuf_ struct strbuf complaints;
 	_cleanup_json_ struct json_object *lease = NULL;
 	char path[800];
 	int r;
 
-	strbuf_init(&out, SMALL_MAX);
 	strbuf_init(&complaints, SMALL_MAX);
-	snprintf(path, sizeof(path), "--raw=" LEASES, namespace_, name);
-	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
+	snprintf(path, sizeof(path), LEASES, namespace_, name);
+	r = object_get(kubectl, path, SMALL_MAX, &lease, &complaints, err);
 	if (r < 0)
 		return r;
 	if (r > 0 && strstr(strbuf_cstr(&complaints), "(NotFound)"))
@@ -46,11 +44,6 @@ static int read_holder(const struct kubectl *kubectl, const char *namespace_, co
 	if (r > 0)
 		return error_set(err, EIO, "cannot read Lease %.63s/%.253s: %s", namespace_, name,
 			complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason");
-	r = json_parse(strbuf_cstr(&out), out.len, &lease, err);
-	if (r < 0) {
-		error_prefix(err, "Lease %.63s/%.253s", namespace_, name);
-		return r;
-	}
 	*ret_holder = strdup(json_text_of(json_member(lease, "spec"), "holderIdentity"));
 	return *ret_holder ? 0 : error_set(err, ENOMEM, "out of memory");
 }

@@ -193,22 +193,35 @@ static const char *first_line(struct strbuf *complaints)
 	return complaints->data;
 }
 
-int object_read(
-	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
+int object_get(const struct kubectl *kubectl, const char *path, size_t max, struct json_object **ret_object,
+	struct strbuf *complaints, struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_strbuf_ struct strbuf out;
 	_cleanup_free_ char *raw = NULL;
 	int r;
 
-	strbuf_init(&out, PAGE_BYTES_MAX);
-	strbuf_init(&complaints, 64u << 10);
+	strbuf_init(&out, max);
 	if (asprintf(&raw, "--raw=%s", path) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = kubectl_run(kubectl, (const char *const[]){"get", raw, NULL}, &out, &complaints, err);
+	r = kubectl_run(kubectl, (const char *const[]){"get", raw, NULL}, &out, complaints, err);
+	if (r != 0)
+		return r < 0 ? r : 1;
+	r = json_parse(strbuf_cstr(&out), out.len, ret_object, err);
 	if (r < 0)
+		error_prefix(err, "%.*s", (int)strcspn(path, "?"), path);
+	return r;
+}
+
+int object_read(
+	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf complaints;
+	int r;
+
+	strbuf_init(&complaints, 64u << 10);
+	r = object_get(kubectl, path, PAGE_BYTES_MAX, ret_object, &complaints, err);
+	if (r <= 0)
 		return r;
-	if (r == 0)
-		return json_parse(strbuf_cstr(&out), out.len, ret_object, err);
 	r = strstr(strbuf_cstr(&complaints), "(NotFound)")	? ENOENT
 	    : strcasestr(strbuf_cstr(&complaints), "forbidden") ? EACCES
 								: EIO;

@@ -36,9 +36,13 @@ struct list_reader {
 int list_read(const struct kubectl *kubectl, const char *path, const char *selector,
 	const struct list_reader *reader, struct error *err);
 
-/* object_read() - reads one object, or a list without pages. The caller puts *ret_object. -ENOENT if the API
- * server does not have it, -EACCES if the user may not read it, or another negative errno; each with a
- * sentence. */
+/* object_get() - reads one object of at most max bytes, or a list without pages. The caller puts *ret_object.
+ * Returns 1 if kubectl has failed; complaints has its errors then. */
+int object_get(const struct kubectl *kubectl, const char *path, size_t max, struct json_object **ret_object,
+	struct strbuf *complaints, struct error *err);
+
+/* object_read() - the same. -ENOENT if the API server does not have it, -EACCES if the user may not read it,
+ * or another negative errno; each with a sentence. */
 int object_read(
 	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err);
 

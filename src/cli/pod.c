@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/kubectl.h"
+#include "cli/list-read.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 
@@ -50,18 +51,15 @@ int pod_find_namespace(
 int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char *name,
 	struct json_object **ret_pod, struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_strbuf_ struct strbuf complaints;
 	char path[640];
 	int r;
 
-	strbuf_init(&out, POD_MAX);
 	strbuf_init(&complaints, POD_MAX);
-	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s", namespace_, name);
-	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
-	if (r < 0)
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", namespace_, name);
+	r = object_get(kubectl, path, POD_MAX, ret_pod, &complaints, err);
+	if (r <= 0)
 		return r;
-	if (r == 0)
-		return json_parse(strbuf_cstr(&out), out.len, ret_pod, err);
 	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
 		return error_set(err, ENOENT,
 			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names another namespace",
