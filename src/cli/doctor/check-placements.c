@@ -81,7 +81,8 @@ void check_placements(struct cluster *cluster, struct json_object *node, const s
 {
 	struct json_object *there = json_member(cluster->placed, facts->name);
 
-	/* Without an inventory the GPUs cannot be compared; check_agents() reports why there is none. */
+	/* Without an inventory the GPUs cannot be compared; check_agents() reports why the node has no
+	 * inventory. */
 	for (size_t i = 0; there && facts->n_gpus && i < json_object_array_length(there); i++)
 		compare(cluster, json_object_array_get_idx(there, i), facts);
 }

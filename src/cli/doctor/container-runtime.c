@@ -60,7 +60,7 @@ const char *machine_runtime_name(const struct machine *machine)
 	return machine->runtime == RUNTIME_CONTAINERD ? "containerd"
 	       : machine->runtime == RUNTIME_CRIO     ? "CRI-O"
 	       : strstr(machine->socket, "dockerd")   ? "Docker"
-						      : "none that is known here";
+						      : "unknown";
 }
 
 const char *machine_config_file(const struct machine *machine)
@@ -92,7 +92,7 @@ static void read_containerd(struct machine *machine)
 
 	if (!has_containerd(machine)) {
 		snprintf(machine->problem, sizeof(machine->problem),
-			"there is no socket of containerd (/run/containerd/containerd.sock); no other container runtime is known here");
+			"there is no socket of containerd (/run/containerd/containerd.sock), and the kubelet's configuration names no other container runtime");
 		return;
 	}
 	read_version(machine);

@@ -150,7 +150,7 @@ int report_text(const struct report *report, struct strbuf *out)
 			strbuf_addf(out, "unknown  %s: could not look: %s\n", name,
 				json_text_of(check, "unknown"));
 	}
-	strbuf_addf(out, "%zu checks passed", counts.passed);
+	strbuf_addf(out, "%zu check%s passed", counts.passed, plural((int64_t)counts.passed));
 	if (counts.with)
 		strbuf_addf(out, ", %zu had %zu finding%s", counts.with, counts.findings,
 			plural((int64_t)counts.findings));
