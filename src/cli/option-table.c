@@ -246,7 +246,7 @@ const struct option_table doctor_option_table = {.program = "ration doctor",
 	.notes =
 		"Needed rights: list on nodes and on the pods of all namespaces, on leases and configmaps in " NAMESPACE_SYSTEM
 		" and on the admission policies; without a right the checks that need it are unknown.\n\n"
-		"Exit status: 0 without errors and warnings, 1 with errors or warnings, 2 for wrong arguments, 3 if a check could not be made and no other found a fault."};
+		"Exit status: 0 without errors and warnings, 1 with errors or warnings, 2 for wrong arguments, 3 without errors and warnings if a check could not be made."};
 
 /* ---- plan -----------------------------------------------------------------------------------------------
  */
@@ -317,7 +317,7 @@ static const struct option_row advise_rows[] = {
 static const struct option_row advise_arguments[] = {
 	{NULL, 0, "NODE", OPTION_TO(REST, struct advise_options, nodes), .optional = true,
 		.source = COMPLETE_NODES,
-		.help = "only containers on these nodes; required if the cluster has more than 32 cgpu, core_mem and dra nodes"},
+		.help = "only containers on these nodes; required if the cluster has more than 32 share, cgpu, core_mem and dra nodes"},
 };
 
 const struct option_table advise_option_table = {.program = "ration advise",

@@ -1,4 +1,4 @@
-/* progress.h - tells a person at a terminal what a command does that takes longer than a second. */
+/* progress.h - tells a person at a terminal what the command does if it takes longer than a second. */
 #pragma once
 
 #include <stdint.h>
@@ -11,6 +11,6 @@ struct progress {
 /* progress_begin() - from now on a second passes before the first line. */
 void progress_begin(struct progress *progress);
 
-/* progress_say() - what is done next, on standard error, if that is a terminal and nothing was said for a
- * second. */
+/* progress_say() - prints what the command does next on standard error, if that is a terminal and nothing was
+ * printed for a second. */
 void progress_say(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,5 +1,5 @@
-/* top-cluster.h - reads the pages of the agents on a cluster's isolated nodes, through ports that stay
- * forwarded. */
+/* top-cluster.h - reads the pages of the agents on a cluster's nodes that share GPU memory, through ports
+ * that stay forwarded. */
 #pragma once
 
 #include <stdbool.h>

@@ -31,8 +31,8 @@ static const char *const family_names[FAMILIES] = {
 
 /* ---- one line ---- */
 
-/* at: the text after the opening quote. Returns the text after the closing quote, NULL if there is none. A
- * value that is too long is cut. */
+/* at: the text after the opening quote. Returns the text after the closing quote, NULL if the value is not
+ * closed. A value that is too long is cut. */
 static const char *value_take(const char *at, char *ret_value)
 {
 	size_t len = 0;

@@ -1,4 +1,5 @@
-/* moves-internal.h - what moves.c and change.c share: creating pods and trying them, one after the other. */
+/* moves-internal.h - what moves.c, change.c and relocate-place.c share: creating pods and trying them, one
+ * after the other. */
 #pragma once
 
 #include "plan/gangs.h"

@@ -94,7 +94,7 @@ static int object_failed(struct plan_input *input, int r, struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-/* The API server has no others. A file may have any, and they would be printed. */
+/* Names in the API server are always valid. A file may have any text as a name, which a plan would print. */
 static bool has_valid_names(struct json_object *object)
 {
 	struct json_object *metadata = json_member(object, "metadata");
