@@ -742,6 +742,9 @@ def test_the_file_replaces_files_only(cluster, tmp_path):
     finally:
         os.umask(before)
     assert page.stat().st_mode & 0o777 == 0o640
+    page.chmod(0o600)    # its owner has hidden the names of the pods
+    assert write_file(cluster.path, page).returncode == 0
+    assert page.stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("p")) == ["page.html", "pipe", "private"]
 
 

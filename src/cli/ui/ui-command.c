@@ -54,10 +54,11 @@ static void add_time(struct strbuf *out)
 }
 
 /* Devices and pipes are not replaced by a file, as rename() would: /dev/null, /dev/stdout. A link is replaced
- * and not followed, because others may have made it. */
+ * and not followed, because others may have made it. The new file grants no more rights than the old one. */
 static int replace_file(const char *path, const struct strbuf *text, struct error *err)
 {
 	const mode_t hidden = umask(0);
+	mode_t mode = 0666 & ~hidden;
 	struct stat st;
 	int r = 0;
 
@@ -68,9 +69,10 @@ static int replace_file(const char *path, const struct strbuf *text, struct erro
 				"%s cannot be written: it is not a regular file; - is the standard output",
 				path);
 		r = access(path, W_OK) < 0 ? -errno : 0;
+		mode &= st.st_mode;
 	}
 	if (r == 0)
-		r = fs_write_atomic(path, 0666 & ~hidden, text->data, text->len);
+		r = fs_write_atomic(path, mode, text->data, text->len);
 	return r < 0 ? error_set(err, -r, "%s cannot be written: %s", path, strerror(-r)) : 0;
 }
 
