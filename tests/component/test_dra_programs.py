@@ -43,15 +43,16 @@ def test_memory_of_programs_counts_against_the_claim_of_their_container(world):
 
 @pytest.mark.waits
 def test_of_two_pods_on_a_claim_the_one_that_takes_memory_past_the_limit_is_reported_and_evicted():
-    """The other one, which came first, has only what it may have."""
+    """The other one, which came first, has only what it may have. Its one process holds more than each of the three that take too much."""
     with DraWorld(options=("--on-bypass=evict",)) as w:
         w.up_for_claims()
         pods = [w.pod_with(name, "slice", phase="Running") for name in ("first", "second")]
         claim = w.claim("slice", {"memory": "2Gi"}, pods=pods)
         answer = prepared(w, claim)
         containers = [w.run(pod, "main", answer) for pod in pods]
-        w.program(pods[0], containers[0], CONTEXT_SCRIPT, "alloc(500 * MiB)", OBEY).reads()
-        w.program(pods[1], containers[1], CONTEXT_SCRIPT, "alloc(3000 * MiB)", OBEY, shim=False).reads()
+        w.program(pods[0], containers[0], CONTEXT_SCRIPT, "alloc(1000 * MiB)", OBEY).reads()
+        for _ in range(3):
+            w.program(pods[1], containers[1], CONTEXT_SCRIPT, "alloc(800 * MiB)", OBEY, shim=False).reads()
         event, = wait_for(lambda: w.api.events("GPUOverLimit"), 20)
         assert event["involvedObject"]["name"] == "second"
         assert re.match(r"ResourceClaim slice uses \d+ MiB of GPU 0 \(GPU-.*over its limit of 2048 MiB", event["message"])

@@ -44,7 +44,7 @@ struct offence {
 	pid_t pid;
 	uint64_t start_ticks;
 	char uid[CGROUP_UID_SIZE];  /* its pod's, or its claim's; "": it is in no pod */
-	char user[CGROUP_UID_SIZE]; /* of the pods that use the claim the one whose process holds most */
+	char user[CGROUP_UID_SIZE]; /* the pod whose processes hold most of its memory; "": not known */
 	char *container;	    /* NULL: not known */
 	uint64_t bytes, limit_bytes;
 	int64_t since_ns, seen_ns, told_ns, evict_ns;
@@ -280,17 +280,31 @@ static void look_at_holder(
 	offence_see(watchdog, &seen, holder->container);
 }
 
-/* Several pods may use one claim: the one whose process holds most. */
-static const struct holder *largest_of(
-	const struct watched *watched, const struct holder *holders, size_t n_holders)
+static bool is_of_pod(const struct holder *holder, const struct watched *watched, const char *uid)
 {
-	const struct holder *largest = NULL;
+	return holder->watched == watched && holder->process && holder->process->verdict == 0 &&
+	       (!uid || strcmp(holder->process->place.uid, uid) == 0);
+}
 
-	for (size_t i = 0; i < n_holders; i++)
-		if (holders[i].watched == watched && holders[i].process &&
-			(!largest || holders[i].bytes > largest->bytes))
-			largest = &holders[i];
-	return largest;
+/* Several pods may use one claim. Writes the uid of the pod whose processes hold most of its memory. */
+static void largest_user(
+	const struct watched *watched, const struct holder *holders, size_t n_holders, char *ret_uid)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < n_holders; i++) {
+		uint64_t bytes = 0;
+
+		if (!is_of_pod(&holders[i], watched, NULL))
+			continue;
+		for (size_t k = 0; k < n_holders; k++)
+			if (is_of_pod(&holders[k], watched, holders[i].process->place.uid))
+				bytes += holders[k].bytes;
+		if (bytes <= most)
+			continue;
+		most = bytes;
+		memcpy(ret_uid, holders[i].process->place.uid, CGROUP_UID_SIZE);
+	}
 }
 
 static void look_at_container(struct watchdog *watchdog, const char *uuid, struct watched_part *gpu,
@@ -298,7 +312,6 @@ static void look_at_container(struct watchdog *watchdog, const char *uuid, struc
 {
 	const struct watched *watched = gpu->of;
 	struct offence seen = {.kind = BYPASS_OVER_LIMIT, .seen_ns = now};
-	const struct holder *largest;
 
 	seen.bytes = gpu->used_bytes;
 	seen.limit_bytes = grant_file_limit_bytes(watched->grant, gpu->index);
@@ -308,9 +321,7 @@ static void look_at_container(struct watchdog *watchdog, const char *uuid, struc
 		return;
 	snprintf(seen.gpu, sizeof(seen.gpu), "%s", uuid);
 	snprintf(seen.uid, sizeof(seen.uid), "%s", watched->uid);
-	largest = largest_of(watched, holders, n_holders);
-	if (largest && largest->process->verdict == 0)
-		memcpy(seen.user, largest->process->place.uid, sizeof(seen.user));
+	largest_user(watched, holders, n_holders, seen.user);
 	offence_see(watchdog, &seen, watched->container);
 }
 
