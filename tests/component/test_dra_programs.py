@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agent_fixture import wait_for
-from cgpu_node import needs_root
+from cgpu_node import needs_root, uid_of
 from dra_node import DraWorld, prepared
 from isolated import MIB
 from obeying import CONTEXT_SCRIPT, OBEY
@@ -58,3 +58,4 @@ def test_of_two_pods_on_a_claim_the_one_that_takes_memory_past_the_limit_is_repo
         assert re.match(r"ResourceClaim slice uses \d+ MiB of GPU 0 \(GPU-.*over its limit of 2048 MiB", event["message"])
         wait_for(lambda: w.api.requests_for("POST", "pods/second/eviction$"), 20)
         assert not w.api.requests_for("POST", "pods/first/eviction$")
+        wait_for(lambda: f"the pod with uid {uid_of(pods[1])} is evicted" in w.logged())

@@ -54,7 +54,7 @@ struct offence {
 struct eviction {
 	struct list item;
 	struct watchdog *watchdog;
-	char uid[CGROUP_UID_SIZE];
+	char uid[CGROUP_UID_SIZE]; /* the pod's */
 };
 
 struct watchdog {
@@ -176,14 +176,14 @@ static void offence_evict(struct watchdog *watchdog, struct offence *offence, in
 		!watchdog->deps.client)
 		return;
 	if ((offence->evict_ns && now - offence->evict_ns < EVICT_AGAIN_NS) ||
-		is_being_evicted(watchdog, offence->uid))
+		is_being_evicted(watchdog, pod->facts.uid))
 		return;
 	eviction = calloc(1, sizeof(*eviction));
 	if (!eviction)
 		return;
 	offence->evict_ns = now;
 	eviction->watchdog = watchdog;
-	memcpy(eviction->uid, offence->uid, sizeof(eviction->uid));
+	snprintf(eviction->uid, sizeof(eviction->uid), "%s", pod->facts.uid);
 	list_append(&watchdog->evictions, &eviction->item);
 	if (eviction_request(watchdog->deps.client, pod->facts.namespace_, pod->facts.name, pod->facts.uid,
 		    on_evicted, eviction) == 0)
