@@ -78,9 +78,7 @@ static struct json_object *without_condition(struct json_object *conditions)
 	size_t n = json_count(conditions);
 
 	for (size_t i = 0; i < n; i++) {
-		const char *type = json_member_string(json_object_array_get_idx(conditions, i), "type");
-
-		if (type && strcmp(type, NODE_CONDITION_PROBLEM) == 0)
+		if (json_member_is(json_object_array_get_idx(conditions, i), "type", NODE_CONDITION_PROBLEM))
 			return json_tokener_parse(
 				"[{\"$patch\":\"delete\",\"type\":\"" NODE_CONDITION_PROBLEM "\"}]");
 	}

@@ -92,9 +92,7 @@ static void source_changed(struct source *source)
 
 static bool is_ours(const struct source *source, struct json_object *object)
 {
-	const char *name = json_member_string(json_member(object, "metadata"), "name");
-
-	return name && strcmp(name, source->name) == 0;
+	return json_member_is(json_member(object, "metadata"), "name", source->name);
 }
 
 static void on_map(void *userdata, struct json_object *object)

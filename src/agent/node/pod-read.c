@@ -37,23 +37,27 @@ static bool name_may_return(struct json_object *object, const char *name)
 	       !name[len + strspn(name + len, "0123456789")];
 }
 
+/* The entry of the container's spec for an environment variable; NULL if it has none. If a name occurs twice,
+ * the container gets the last value. */
+static struct json_object *find_variable(struct json_object *container, const char *name)
+{
+	struct json_object *env = json_member(container, "env"), *found = NULL;
+	size_t n = json_count(env);
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *entry = json_object_array_get_idx(env, i);
+
+		if (json_member_is(entry, "name", name))
+			found = entry;
+	}
+	return found;
+}
+
 /* The value that the container's spec sets directly. What valueFrom or envFrom would set is not in the spec.
  */
 static const char *value_of(struct json_object *container, const char *variable)
 {
-	struct json_object *env = json_member(container, "env");
-	size_t n = json_count(env);
-	const char *value = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *entry = json_object_array_get_idx(env, i);
-		const char *name = json_member_string(entry, "name");
-
-		/* If a name occurs twice, the container gets the last value. */
-		if (name && strcmp(name, variable) == 0)
-			value = json_member_string(entry, "value");
-	}
-	return value;
+	return json_member_string(find_variable(container, variable), "value");
 }
 
 static bool asks_for_no_limit(struct json_object *container)
@@ -115,28 +119,13 @@ static struct power_facts *entry_of(struct facts_list *list, const char *contain
 	return grown[list->n].container ? &grown[list->n++] : NULL;
 }
 
-/* If a name occurs twice, the container gets the last value. */
-static struct json_object *weight_variable(struct json_object *container)
-{
-	struct json_object *env = json_member(container, "env"), *found = NULL;
-	size_t n = json_count(env);
-
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *entry = json_object_array_get_idx(env, i);
-
-		if (json_member_is(entry, "name", ENV_SCHD_WEIGHT))
-			found = entry;
-	}
-	return found;
-}
-
 static void read_weights(struct facts_list *list, struct json_object *containers)
 {
 	size_t n = json_count(containers);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *container = json_object_array_get_idx(containers, i),
-				   *variable = weight_variable(container);
+				   *variable = find_variable(container, ENV_SCHD_WEIGHT);
 		const char *name = json_member_string(container, "name"),
 			   *value = json_member_string(variable, "value");
 		struct power_facts *facts = name && variable ? entry_of(list, name) : NULL;
