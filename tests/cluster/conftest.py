@@ -18,7 +18,8 @@ import time
 
 import pytest
 
-from cluster import Cluster, lab_command
+from claims import RELEASES
+from cluster import Cluster, built, lab_command
 
 LABS_AT_ONCE = 1    # of one worker: an idle lab takes processor time, too
 INOTIFY = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
@@ -91,6 +92,12 @@ def labs():
     yield keeper
     keeper.remove_all()
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release or "default")
+def release_options(request):
+    """For lab(): one of the releases of Kubernetes with which claims are tested."""
+    return built(request.param)
 
 
 @pytest.fixture

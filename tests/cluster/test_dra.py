@@ -5,9 +5,9 @@ import re
 import pytest
 
 from api import check, out_of_force
-from claims import (DRIVER, RELEASES, WHOLE, ask, claim, claimed, claims, config, device_class, device_of, left_on, pod, published, quantity,
+from claims import (DRIVER, WHOLE, ask, claim, claimed, claims, config, device_class, device_of, left_on, pod, published, quantity,
                     start, template)
-from cluster import built, is_ready
+from cluster import is_ready
 from gpupods import SHOW, inventory
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 from nodetoken import Agent
@@ -17,14 +17,9 @@ NODES = [f"{NODE}=1x81559MiB,dra", f"{OTHER}=2x24564MiB,dra"]    # an H100, and 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release or "default")
-def options(request):
-    return built(request.param)
-
-
 @pytest.fixture
-def cluster(lab, options):
-    return lab(NODES, options=options)
+def cluster(lab, release_options):
+    return lab(NODES, options=release_options)
 
 
 # ---- what the API server refuses

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from api import Api, out_of_force
-from claims import DRIVER, GROUP, RELEASES, ask, claim, claimed, claims, config, left_on, pod, published, start, template
-from cluster import built
+from claims import DRIVER, GROUP, ask, claim, claimed, claims, config, left_on, pod, published, start, template
 from gpupods import SHOW
 from gpuprogram import run_in
 
@@ -19,14 +18,9 @@ EXTENDED = f"deviceclass.resource.kubernetes.io/{DRIVER}"
 pytestmark = pytest.mark.long(300)
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release or "default")
-def options(request):
-    return built(request.param)
-
-
 @pytest.fixture
-def empty(lab, options):
-    made = lab(NODES, options=options)
+def empty(lab, release_options):
+    made = lab(NODES, options=release_options)
     published(made)
     return made
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from agentpods import agent, supervisor_pid, worker_pid
-from claims import RELEASES, ask, claimed, claims, device_of, left_on, pod, published, start, template
-from cluster import built, is_ready
+from claims import ask, claimed, claims, device_of, left_on, pod, published, start, template
+from cluster import is_ready
 from gpuprogram import run_in
 
 pytestmark = [pytest.mark.once, pytest.mark.long(150, group="dra-kills")]
@@ -16,14 +16,9 @@ NODE = "dra-k.192.168.60.3"
 NODES = [f"{NODE}=2x81559MiB,dra"]
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release or "default")
-def options(request):
-    return built(request.param)
-
-
 @pytest.fixture
-def cluster(lab, options):
-    made = lab(NODES, options=options)
+def cluster(lab, release_options):
+    made = lab(NODES, options=release_options)
     published(made)
     return made
 
