@@ -33,13 +33,12 @@ static void agent_remember(struct agent *agent)
 {
 	struct state state = {.mode = agent->node.in_force,
 		.knows_cdi = runtime_answered(agent->runtime),
-		.does_cdi = runtime_does_cdi(agent->runtime),
-		.inventory = &agent->node.inventory};
+		.does_cdi = runtime_does_cdi(agent->runtime)};
 	struct error err = {""};
 
 	if (agent->node.saved)
 		return;
-	agent->node.saved = state_save(agent->options.state_dir, &state, &err) == 0;
+	agent->node.saved = state_save(agent->options.state_dir, &agent->node.inventory, &state, &err) == 0;
 	if (!agent->node.saved && !agent->remember_failure)
 		log_warning(
 			"%s: should this agent restart, it has to wait for the driver, the container runtime and the API server",

@@ -112,7 +112,7 @@ static void state(const char *text, size_t len)
 	put(path, text, len);
 	state_load(dir, 1024, &inventory, &state);
 	MUST(inventory.n_gpus <= NODE_GPUS_MAX && inventory.unit_mib > 0);
-	MUST(state_save(dir, &state, NULL) == 0);
+	MUST(state_save(dir, &inventory, &state, NULL) == 0);
 	state_load(dir, 1024, &inventory_again, &again);
 	MUST(again.mode == state.mode && inventory_again.unit_mib == inventory.unit_mib &&
 		inventory_again.n_gpus == inventory.n_gpus &&

@@ -84,7 +84,7 @@ void state_load(const char *dir, uint32_t unit_mib, struct inventory *ret_invent
 	size_t len;
 
 	*ret_inventory = (struct inventory){.unit_mib = unit_mib};
-	*ret_state = (struct state){.mode = GPU_MODE_NONE, .inventory = ret_inventory};
+	*ret_state = (struct state){.mode = GPU_MODE_NONE};
 	state_path(dir, path, sizeof(path));
 	if (fs_read(path, FILE_MAX, &text, &len) < 0 || json_parse(text, len, &root, NULL) < 0)
 		return;
@@ -127,20 +127,19 @@ static int gpu_add_links(struct json_object *gpu, const struct inventory *invent
 	return gpu_links_to_json(gpu, details, inventory->n_gpus, at);
 }
 
-static int state_build(const struct state *state, struct json_object *root)
+static int state_build(const struct inventory *inventory, const struct state *state, struct json_object *root)
 {
 	struct json_object *gpus = json_object_new_array();
 
 	if (json_set(root, "cards", gpus) < 0 ||
 		json_set(root, "mode", json_object_new_string(gpu_mode_text(state->mode))) < 0 ||
-		json_set(root, "unit", json_object_new_int64(state->inventory->unit_mib)) < 0 ||
+		json_set(root, "unit", json_object_new_int64(inventory->unit_mib)) < 0 ||
 		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
 		return -ENOMEM;
-	for (size_t i = 0; i < state->inventory->n_gpus; i++) {
-		struct json_object *gpu = gpu_object(&state->inventory->gpus[i]);
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		struct json_object *gpu = gpu_object(&inventory->gpus[i]);
 
-		if (!gpu || gpu_add_links(gpu, state->inventory, i) < 0 ||
-			json_object_array_add(gpus, gpu) < 0) {
+		if (!gpu || gpu_add_links(gpu, inventory, i) < 0 || json_object_array_add(gpus, gpu) < 0) {
 			json_object_put(gpu);
 			return -ENOMEM;
 		}
@@ -148,11 +147,12 @@ static int state_build(const struct state *state, struct json_object *root)
 	return 0;
 }
 
-int state_save(const char *dir, const struct state *state, struct error *err)
+int state_save(
+	const char *dir, const struct inventory *inventory, const struct state *state, struct error *err)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	_cleanup_free_ char *before = NULL;
-	const char *text = root && state_build(state, root) == 0 ? json_text(root) : NULL;
+	const char *text = root && state_build(inventory, state, root) == 0 ? json_text(root) : NULL;
 	char path[PATH_MAX];
 	size_t len;
 	int r;

@@ -14,7 +14,6 @@ struct error;
 struct state {
 	enum gpu_mode mode;
 	bool knows_cdi, does_cdi;
-	struct inventory *inventory; /* the caller's: a copy is 77 KiB */
 };
 
 /* state_load() - reads the GPUs into ret_inventory. Leaves both empty if there is no valid file. unit_mib:
@@ -22,4 +21,5 @@ struct state {
 void state_load(const char *dir, uint32_t unit_mib, struct inventory *ret_inventory, struct state *ret_state);
 
 /* state_save() - writes nothing if the file has the same content. */
-int state_save(const char *dir, const struct state *state, struct error *err);
+int state_save(
+	const char *dir, const struct inventory *inventory, const struct state *state, struct error *err);
