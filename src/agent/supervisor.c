@@ -108,7 +108,7 @@ static bool attach_all(struct supervisor *s, const int *fds)
 	return attached;
 }
 
-/* A descriptor is -1 if there is none. */
+/* The descriptors of a plugin without a pair are -1. */
 static int make_pairs(int *ours, struct relay_ends *theirs)
 {
 	int pair[2], r = 0;

@@ -53,7 +53,7 @@ RECORDED = {
     "examples": (0, 5),
     "lab": (1, 1),
     "sim": (0, 14),
-    "src/agent": (26, 5),
+    "src/agent": (25, 5),
     "src/base": (0, 0),
     "src/cli": (0, 9),
     "src/core": (1, 0),

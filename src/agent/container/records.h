@@ -1,5 +1,5 @@
-/* records.h - what each pod holds, one file per pod in DIR/pods: whoever comes after us on this node knows it
- * even when the API server has forgotten the pod. */
+/* records.h - what each pod holds, one file per pod in DIR/pods. The next agent on this node reads them, even
+ * about pods that the API server does not have any more. */
 #pragma once
 
 #include <stddef.h>

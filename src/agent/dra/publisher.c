@@ -35,7 +35,7 @@ struct publisher {
 	void *userdata;
 
 	struct kube_watch *watch;
-	struct json_object *seen; /* the node's slice, as the API server shows it; NULL: there is none */
+	struct json_object *seen; /* the node's slice, as the API server shows it; NULL: it shows no slice */
 	struct table others;	  /* names of slices that have to go -> themselves */
 	int64_t generation;	  /* the highest that was seen */
 

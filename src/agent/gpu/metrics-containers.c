@@ -52,13 +52,10 @@ static void add_memory(struct metrics *page, const struct metric_label *labels, 
 		value = recorded(&held->use, what);
 		break;
 	}
-	/* Before the first look there is nothing to say. */
+	/* The driver's numbers are known from the first sample on. */
 	if (held->looked || what == MEMORY_LIMIT || what == MEMORY_REFUSED)
 		metrics_count(page, labels, what >= MEMORY_GRANTED_TIME ? n + 1 : n, value);
 }
-
-/* More containers than a node runs. */
-#define CONTAINERS_MAX 1024
 
 struct container_labels {
 	char number[16];
@@ -94,7 +91,7 @@ static void metrics_each_gpu(struct metrics *page, struct watched_set *set, cons
 	list_for_each (item, watched_list(set)) {
 		const struct watched *watched = list_entry(item, struct watched, item);
 
-		if (shown++ == CONTAINERS_MAX)
+		if (shown++ == CONTAINERS_SHOWN_MAX)
 			break;
 		for (unsigned i = 0; i < watched->n_gpus; i++) {
 			const struct watched_part *held = &watched->gpus[i];
@@ -121,7 +118,7 @@ static void metrics_each_shared(
 
 		if (!pod)
 			continue;
-		if (shown++ == CONTAINERS_MAX)
+		if (shown++ == CONTAINERS_SHOWN_MAX)
 			break;
 		label_container(&labels, &node->inventory, pod->facts.namespace_, pod->facts.name,
 			use->container, use->uuid, pod->owner);

@@ -5,15 +5,13 @@
 
 #include "agent/gpu/looks.h"
 #include "agent/gpu/shared.h"
+#include "agent/gpu/watched.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "grant/grant.h"
 #include "kube/json.h"
 #include "node/ids.h"
 #include "node/registry.h"
-
-/* As many as /metrics shows. */
-#define CONTAINERS_MAX 1024
 
 static int set_seconds(struct json_object *object, const char *key, const uint64_t *ns)
 {
@@ -121,7 +119,7 @@ static int add_shared(struct json_object *list, const struct looks *looks, const
 
 		if (!pod)
 			continue;
-		if (r < 0 || shown++ == CONTAINERS_MAX)
+		if (r < 0 || shown++ == CONTAINERS_SHOWN_MAX)
 			break;
 		r = set_row(json_append_object(list), &(struct row){.uid = use->uid,
 							      .namespace_ = pod->facts.namespace_,
@@ -148,7 +146,7 @@ char *looks_use_page(struct looks *looks, const struct node_registry *node)
 	list_for_each (item, watched_list(looks_set(looks))) {
 		const struct watched *watched = list_entry(item, struct watched, item);
 
-		if (shown++ == CONTAINERS_MAX)
+		if (shown++ == CONTAINERS_SHOWN_MAX)
 			break;
 		for (unsigned i = 0; i < watched->n_gpus && r == 0; i++)
 			if (watched->gpus[i].looked)

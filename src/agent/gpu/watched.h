@@ -20,6 +20,9 @@ struct watched_set;
 /* In the folder of a container's grant. */
 #define WATCHED_USE_FILE "use"
 
+/* More than a node runs; /metrics and /use show no more. */
+#define CONTAINERS_SHOWN_MAX 1024
+
 #define WATCHED_TOP 4 /* processes that messages name */
 
 struct watched_process {

@@ -76,7 +76,7 @@ static const char *answered_gpus(const V1beta1__ContainerAllocateResponse *answe
 	return NULL;
 }
 
-/* An answer that cannot be read says nothing. */
+/* An answer that cannot be read is ignored. */
 static int entry_take_answer(
 	struct served *served, const char *uid, const char *container, const char *base64)
 {

@@ -197,8 +197,8 @@ static struct json_object *find_by_name(struct json_object *list, const char *na
 	return NULL;
 }
 
-/* The name of the object: the spec's own, or that of the claim that was made from a template. NULL while
- * there is none. */
+/* The name of the object: the spec's own, or that of the claim that was made from a template. NULL until
+ * that claim is made. */
 static const char *claim_object(struct json_object *pod, const char *name)
 {
 	struct json_object *spec = json_member(json_member(pod, "spec"), "resourceClaims");

@@ -17,7 +17,8 @@
 #include "model/quantity.h"
 #include "node/registry.h"
 
-/* The resource under which another plugin offers whole GPUs, or parts of them; NULL if there is none.
+/* The resource under which another plugin offers whole GPUs, or parts of them; NULL if the node has no such
+ * resource.
  * Allocatable is read, not capacity. When a plugin ends, the kubelet removes its devices from allocatable at
  * once, and leaves them in capacity for 5 minutes (devicemanager endpointStopGracePeriod, 1.36.3). Parts made
  * by MIG have resources of other names, and ration does not share such GPUs. */

@@ -32,7 +32,7 @@ char *mig_to_json(const struct inventory *inventory);
 /* missing_gpus_report() - an Event for each pod whose placement names a GPU that the node does not have,
  * once: a machine with other GPUs has taken the node's name before Kubernetes' garbage collector had deleted
  * the pods, or a GPU was removed. The kubelet of a machine without records starts such a pod without any
- * device if it does so before an agent has come, and then no call tells the agent of it. Says nothing while
+ * device if it does so before an agent has come, and then no call tells the agent of it. Posts no Event while
  * the node's GPUs are not known. It is cheap; call it whenever something may have changed. */
 void missing_gpus_report(struct node_registry *node, const struct events *events);
 
