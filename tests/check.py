@@ -10,8 +10,9 @@ Suites:
   vm         a virtual machine with systemd and cgroup v2; runs only by its name and in `full`
   gpu        the GPU of this machine; skipped on a machine without one
 
-Without a suite, all but vm run. Most unit tests and the functional component tests then run in `sanitize` only, and one
-twentieth of the long tests runs, another one each day. `full` runs everything in its long form, which takes hours. It
+Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests one half
+runs in `sanitize` and the other in `component`, the other way round on the next day. One twentieth of the long tests
+runs, another one each day. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
 `./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 
@@ -186,14 +187,22 @@ def build(directory, options=()):
         raise BuildFailed("the build failed")
 
 
+def sanitized_half(day):
+    """0 or 1: the half of the functional component tests that runs with sanitizers on a day. A test that runs every PARTS days, too,
+    is in the other half each time."""
+    return (day + day // PARTS) % 2
+
+
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
-    full = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
+    chosen = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
+    if "RATION_LONG" in chosen and args.ring == "all":
+        chosen["RATION_HALF"] = str(sanitized_half(datetime.date.today().toordinal()))
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items()
-            if name not in ("PYTHONDONTWRITEBYTECODE", "RATION_FULL", "RATION_LONG")}    # the last two, of a check that runs this one
-    return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **full, **dict(more)}
+            if name not in ("PYTHONDONTWRITEBYTECODE", "RATION_FULL", "RATION_LONG", "RATION_HALF")}    # the last three, of a check that runs this one
+    return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **chosen, **dict(more)}
 
 
 def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
@@ -335,12 +344,10 @@ def ring_unit(args, count):
 
 
 def ring_component(args, count):
-    # The others run with sanitizers.
-    mark = "not alone" if args.full or args.k else "not alone and (waits or plain)"
     # Many workers start at once. They find the test modules compiled (PYTHONPYCACHEPREFIX), or each would compile all of them.
     subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
                    stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
-    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, IN_FULL if args.full else WAITING)
+    pytest("component", ["tests/component"], ROOT / "build", args, count, "not alone", IN_FULL if args.full else WAITING)
 
 
 def ring_component_alone(args, count):

@@ -21,12 +21,14 @@ import datetime
 import os
 import signal
 import subprocess
+import zlib
 
 import pytest
 
 MARKS = [line.strip() for line in __doc__.splitlines() if line.startswith("    ") and not line.startswith(" " * 12)]
 SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
+HALF = os.environ.get("RATION_HALF")    # "0" or "1": the half of the functional component tests that runs with sanitizers; the other half runs without
 AT_A_TIME = {"alone": 1, "storm": 2}    # tests of the cluster that run at a time, by their marks; of others three
 
 
@@ -89,9 +91,17 @@ def parts(items, count):
     return chosen
 
 
+def runs_in_the_other_build(item, marks, sanitized):
+    """With RATION_HALF, a functional component test runs in one build a day."""
+    functional = item.path.parent.name == "component" and not marks & {"alone", "waits", "plain", "sanitized"}
+    return functional and HALF and sanitized != (zlib.crc32(item.nodeid.encode()) % 2 == int(HALF))
+
+
 def is_left_out(item, part_of, part):
     marks = {mark.name for mark in item.iter_markers()}
     sanitized = "RATION_SANITIZE" in os.environ and "RATION_COVERAGE" not in os.environ
+    if runs_in_the_other_build(item, marks, sanitized):
+        return True
     if "plain" in marks and sanitized or "sanitized" in marks and not sanitized or marks & {"full", "hour"} and "RATION_FULL" not in os.environ:
         return True
     return "long" in marks and part_of and part_of[group_of(item, item.get_closest_marker("long"))] != part

@@ -167,6 +167,34 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     assert len({of[conftest.group_of(i, i.get_closest_marker("long"))] for i in items[:3]}) == 1, "a file's tests share a lab"
 
 
+def test_each_functional_test_runs_in_one_build_a_day_and_in_both_within_two(check, monkeypatch):
+    conftest = module(ROOT / "tests/conftest.py")
+
+    def item(name, *marks, folder="component"):
+        return types.SimpleNamespace(path=ROOT / "tests" / folder / "test_x.py", nodeid=f"tests/{folder}/test_x.py::{name}",
+                                     iter_markers=lambda: [getattr(pytest.mark, mark).mark for mark in marks])
+    functional = [item(f"test_{i}") for i in range(200)]
+    others = [item("test_w", "waits"), item("test_a", "alone"), item("test_c", folder="cluster")]
+    runs = collections.Counter()
+    for day in (739000, 739001):
+        monkeypatch.setattr(conftest, "HALF", str(check.sanitized_half(day)))
+        for build in ("plain", "sanitized"):
+            monkeypatch.delenv("RATION_SANITIZE", raising=False)
+            if build == "sanitized":
+                monkeypatch.setenv("RATION_SANITIZE", "1")
+            left = [i for i in functional if not conftest.is_left_out(i, {}, 0)]
+            assert 70 <= len(left) <= 130
+            runs.update((i.nodeid, build) for i in left)
+            assert not any(conftest.is_left_out(i, {}, 0) for i in others)
+            assert conftest.is_left_out(item("test_p", "plain"), {}, 0) == (build == "sanitized")
+    assert set(runs.values()) == {1} and len(runs) == 2 * len(functional)
+
+
+def test_a_long_test_is_sanitized_every_other_time(check):
+    halves = [check.sanitized_half(day) for day in range(739003, 740003, check.PARTS)]
+    assert all(one != other for one, other in zip(halves, halves[1:]))
+
+
 def run_main(tmp_path, *arguments, **scripts):
     """./check's second half with stubs for meson and ninja."""
     for name in ("meson", "ninja"):
