@@ -319,6 +319,50 @@ static void what_a_planned_gang_does_not_need_is_another_gangs_within_a_second(v
 	assert_string_equal(scene_held(scene, "b1"), "n0");
 }
 
+/* Gang "a" has waited too long and gets places for two of its three pods; GPUs are now kept for "b". */
+static struct scene *first_planned(struct scene *scene)
+{
+	scene_nodes(scene, 2, 10);
+	scene_occupy(scene, "s0", 10, "n0");
+	scene_occupy(scene, "s1", 10, "n1");
+	scene_pods(scene, (const char *[]){"a0", "a1", "a2"}, 3, "a", 2, 5);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	scene_ask_for(scene, "a0", "n0");
+	scene_ask_for(scene, "b0", "n0");
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	assert_non_null(ledger_pod(&scene->ledger, "a0")->nomination);
+	scene_delete(scene, "s0");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "a0"), "n0");
+	assert_string_equal(scene_held(scene, "a1"), "n0");
+	assert_non_null(ledger_pod(&scene->ledger, "b0")->nomination);
+	return scene;
+}
+
+static void what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them(void **state)
+{
+	struct scene *scene = first_planned(*state);
+
+	/* It is not among those that have places. If it had one, too, that would be better. */
+	assert_int_equal(scene_ask_for(scene, "a2", "n0"), GANG_WAIT);
+	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_NODE);
+	assert_int_equal(scene_ask_for(scene, "a1", "n0"), GANG_NODE);
+}
+
+static void a_gang_that_lost_its_places_has_them_before_the_later_gang(void **state)
+{
+	struct scene *scene = first_planned(*state);
+
+	/* kube-scheduler no longer offers the node, and then does again. */
+	assert_int_equal(scene_ask_for(scene, "a0", "n1"), GANG_WAIT);
+	assert_string_equal(scene_held(scene, "a1"), "");
+	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "a1"), "n0");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "b0"), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,6 +381,8 @@ int main(void)
 		scene_test(what_has_not_become_free_for_too_long_is_not_waited_for),
 		scene_test(what_is_no_longer_kept_is_another_gangs_within_a_second),
 		scene_test(what_a_planned_gang_does_not_need_is_another_gangs_within_a_second),
+		scene_test(what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them),
+		scene_test(a_gang_that_lost_its_places_has_them_before_the_later_gang),
 	};
 
 	return cmocka_run_group_tests_name("gang-keep", tests, NULL, NULL);

@@ -129,8 +129,11 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	size_t fixed, n = free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
 	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
-	int r = slots ? gang_plan(ledger, slots, n, needed) : -ENOMEM;
+	int r = -ENOMEM;
 
+	gang_goes_before_kept(gangs, gang, ledger, now_ns);
+	if (slots)
+		r = gang_plan(ledger, slots, n, needed);
 	if (r >= 0)
 		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_PLAN,
 					 .gang = gang,
@@ -469,6 +472,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (goes_singly(gangs, member->gang) || (waits_for && waits_for != GANG_NO_ROOM))
 		return false;
+	gang_goes_before_kept(gangs, member->gang, ledger, now_ns);
 	*ret_needed = needed_with(gangs, member, ret_mate);
 	return true;
 }

@@ -68,8 +68,10 @@ bool gang_member_needs_gpu(const struct gang_member *member);
 
 /* ---- gang-turn.c: which gang is tried next ---- */
 
-/* gang_is_asked_for() - kube-scheduler asks this process for the gang's pods. */
+/* gang_is_asked_for() - kube-scheduler asks this process for the gang's pods. gang_is_before() - the gang is
+ * tried before the other one: it is more important, or older. */
 bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
+bool gang_is_before(const struct gang *gang, const struct gang *other);
 
 /* gangs_in_turn() - the gangs that have members, the first in turn first. NULL-terminated, to be freed; NULL
  * when out of memory. gangs_try_in_turn() - plans the waiting gangs of `all`, each once a round. Returns true
@@ -102,6 +104,11 @@ enum gang_reason gang_waits_for(
 
 /* gangs_keep_for_first() - keeps what is free, and what becomes free next, for one gang: the first of `all`
  * that has waited too long. If two gangs shared what becomes free, both would wait forever. Returns when to
- * call again; INT64_MAX: never. gang_let_go() - keeps no GPUs any longer if they were kept for this gang. */
+ * call again; INT64_MAX: never. gang_let_go() - keeps no GPUs any longer if they were kept for this gang.
+ * gang_goes_before_kept() - call before the gang is planned. GPUs that are kept for a later gang are no
+ * longer kept if this gang has places, which the later gang would take from it, or has waited too long
+ * itself. */
 int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger);
+void gang_goes_before_kept(
+	struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns);

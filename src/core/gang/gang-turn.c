@@ -46,6 +46,11 @@ static int compare_turn(const void *pa, const void *pb)
 	return strcmp(a->key, b->key);
 }
 
+bool gang_is_before(const struct gang *gang, const struct gang *other)
+{
+	return gang != other && compare_turn(&gang, &other) < 0;
+}
+
 struct gang **gangs_in_turn(const struct gangs *gangs)
 {
 	struct gang **all = calloc(gangs->by_key.count + 1, sizeof(struct gang *)), *gang;
