@@ -279,12 +279,14 @@ int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t ver
 	return gang < 0 ? gang : r;
 }
 
-/* The pod is missing from a new LIST. Its last state is unknown, and its containers may run. */
+/* The pod is missing from a new LIST. Its last state is unknown, and its containers may run. They may also
+ * run if its Binding was sent and no answer or event has told whether it was applied. */
 static int assume_running(struct core *core, const char *uid)
 {
 	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 
+	ledger_confirm(&core->ledger, uid);
 	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
 		return 0;
 	if (pod_facts_copy(&pod->facts, &facts) < 0)

@@ -108,6 +108,35 @@ static void a_binding_of_unknown_outcome_keeps_its_gpu_for_ten_seconds(void **st
 	}
 }
 
+/* The Binding was applied, and the pod was deleted by force before any watch showed it. Its containers may
+ * run. */
+static void a_pod_that_is_gone_before_its_outcome_is_known_keeps_its_gpu(void **state)
+{
+	static const struct pod_facts unknown;
+	struct http_call call = {0};
+
+	send_binding(&call, "p");
+	world_answer(0, 500, "");
+	assert_answer(&call, "Binding failed");
+	assert_true(core_pod_is_verified(&world.scheduler.core, "p", POD_GONE, &unknown, monotonic_ns()));
+	assert_non_null(ledger_pod(&world.scheduler.core.ledger, "p"));
+	assert_int_equal(ledger_pod(&world.scheduler.core.ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
+	world_pass(15 * NS_PER_S);
+	assert_int_equal(world_used(), 3);
+}
+
+/* The watch has shown each state of the pod, and none of them had a node. */
+static void a_pod_that_the_watch_shows_deleted_before_its_outcome_is_known_was_not_bound(void **state)
+{
+	struct http_call call = {0};
+
+	send_binding(&call, "p");
+	world_answer(0, 500, "");
+	assert_answer(&call, "Binding failed");
+	assert_int_equal(core_pod_is_gone(&world.scheduler.core, "p", true, monotonic_ns()), 0);
+	assert_int_equal(world_used(), 0);
+}
+
 static void each_unknown_outcome_has_its_own_ten_seconds(void **state)
 {
 	struct http_call first = {0}, second = {0};
@@ -338,6 +367,8 @@ int main(void)
 		BIND(a_binding_that_is_applied_keeps_its_gpu),
 		BIND(a_binding_that_is_refused_frees_its_gpu_at_once),
 		BIND(a_binding_of_unknown_outcome_keeps_its_gpu_for_ten_seconds),
+		BIND(a_pod_that_is_gone_before_its_outcome_is_known_keeps_its_gpu),
+		BIND(a_pod_that_the_watch_shows_deleted_before_its_outcome_is_known_was_not_bound),
 		cmocka_unit_test_setup_teardown(
 			each_unknown_outcome_has_its_own_ten_seconds, set_up_for_two, tear_down),
 		BIND(while_the_watch_is_cut_an_unknown_outcome_stays_unknown),
