@@ -164,6 +164,7 @@ def test_policy_changes_by_helm_upgrade_under_running_pods(lab):
     assert fingerprint(cluster.pod("third")) == fingerprint(p) and fingerprint(agent(cluster)) == agents
 
 
+@pytest.mark.long(17)    # as tests/component/test_core.py
 def test_pods_with_and_without_a_percentage_wait_for_each_other(lab):
     cluster = lab(NODES)
     cluster.create(with_core("with", 2, 30))
@@ -179,6 +180,7 @@ def test_pods_with_and_without_a_percentage_wait_for_each_other(lab):
                      "its reason")
 
 
+@pytest.mark.long(17)    # as tests/component/test_core.py
 def test_what_finds_no_power_on_a_card_waits_with_the_reason(lab):
     cluster = lab(NODES)
     for i in range(4):
@@ -192,6 +194,7 @@ def test_what_finds_no_power_on_a_card_waits_with_the_reason(lab):
     cluster.wait_running(names=["late"])
 
 
+@pytest.mark.long(17)    # as tests/component/test_core.py
 def test_scheduler_has_the_same_words_for_what_no_policy_saw(lab):
     """Where none is served, or while they are off. Here, because on nodes without a percentage kube-scheduler asks nobody."""
     cluster = lab(NODES)

@@ -82,6 +82,7 @@ def test_parameters_of_other_drivers_are_not_looked_at(cluster):
     check(cluster, {}, [claim("mixed", ask("3Gi"), configs=[other, config(policy=3)]), device_class("theirs", [other])])
 
 
+@pytest.mark.long(15, group="dra-2")
 def test_claim_from_before_the_policy_can_be_labelled_and_deleted(cluster):
     """kube-scheduler and the garbage collector write to its metadata."""
     bad = claim("old", ask("0"))
@@ -108,6 +109,7 @@ def far(cluster):
     cluster.kubectl("delete", "node", name)
 
 
+@pytest.mark.long(15, group="dra-2")
 def test_agent_writes_resource_slices_of_its_own_node_only(cluster, far):
     agent = Agent(cluster, node=far)
     refusal = f"the ration-agent of node {far} writes ResourceSlices of driver {DRIVER} in the pool of its node, and no others"
@@ -146,6 +148,7 @@ def test_policies_are_understood_by_the_api_server(cluster):
 
 # ---- what nodes offer
 
+@pytest.mark.long(15, group="dra-2")
 def test_node_offers_its_gpus_in_a_slice_and_nothing_else(cluster):
     slices = published(cluster)
     for node, mib, product in ((NODE, [79 << 10], "NVIDIA H100 80GB HBM3"), (OTHER, [23 << 10] * 2, "NVIDIA L4")):
@@ -247,6 +250,7 @@ def test_gpu_is_chosen_by_its_model(cluster):
     assert (pods["h100"]["spec"]["nodeName"], pods["l4"]["spec"]["nodeName"]) == (NODE, OTHER)
 
 
+@pytest.mark.long(15, group="dra-2")
 def test_whole_gpu_is_alone_on_it(cluster):
     start(cluster, claimed("small", ask("1Gi"), node=OTHER))
     cluster.wait_running(names=["small"])
@@ -260,6 +264,7 @@ def test_whole_gpu_is_alone_on_it(cluster):
     assert cluster.pod("second")["spec"].get("nodeName") is None
 
 
+@pytest.mark.long(15, group="dra-2")
 def test_claims_go_to_the_emptiest_gpu_of_a_node_with_the_label_spread(cluster):
     """kube-scheduler takes the first GPU of the slice that fits; else all of these would be on one."""
     first = [d["name"] for d in published(cluster)[OTHER]["spec"]["devices"]]
@@ -276,6 +281,7 @@ def test_claims_go_to_the_emptiest_gpu_of_a_node_with_the_label_spread(cluster):
         cluster.kubectl("delete", "pods", "--all", "--wait=true")
 
 
+@pytest.mark.long(15, group="dra-2")
 def test_unhealthy_gpu_is_tainted_and_gets_no_claim(cluster):
     def tainted():
         return [d["attributes"]["index"]["int"] for d in published(cluster)[OTHER]["spec"]["devices"] if d.get("taints")]
@@ -300,6 +306,7 @@ def refusal(cluster, name):
                             30, "the kubelet's Event")[0]
 
 
+@pytest.mark.long(15, group="dra")
 def test_claim_with_unknown_parameters_is_refused_at_its_start_in_words(cluster):
     """As on a cluster without the policy, or with a claim that is older than it."""
     bad = claim("bad", ask("3Gi"), configs=[config(memory="3Gi")])
@@ -314,6 +321,7 @@ def test_claim_with_unknown_parameters_is_refused_at_its_start_in_words(cluster)
     cluster.kubectl("delete", "resourceclaim", "bad", "--timeout=30s")
 
 
+@pytest.mark.long(15, group="dra")
 def test_pod_that_a_claim_would_not_limit_does_not_start_and_says_why(cluster):
     cluster.create(template("part", ask("2Gi")))
     cases = {"privileged": ({}, {"securityContext": {"privileged": True}}, 'container "c0": privileged: true'),
@@ -329,6 +337,7 @@ def test_pod_that_a_claim_would_not_limit_does_not_start_and_says_why(cluster):
     cluster.kubectl("delete", "pod", *cases, "--timeout=60s")
 
 
+@pytest.mark.long(15, group="dra")
 def test_pod_that_begins_to_use_a_claim_later_is_reported(cluster):
     """The kubelet does not ask for a claim again that it has."""
     start(cluster, claimed("shared", ask("2Gi"), command="sleep 1000"))

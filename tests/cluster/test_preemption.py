@@ -64,6 +64,7 @@ def test_in_tree_preemption_frees_a_card_and_a_small_pod_does_not_steal_it(clust
     assert all(not cluster.pod(f"small{i}")["spec"].get("nodeName") for i in range(3))
 
 
+@pytest.mark.long(40)    # as tests/component/test_preempt.py, and the simulation
 def test_one_card_of_a_fragmented_node_is_freed(cluster):
     low = fill(cluster, 8, grace=120)
     start(cluster, "high", 10, priorityClassName="gpu-high")
@@ -107,6 +108,7 @@ def test_a_disruption_budget_forbids_it_and_says_so(cluster):
         cluster.kubectl("delete", "pdb", "keep")
 
 
+@pytest.mark.long(40)    # as tests/component/test_preempt.py, and the simulation
 def test_a_pod_that_never_preempts_evicts_nobody(cluster):
     low = fill(cluster, 8)
     start(cluster, "high", 10, priorityClassName="gpu-never")

@@ -2,6 +2,8 @@
 import re
 from collections import Counter
 
+import pytest
+
 import agentpods
 import gpupods
 from gpupods import card_of, check_what_it_sees, container, inventory, pod
@@ -71,6 +73,7 @@ def test_containers_without_a_gpu_see_none(lab):
     assert cluster.log_of(p, "plain").split()[:2] == ["0", "0"]
 
 
+@pytest.mark.long(14)
 def test_init_containers_use_the_same_card_and_count_by_the_larger_step(lab):
     cluster = lab(NODES)
     init = [container("i1", 5, command=gpupods.SHOW.split("sleep")[0] + "true"),
@@ -87,6 +90,7 @@ def test_init_containers_use_the_same_card_and_count_by_the_larger_step(lab):
     assert sum(card["allocated"] for node in state["nodes"] for card in node["gpus"]) == 5
 
 
+@pytest.mark.long(14)
 def test_a_sidecar_counts_together_with_the_main_containers(lab):
     cluster = lab(NODES)
     sidecar = container("side", 2, restartPolicy="Always")
@@ -97,6 +101,7 @@ def test_a_sidecar_counts_together_with_the_main_containers(lab):
     assert f"ALIYUN_COM_GPU_VISIBLE_DEVICES={card_of(p)}" in cluster.log_of(p, "side")
 
 
+@pytest.mark.long(14)
 def test_a_container_that_crashes_starts_again_on_its_card(lab):
     cluster = lab(NODES)
     body = pod("crash", 2)
