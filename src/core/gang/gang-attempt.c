@@ -131,7 +131,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
 	int r = -ENOMEM;
 
-	gang_goes_before_kept(gangs, gang, ledger, now_ns);
+	gang_goes_before_kept(gangs, gang, ledger);
 	if (slots)
 		r = gang_plan(ledger, slots, n, needed);
 	if (r >= 0)
@@ -472,7 +472,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	waits_for = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (goes_singly(gangs, member->gang) || (waits_for && waits_for != GANG_NO_ROOM))
 		return false;
-	gang_goes_before_kept(gangs, member->gang, ledger, now_ns);
+	gang_goes_before_kept(gangs, member->gang, ledger);
 	*ret_needed = needed_with(gangs, member, ret_mate);
 	return true;
 }

@@ -105,10 +105,8 @@ enum gang_reason gang_waits_for(
 /* gangs_keep_for_first() - keeps what is free, and what becomes free next, for one gang: the first of `all`
  * that has waited too long. If two gangs shared what becomes free, both would wait forever. Returns when to
  * call again; INT64_MAX: never. gang_let_go() - keeps no GPUs any longer if they were kept for this gang.
- * gang_goes_before_kept() - call before the gang is planned. GPUs that are kept for a later gang are no
- * longer kept if this gang has places, which the later gang would take from it, or has waited too long
- * itself. */
+ * gang_goes_before_kept() - call before the gang is planned. If the gang has places already, GPUs that are
+ * kept for a later gang are no longer kept, since the new plan would find them taken. */
 int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger);
-void gang_goes_before_kept(
-	struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns);
+void gang_goes_before_kept(struct gangs *gangs, const struct gang *gang, struct ledger *ledger);

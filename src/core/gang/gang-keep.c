@@ -463,16 +463,9 @@ void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger)
 	drop_nominations(gang, ledger);
 }
 
-static bool has_waited_too_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
+void gang_goes_before_kept(struct gangs *gangs, const struct gang *gang, struct ledger *ledger)
 {
-	return gang->waiting_ns && now_ns >= gang->waiting_ns + gangs->rules.keep_after_ns;
-}
-
-void gang_goes_before_kept(
-	struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns)
-{
-	if (gangs->kept && (gang_has_plan(gang) || has_waited_too_long(gangs, gang, now_ns)) &&
-		gang_is_before(gang, gangs->kept))
+	if (gangs->kept && gang_has_plan(gang) && gang_is_before(gang, gangs->kept))
 		gang_let_go(gangs, gangs->kept, ledger);
 }
 
@@ -511,7 +504,7 @@ int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledg
 
 	for (size_t i = 0; all[i]; i++) {
 		int64_t until_ns = all[i]->waiting_ns + gangs->rules.keep_after_ns;
-		bool waits = has_waited_too_long(gangs, all[i], now_ns) && !gang_has_plan(all[i]) &&
+		bool waits = all[i]->waiting_ns && now_ns >= until_ns && !gang_has_plan(all[i]) &&
 			     gang_is_asked_for(all[i], now_ns);
 
 		if (waits && !first && keep_for_gang(gangs, all[i], ledger, now_ns))
