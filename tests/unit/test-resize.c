@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "core/registry/node-ledger.h"
 #include "core/registry/nomination.h"
 #include "core/registry/resize.h"
 #include "model-fixture.h"
@@ -89,6 +90,28 @@ static void what_is_given_back_is_free_only_when_that_is_certain(void **state)
 	assert_int_equal(used(0), 9);
 	ledger_resize_confirm(&ledger, "a");
 	assert_int_equal(used(0), 4);
+}
+
+/* The kubelet counts the device ids of the spec, which are ids of the pod's own GPU. While that GPU is sick,
+ * it gives none of them to another pod anyway. */
+static void the_ids_of_a_pod_made_smaller_on_a_sick_gpu_take_nothing_from_the_others(void **state)
+{
+	_cleanup_node_facts_ struct node_facts node;
+	_cleanup_pod_facts_ struct pod_facts large;
+
+	run("a", 9, "GPU-n-1");
+	fixture_node(&node, "n", GPU_POLICY_BINPACK, 2, (const uint32_t[]){15, 15});
+	node.mode = GPU_MODE_CGPU;
+	node.gpus[1].healthy = false;
+	assert_int_equal(ledger_set_node(&ledger, &node), 0);
+	assert_int_equal(resize("a", 4, NULL), 0);
+	ledger_resize_confirm(&ledger, "a");
+	fixture_pod(&large, "b", 15, "");
+	assert_int_equal(ledger_choose(&ledger, "n", &large, NULL), FITS);
+	/* When the GPU is well again, 15 + 11 units are free, but the kubelet has only 15 + 6 ids. */
+	node.gpus[1].healthy = true;
+	assert_int_equal(ledger_set_node(&ledger, &node), 0);
+	assert_int_equal(node_free_units(ledger_node(&ledger, "n")), 21);
 }
 
 static void a_refused_resize_leaves_the_pod_as_it_was(void **state)
@@ -271,6 +294,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		LEDGER(growth_counts_at_once_and_stays_when_it_is_confirmed),
 		LEDGER(what_is_given_back_is_free_only_when_that_is_certain),
+		LEDGER(the_ids_of_a_pod_made_smaller_on_a_sick_gpu_take_nothing_from_the_others),
 		LEDGER(a_refused_resize_leaves_the_pod_as_it_was),
 		LEDGER(only_one_is_under_way),
 		LEDGER(there_must_be_room_on_the_pods_own_gpu),

@@ -86,8 +86,8 @@ uint64_t node_free_memory(const struct node_ledger *node)
 
 uint64_t node_free_units(const struct node_ledger *node)
 {
-	uint64_t taken = node->surplus_ids > 0 ? (uint64_t)node->surplus_ids : 0,
-		 left = node_free_memory(node);
+	int64_t surplus = node->surplus_ids - node->surplus_ids_ill;
+	uint64_t taken = surplus > 0 ? (uint64_t)surplus : 0, left = node_free_memory(node);
 
 	return left > taken ? left - taken : 0;
 }

@@ -17,7 +17,7 @@ struct sums {
 	uint64_t instances[NODE_GPUS_MAX];
 	uint64_t unplaced;
 	uint64_t unplaced_core;
-	int64_t surplus_ids;
+	int64_t surplus_ids, surplus_ids_ill;
 	size_t with_core, without_core;
 	struct host_sum taken;
 };
@@ -167,6 +167,21 @@ static int64_t pod_surplus_ids(const struct node_ledger *node, const struct ledg
 	return (int64_t)request->asked - to_units_of(node, pod, request->units);
 }
 
+/* The ids of a pod are those of its GPUs. Returns how many of its surplus ids belong to GPUs that are not
+ * healthy; the kubelet gives none of these to another pod. */
+static int64_t pod_surplus_ids_ill(
+	const struct node_ledger *node, const struct ledger_pod *pod, const struct pod_gpus *parts)
+{
+	int64_t surplus = pod_surplus_ids(node, pod), n_ill = 0;
+
+	for (uint32_t part = 0; surplus && part < parts->n; part++) {
+		int gpu = part_gpu(node, parts->gpus[part]);
+
+		n_ill += gpu >= 0 && !node->gpus[gpu].facts.healthy;
+	}
+	return surplus * n_ill / parts->n;
+}
+
 static uint32_t clamp_u32(uint64_t value)
 {
 	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
@@ -183,6 +198,7 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 
 		host_sum_add(&ret_sums->taken, pod->facts.host);
 		ret_sums->surplus_ids += pod_surplus_ids(node, pod);
+		ret_sums->surplus_ids_ill += pod_surplus_ids_ill(node, pod, &parts);
 		++*(pod->facts.request.core ? &ret_sums->with_core : &ret_sums->without_core);
 		for (uint32_t part = 0; part < parts.n; part++) {
 			int gpu = part_gpu(node, parts.gpus[part]);
@@ -254,6 +270,7 @@ void node_ledger_recount(struct node_ledger *node)
 	node->unplaced_units = clamp_u32(sums.unplaced);
 	node->unplaced_core = clamp_u32(sums.unplaced_core);
 	node->surplus_ids = sums.surplus_ids;
+	node->surplus_ids_ill = sums.surplus_ids_ill;
 	node->with_core = sums.with_core;
 	node->without_core = sums.without_core;
 	node->taken = sums.taken;
@@ -269,7 +286,7 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 	node_ledger_sum(node, &sums);
 	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
 	wrong += node->unplaced_core != clamp_u32(sums.unplaced_core);
-	wrong += node->surplus_ids != sums.surplus_ids;
+	wrong += node->surplus_ids != sums.surplus_ids || node->surplus_ids_ill != sums.surplus_ids_ill;
 	wrong += node->with_core != sums.with_core || node->without_core != sums.without_core;
 	wrong += node->taken.cpu_milli != sums.taken.cpu_milli ||
 		 node->taken.memory_mib != sums.taken.memory_mib;
@@ -316,6 +333,7 @@ void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 	list_append(&node->pods, &pod->item);
 	host_sum_add(&node->taken, pod->facts.host);
 	node->surplus_ids += pod_surplus_ids(node, pod);
+	node->surplus_ids_ill += pod_surplus_ids_ill(node, pod, &parts);
 	++*(request->core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < parts.n; part++) {
 		int i = part_gpu(node, parts.gpus[part]);
@@ -355,6 +373,7 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 	list_remove(&pod->item);
 	node->recounts += !right;
 	node->surplus_ids -= pod_surplus_ids(node, pod);
+	node->surplus_ids_ill -= pod_surplus_ids_ill(node, pod, &parts);
 	--*(pod->facts.request.core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < parts.n && right; part++)
 		right = part_remove(node, pod, &parts, part);

@@ -60,6 +60,7 @@ struct node_ledger {
 	/* The kubelet counts device ids by the pods' specs. This is how many ids it gives beyond the units
 	 * that the pods occupy: those of pods that were made smaller, less those of pods that grew. */
 	int64_t surplus_ids;
+	int64_t surplus_ids_ill;	/* those of them that are ids of GPUs that are not healthy */
 	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
 	struct list nominations;	/* nomination.item */
 	struct gpu_model *model;	/* in ledger->demand; NULL: unknown */
