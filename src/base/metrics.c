@@ -157,8 +157,9 @@ void metrics_build_info(struct metrics *metrics)
 	metrics_count(metrics, &version, 1, 1);
 }
 
-/* metrics-process.c - the process metrics of Prometheus client libraries, read from /proc. */
-/* Fields 14, 15 and 22 to 24 of proc_pid_stat(5). */
+#ifdef __linux__ /* the command-line tools for macOS contain this file, too */
+/* The process metrics of Prometheus client libraries, read from /proc. Fields 14, 15 and 22 to 24 of
+ * proc_pid_stat(5). */
 struct process_stat {
 	unsigned long user_ticks, system_ticks, virtual_bytes;
 	unsigned long long start_ticks;
@@ -214,3 +215,4 @@ void metrics_process(struct metrics *metrics)
 	metrics_one(metrics, "process_virtual_memory_bytes", "gauge", "Virtual memory.", stat.virtual_bytes);
 	metrics_one(metrics, "process_open_fds", "gauge", "Open file descriptors.", count_open_files());
 }
+#endif

@@ -145,7 +145,7 @@ def test_what_a_cut_call_has_left_goes_even_if_the_kubelet_never_calls_again(kil
             prepared(w, claim)
         killed(w, lambda: (w.dra.unprepare if step in UNPREPARE else w.dra.prepare)(claim), *step)
         w.api.delete("resourceclaims", "slice", "default")
-        wait_for(lambda: not w.records(), timeout=15)
+        wait_for(lambda: not w.records(), timeout=30)    # it may have asked just before, and asks again after 10 s
         nothing_left(w)
 
 

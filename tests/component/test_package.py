@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shlex
 import shutil
 import struct
@@ -63,7 +64,27 @@ def complete_fixture(tmp_path_factory):
     return made_once(tmp_path_factory, "complete", package)
 
 
-@pytest.mark.long(20)
+# What Linux has and macOS has not, of what a command-line tool could use by accident.
+ONLY_LINUX = re.compile(r"\b(CLOCK_BOOTTIME|epoll_\w+|inotify_\w+|signalfd|timerfd_\w+|eventfd|memfd_create|accept4|s?prctl|O_TMPFILE|O_PATH|"
+                        r"AT_EMPTY_PATH|renameat2|statx|setns|unshare|gettid|SYS_[a-z]\w+|syscall|umount2|pidfd_\w+|MSG_CMSG_CLOEXEC|SO_PEERCRED|"
+                        r"fallocate|copy_file_range|close_range|clone3)\b|#include <(linux/|sys/(prctl|epoll|inotify|sysinfo|signalfd)\.h)")
+
+
+@of_the_release
+def test_the_files_of_the_macos_programs_use_nothing_that_only_linux_has():
+    """The compiler for macOS is too large to be fetched for each ./check; the full form builds with it."""
+    cross = runpy.run_path(str(ROOT / "deploy/cross/build-macos"))
+    files = {path for part in cross["project_sources"](BUILD)[0].values() for path in part}
+    assert ROOT / "src/base/metrics.c" in files
+    wrong = []
+    for path in files:
+        text = re.sub(r"(?ms)^#ifdef __linux__.*?^#(?:else|endif)|^#ifndef __linux__.*?^#else.*?^#endif", "", path.read_text())
+        text = re.sub(r"(?s)/\*.*?\*/", "", text)
+        wrong += [f"{path.relative_to(ROOT)}: {found[0]}" for found in ONLY_LINUX.finditer(text)]
+    assert not wrong, wrong
+
+
+@pytest.mark.long(20, group="a release")
 @of_the_release
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD, "--platform", NATIVE, "--url", "https://example.com/r")
@@ -76,6 +97,7 @@ def test_a_release_built_in_another_folder_is_the_same_bytes(complete, tmp_path)
     assert again["SHA256SUMS"].read_text() == complete["SHA256SUMS"].read_text()
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_the_sums_are_those_of_the_files(made):
     lines = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].read_text().splitlines())
@@ -146,6 +168,7 @@ def check_image(release, name, architectures, folder):
         assert not {path: wanted - names for path, wanted in asked.items() if wanted - names}
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_has_its_program_and_every_library_that_is_loaded(made, name, tmp_path):
@@ -182,6 +205,7 @@ def check_sbom(release, architectures):
                 rf"pkg:deb/debian/{package_name}@[^?]+\?arch={architecture}&distro=bookworm", one)], package_name
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_the_sbom_names_the_package_of_every_library(made):
     check_sbom(made, [NATIVE.split("/")[1]])
@@ -213,6 +237,7 @@ def check_static(path, architecture):
     assert not re.search(r"^ +(INTERP|DYNAMIC) ", said, re.M)
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_the_programs_of_an_archive_are_static_and_run(made, tmp_path):
     for name, path in programs_of(made, NATIVE, tmp_path).items():
@@ -282,6 +307,7 @@ def check_krew(release, platforms):
             assert {f["from"] for f in one["files"]} == set(tar.getnames()) and one["bin"] in tar.getnames()
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_krews_manifest_has_the_sums_of_the_archives(made):
     check_krew(made, [NATIVE])
@@ -303,6 +329,7 @@ def test_the_containerfile_takes_the_same_files_as_the_recipes():
         assert f'ENTRYPOINT {json.dumps(recipe["entrypoint"])}' in stage
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_path):
     deb, = (path for name, path in made.items() if name.endswith(".deb"))
@@ -316,6 +343,7 @@ def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_
     assert subprocess.run([ration, "--version"], capture_output=True, text=True, check=True).stdout == "ration 0.1.0\n"
 
 
+@pytest.mark.long(5, group="a release")
 @of_the_release
 def test_the_source_has_the_commits_files_and_nothing_else(made):
     with tarfile.open(made["ration-0.1.0.tar.gz"]) as tar:
