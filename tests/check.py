@@ -336,7 +336,7 @@ class Hours:
 
 
 def ring_lint(args, count):
-    pytest("lint", ["tests/lint"], ROOT / "build", args, count)
+    pytest("lint", ["tests/lint"], ROOT / "build", args, count, workers=2)
 
 
 def ring_unit(args, count):

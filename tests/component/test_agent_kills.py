@@ -31,6 +31,7 @@ def test_kubelet_does_not_notice_the_death_of_the_worker(world):
     assert len(world.kubelet.devices) == 32
 
 
+@pytest.mark.long(23)
 @pytest.mark.alone
 @pytest.mark.waits
 def test_allocate_while_the_worker_is_dead_waits_and_is_answered_within_50_ms(world):

@@ -21,7 +21,7 @@ def campaign(*arguments, timeout=300):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, int(datetime.date.today().strftime("%Y%m%d"))])
+@pytest.mark.parametrize("seed", [*(pytest.param(seed, marks=pytest.mark.long(5)) for seed in SEEDS), int(datetime.date.today().strftime("%Y%m%d"))])
 def test_no_run_leaves_its_limit(seed):
     campaign("--seed", seed, "--rounds", 1, "--seconds", 1.5)
 

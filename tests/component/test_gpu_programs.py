@@ -116,6 +116,7 @@ def test_shares_of_a_shim_that_paces_nothing_are_a_broken_promise(tmp_path, no_l
     assert done.returncode == 1 and Lines(tmp_path / "page.md").broken() == {"shares with medium kernels"}, done.stdout
 
 
+@pytest.mark.long(15)
 @pytest.mark.alone
 def test_another_gpu_than_the_simulated_one_is_told_apart_and_no_failure(tmp_path, other):
     text = (other.path / "gpus.json").read_text()

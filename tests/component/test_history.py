@@ -221,6 +221,7 @@ def long_history(api, start):
     return scheduler, names
 
 
+@pytest.mark.long(18)
 @pytest.mark.waits
 def test_a_history_written_while_the_scheduler_works_is_that_of_one_moment(api, start, tmp_path):
     scheduler, names = long_history(api, start)

@@ -193,6 +193,7 @@ def test_a_correction_changes_the_pace_and_not_the_share(share, started):
     has(lambda: shares.over(2), (56, 62))
 
 
+@pytest.mark.long(10)
 def test_a_stopped_container_costs_the_other_nothing_and_does_not_catch_up(share, neighbour, started):
     share.share(30)
     grants.set_core(neighbour.grant, 0, 50 * PERCENT)
@@ -435,6 +436,7 @@ def test_a_small_copy_that_is_captured_is_charged_with_its_graph_only(share):
     assert usage(share)[3] == (0, 0)
 
 
+@pytest.mark.long(17)
 def test_cards_have_buckets_of_their_own(share):
     """Of two cards only the first is controlled."""
     share.share(20)
@@ -521,6 +523,7 @@ def quarters(share, tmp_path, started, shim):
     return percent
 
 
+@pytest.mark.long(26)
 def test_exclusive_time_is_charged_and_a_shim_that_charges_elapsed_time_is_seen_to_fail(share, tmp_path, started):
     """Who is charged for what others do in between gets less than its share, while the card has nothing to do."""
     for attempt in range(1 if FULL else 3):    # what each gets depends on when the others have a processor

@@ -240,6 +240,7 @@ def used(machine, runs, seconds):
     return [round((b - a) / took / 1e9, 3) for a, b in zip(before, after)]
 
 
+@pytest.mark.long(10)    # as tests/component/test_power.py
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
 def test_programs_have_their_shares(machine, start_run):
@@ -257,6 +258,7 @@ def test_programs_have_their_shares(machine, start_run):
     assert near(got, [0.3, 0.5])
 
 
+@pytest.mark.long(10)    # as tests/component/test_power.py
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
 def test_nobody_is_stuck_whoever_is_killed(machine, start_run):
