@@ -2,8 +2,8 @@
 import json
 from dataclasses import dataclass
 
-CARDS = 8
-CARD_UNITS = 20    # of 1024 MiB
+GPUS = 8
+GPU_UNITS = 20    # of 1024 MiB
 NAMESPACE = "default"
 NODE_PREFIX = "cn-zhangjiakou.10"
 
@@ -12,8 +12,8 @@ def node_name(i):
     return f"{NODE_PREFIX}.{i >> 16 & 255}.{i >> 8 & 255}.{i & 255}"
 
 
-def card_uuid(node, card):
-    return f"GPU-{node:08x}-5d3a-4c1e-9f00-{card:012x}"
+def gpu_uuid(node, gpu):
+    return f"GPU-{node:08x}-5d3a-4c1e-9f00-{gpu:012x}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Fill:
 
     @property
     def free(self):
-        return CARD_UNITS - sum(self.pods)
+        return GPU_UNITS - sum(self.pods)
 
 
 FILLS = {0: Fill(0, ()), 50: Fill(50, (6, 4)), 95: Fill(95, (10, 9))}
@@ -32,10 +32,10 @@ FILLS = {0: Fill(0, ()), 50: Fill(50, (6, 4)), 95: Fill(95, (10, 9))}
 
 def node(i, policy, ballast=0):
     """A Node; ballast: bytes of fields that real ones have and that this benchmark does not read."""
-    gpus = [{"index": c, "uuid": card_uuid(i, c), "model": "Tesla V100-SXM2-32GB", "mib": CARD_UNITS * 1024,
-             "healthy": True} for c in range(CARDS)]
+    gpus = [{"index": c, "uuid": gpu_uuid(i, c), "model": "Tesla V100-SXM2-32GB", "mib": GPU_UNITS * 1024,
+             "healthy": True} for c in range(GPUS)]
     amounts = {"cpu": "96", "memory": "788Gi", "pods": "250", "ephemeral-storage": "500Gi",
-               "aliyun.com/gpu-mem": str(CARDS * CARD_UNITS)}
+               "aliyun.com/gpu-mem": str(GPUS * GPU_UNITS)}
     return {"metadata": {"name": node_name(i), "uid": f"7d4f8a10-0000-4000-8000-{i:012x}", "resourceVersion": "1",
                          "labels": {"kubernetes.io/hostname": node_name(i), "kubernetes.io/os": "linux",
                                     "ack.node.gpu.schedule": "share", "ack.node.gpu.placement": policy},
@@ -65,10 +65,10 @@ def pod(name, units, number, owner=None, ballast=0):
             "status": {"phase": "Pending"}}
 
 
-def bound_pod(name, units, number, node_number, card, owner, ballast=0):
+def bound_pod(name, units, number, node_number, gpu, owner, ballast=0):
     made = pod(name, units, number, owner, ballast)
     made["metadata"]["annotations"]["ration.dev/placement"] = json.dumps(
-        {"unit": 1024, "containers": {"main": [{"uuid": card_uuid(node_number, card), "units": units}]}})
+        {"unit": 1024, "containers": {"main": [{"uuid": gpu_uuid(node_number, gpu), "units": units}]}})
     made["spec"]["nodeName"] = node_name(node_number)
     made["status"]["phase"] = "Running"
     return made
@@ -78,7 +78,7 @@ def filling_pods(nodes, fill, ballast=0):
     """Bound pods of owners with 100 pods each, every owner's spread over neighbouring nodes."""
     number = 0
     for i in range(nodes):
-        for card in range(CARDS):
+        for gpu in range(GPUS):
             for units in fill.pods:
-                yield bound_pod(f"running-{number}", units, number, i, card, f"owner-{number // 100}", ballast)
+                yield bound_pod(f"running-{number}", units, number, i, gpu, f"owner-{number // 100}", ballast)
                 number += 1

@@ -45,7 +45,7 @@ def extender(api, kind):
             scheduler.wait_ready()
             yield scheduler.url
             for line in scheduler.text().splitlines():
-                if ": bind of pod" in line or "no card held" in line:
+                if ": bind of pod" in line or "no GPU held" in line:
                     print(line, file=sys.stderr)
     elif kind in (PASS, STANDIN):
         with Standin(api, 0 if kind == PASS else 16) as standin:
@@ -80,10 +80,10 @@ def overcommitted(pods):
     used = {}
     for pod in pods:
         placement = json.loads(pod["metadata"].get("annotations", {}).get("ration.dev/placement", "{}"))
-        for cards in placement.get("containers", {}).values():
-            for card in cards:
-                used[card["uuid"]] = used.get(card["uuid"], 0) + card["units"]
-    return sum(units > cluster.CARD_UNITS for units in used.values())
+        for gpus in placement.get("containers", {}).values():
+            for gpu in gpus:
+                used[gpu["uuid"]] = used.get(gpu["uuid"], 0) + gpu["units"]
+    return sum(units > cluster.GPU_UNITS for units in used.values())
 
 
 def measure(api, kind, shape, count, timeout=300):

@@ -124,16 +124,16 @@ def levels(size, rounds, say):
 def topology_node(i):
     node = cluster.node(i, "binpack")
     notes = node["metadata"]["annotations"]
-    cards = json.loads(notes["ration.dev/gpus"])
-    for a, card in enumerate(cards):
-        card["links"] = [LINKS[a ^ b] for b in range(len(cards))]
-    notes.update({"ration.dev/gpus": json.dumps(cards), "ration.dev/mode": "topology"})
+    gpus = json.loads(notes["ration.dev/gpus"])
+    for a, gpu in enumerate(gpus):
+        gpu["links"] = [LINKS[a ^ b] for b in range(len(gpus))]
+    notes.update({"ration.dev/gpus": json.dumps(gpus), "ration.dev/mode": "topology"})
     return node
 
 
-def whole(number, cards, **labels):
+def whole(number, gpus, **labels):
     pod = cluster.pod(f"whole-{number}", 1, 0xD00000 + number, "whole")
-    pod["spec"]["containers"][0]["resources"] = {"limits": {"aliyun.com/gpu": str(cards)}}
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"aliyun.com/gpu": str(gpus)}}
     pod["metadata"]["labels"].update(labels)
     return pod
 
@@ -141,10 +141,10 @@ def whole(number, cards, **labels):
 def topology(size, rounds, say):
     names = [cluster.node_name(i) for i in range(size)]
     with running([topology_node(i) for i in range(size)], []) as scheduler:
-        for cards in (1, 4):
-            bodies = [{"Pod": whole(i, cards), "Nodes": None, "NodeNames": names} for i in range(8)]
+        for gpus in (1, 4):
+            bodies = [{"Pod": whole(i, gpus), "Nodes": None, "NodeNames": names} for i in range(8)]
             times, _ = in_turns([scheduler], "filter", bodies, 100, rounds)
-            say(f"| {cards} of 8 cards, {size} nodes | {times[0]:.0f} us |")
+            say(f"| {gpus} of 8 GPUs, {size} nodes | {times[0]:.0f} us |")
 
 
 def main(argv):

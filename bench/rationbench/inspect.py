@@ -37,9 +37,9 @@ def managed(names, owner):
              "fieldsType": "FieldsV1", "fieldsV1": {"f:status": fields}, "subresource": "status"}] * 2
 
 
-def make_node(i, sick, cards=8):
+def make_node(i, sick, n_gpus=8):
     gpus = [{"index": k, "uuid": f"GPU-{i}-{k}-4000-8000-000000000000", "model": "NVIDIA A100-SXM4-80GB",
-             "mib": 81920, "healthy": True} for k in range(cards)]
+             "mib": 81920, "healthy": True} for k in range(n_gpus)]
     if sick:
         gpus[3] |= {"healthy": False, "reason": "Xid 79"}
     return {"metadata": {"name": f"gpu-node-{i}.cluster.example", "uid": f"n-{i}", "resourceVersion": "1",
@@ -48,9 +48,9 @@ def make_node(i, sick, cards=8):
                                          "ration.dev/mode": "cgpu", "volumes.kubernetes.io/attached": "true"},
                          "managedFields": managed([f"condition-{k}" for k in range(16)], "kubelet")},
             "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"cloud://{i}"},
-            "status": {"capacity": {"cpu": "96", "aliyun.com/gpu-mem": str(80 * cards)},
-                       "allocatable": {"cpu": "95", "aliyun.com/gpu-mem": str(80 * cards),
-                                       "aliyun.com/gpu-count": str(cards)},
+            "status": {"capacity": {"cpu": "96", "aliyun.com/gpu-mem": str(80 * n_gpus)},
+                       "allocatable": {"cpu": "95", "aliyun.com/gpu-mem": str(80 * n_gpus),
+                                       "aliyun.com/gpu-count": str(n_gpus)},
                        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
                        "conditions": [{"type": f"Condition{k}", "status": "False", "reason": "KubeletHasEnough",
                                        "message": "kubelet has enough of everything it may need",
@@ -61,8 +61,8 @@ def make_node(i, sick, cards=8):
                        "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Debian GNU/Linux 12"}}}
 
 
-def make_pod(i, node, card):
-    uuid = f"GPU-{node}-{card}-4000-8000-000000000000"
+def make_pod(i, node, gpu):
+    uuid = f"GPU-{node}-{gpu}-4000-8000-000000000000"
     env = [{"name": f"VARIABLE_{k}", "value": "some value of a usual length"} for k in range(12)]
     container = {"name": "main", "image": "registry.example/team/image:v1", "env": env,
                  "command": ["python3", "-m", "train", "--epochs", "10"],
@@ -93,9 +93,9 @@ def node_texts(n):
     return ((well if i % 100 else sick).replace("@node@", f"{i:05}") for i in range(n))
 
 
-def pod_texts(n, nodes, cards=8):
-    pod = json.dumps(make_pod("@pod@", "@node@", "@card@"), separators=(",", ":"))
-    return (pod.replace("@pod@", f"{i:06}").replace("@node@", f"{i % nodes:05}").replace("@card@", str(i // nodes % cards))
+def pod_texts(n, nodes, gpus=8):
+    pod = json.dumps(make_pod("@pod@", "@node@", "@gpu@"), separators=(",", ":"))
+    return (pod.replace("@pod@", f"{i:06}").replace("@node@", f"{i % nodes:05}").replace("@gpu@", str(i // nodes % gpus))
             for i in range(n))
 
 

@@ -12,7 +12,7 @@ SETTLE_S = 2
 
 def run(nodes, pods, say=print):
     say(f"restart: {nodes} nodes, {pods} pods")
-    running = (cluster.bound_pod(f"running-{i}", 2, i, i % nodes, i // nodes % cluster.CARDS, f"owner-{i // 100}",
+    running = (cluster.bound_pod(f"running-{i}", 2, i, i % nodes, i // nodes % cluster.GPUS, f"owner-{i // 100}",
                                  POD_BALLAST) for i in range(pods))
     with StillApiServer((cluster.node(i, "binpack", NODE_BALLAST) for i in range(nodes)), running) as api:
         with RationScheduler(api.kubeconfig()) as scheduler:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import plot, report
 from .programs import BenchError, build
-from .tenants import Card, start
+from .tenants import SimulatedGpu, start
 
 SHARES = {"5 % alone": [5], "10 % alone": [10], "30 % alone": [30], "50 % alone": [50], "70 % alone": [70],
           "95 % alone": [95], "30/70": [30, 70], "10/90": [10, 90], "50/30/20": [50, 30, 20], "20 x 5": [5] * 20}
@@ -54,12 +54,12 @@ def key_of(share, work, setting, elapsed):
     return f"{share}, {work}, {setting[0]} us, {setting[1]} ns, {setting[2]} %" + (", elapsed" if elapsed else "")
 
 
-def windows(card, pids, begin, count):
+def windows(gpu, pids, begin, count):
     """Percent of the GPU's time in each of `count` windows of a second from `begin` on."""
     found = []
-    at, _, done = card.done(pids, begin)
+    at, _, done = gpu.done(pids, begin)
     for _ in range(count):
-        until, _, more = card.done(pids, at + WINDOW_NS)
+        until, _, more = gpu.done(pids, at + WINDOW_NS)
         found.append((more - done) / (until - at) * 100)
         at, done = until, more
     return found
@@ -69,19 +69,19 @@ def done_of(tenant, processes):
     return sum(processes.get(pid, 0) for pid in tenant.pids)
 
 
-def over_time(card, tenants):
+def over_time(gpu, tenants):
     """[seconds, percent of the first, of the second, ...], each over a tenth of what was sampled."""
-    step, origin = LINE_SAMPLES, card.samples[0][0]
+    step, origin = LINE_SAMPLES, gpu.samples[0][0]
     return [[(until - origin) / 1e9] + [(done_of(t, after) - done_of(t, before)) / (until - at) * 100 for t in tenants]
-            for (at, _, before), (until, _, after) in zip(card.samples[::step], card.samples[step::step])]
+            for (at, _, before), (until, _, after) in zip(gpu.samples[::step], gpu.samples[step::step])]
 
 
-def starts_after(card, tenant, began, work):
+def starts_after(gpu, tenant, began, work):
     """Milliseconds from its first launch until it has nine tenths of its share, over a tenth of a second; None: its
     kernels are too long to say."""
     if tenant.percent / 100 * START_WINDOW_NS < 4e6 * LONGEST_MS.get(work, 0.2):
         return None
-    samples = [(at, done_of(tenant, processes)) for at, _, processes in card.samples if at >= began]
+    samples = [(at, done_of(tenant, processes)) for at, _, processes in gpu.samples if at >= began]
     for i, (at, done) in enumerate(samples):
         later = next(((t, d) for t, d in samples[i:] if t >= at + START_WINDOW_NS), None)
         if later and (later[1] - done) / (later[0] - at) >= 0.9 * tenant.percent / 100:
@@ -98,14 +98,14 @@ def windows_wanted(share, work, quick):
 
 def uncontrolled(setting, work, count, seconds):
     """Percent of the GPU's time that they use without a limit."""
-    with tempfile.TemporaryDirectory(prefix="bench-shares-") as folder, Card(Path(folder), *setting, False) as card:
-        tenants = start(card, [None] * count, WORK[work])
+    with tempfile.TemporaryDirectory(prefix="bench-shares-") as folder, SimulatedGpu(Path(folder), *setting, False) as gpu:
+        tenants = start(gpu, [None] * count, WORK[work])
         for tenant in tenants:
             tenant.go()
         begin = time.monotonic_ns() + WINDOW_NS
-        card.wait_until(begin + seconds * WINDOW_NS)
-        at, busy, _ = card.done([], begin)
-        until, more, _ = card.done([], begin + seconds * WINDOW_NS)
+        gpu.wait_until(begin + seconds * WINDOW_NS)
+        at, busy, _ = gpu.done([], begin)
+        until, more, _ = gpu.done([], begin + seconds * WINDOW_NS)
         for tenant in tenants:
             tenant.end()
         return (more - busy) / (until - at) * 100
@@ -113,21 +113,21 @@ def uncontrolled(setting, work, count, seconds):
 
 def one(share, work, setting, elapsed, timing, limit):
     percents, count = SHARES[share], windows_wanted(share, work, timing["quick"])
-    with tempfile.TemporaryDirectory(prefix="bench-shares-") as folder, Card(Path(folder), *setting, elapsed) as card:
-        tenants = start(card, percents, WORK[work])
+    with tempfile.TemporaryDirectory(prefix="bench-shares-") as folder, SimulatedGpu(Path(folder), *setting, elapsed) as gpu:
+        tenants = start(gpu, percents, WORK[work])
         if elapsed:
-            card.end_keepers()    # they would repair it
+            gpu.end_keepers()    # they would repair it
         for tenant in tenants[1:]:
             tenant.go()
         time.sleep(timing["alone_s"])
         began = time.monotonic_ns()
         tenants[0].go()
         begin = began + int(timing["warm_s"] * 1e9)
-        card.wait_until(begin + (count + 1) * WINDOW_NS)
-        found = [windows(card, tenant.pids, begin, count) for tenant in tenants]
-        early = [windows(card, tenant.pids, began + WINDOW_NS, timing["early"]) for tenant in tenants]
-        after = starts_after(card, tenants[0], began, work)
-        line = over_time(card, tenants)
+        gpu.wait_until(begin + (count + 1) * WINDOW_NS)
+        found = [windows(gpu, tenant.pids, begin, count) for tenant in tenants]
+        early = [windows(gpu, tenant.pids, began + WINDOW_NS, timing["early"]) for tenant in tenants]
+        after = starts_after(gpu, tenants[0], began, work)
+        line = over_time(gpu, tenants)
         for tenant in tenants:
             tenant.process.kill()
             tenant.process.communicate()

@@ -10,7 +10,7 @@ from pathlib import Path
 from .programs import BenchError, build, wait_until
 
 LIMIT = "512GiB"    # of a GPU of 1 TiB: 100,000 allocations in each of 64 processes fit
-CARD = "1x1048576MiB"
+GPU = "1x1048576MiB"
 LIVE = (1, 1000, 100000)
 SMALL, LARGE = 4096, 2 << 20    # one shares a block with others, one is charged by itself
 PLAIN_MORE = 20
@@ -38,7 +38,7 @@ class Machine:
     def __enter__(self):
         (self.folder / "runs").mkdir()
         (self.folder / "shim").symlink_to(build() / "src/shim")
-        self._sim("up", self.tree, "--gpus", CARD)
+        self._sim("up", self.tree, "--gpus", GPU)
         return self
 
     def __exit__(self, *_):

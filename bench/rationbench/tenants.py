@@ -9,12 +9,12 @@ from pathlib import Path
 
 from .programs import BenchError, build, wait_until
 
-CARD = "1x81559MiB"
+GPU = "1x81559MiB"
 MEMORY = "2GiB"
 SAMPLE_MS = 20
 
 
-class Card:
+class SimulatedGpu:
     """A driver tree with one GPU, whose true use is sampled all the time."""
 
     def __init__(self, folder, slice_us, latency_ns, jitter_percent, elapsed):
@@ -22,7 +22,7 @@ class Card:
         self.elapsed, self.keepers_ended = elapsed, False
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("RATION_", "CUDA_", "LD_"))}
         self.env["RATION_RUNS"] = str(folder / "runs")
-        self._sim("up", self.tree, "--gpus", CARD, "--slice-us", slice_us, "--latency-ns", latency_ns,
+        self._sim("up", self.tree, "--gpus", GPU, "--slice-us", slice_us, "--latency-ns", latency_ns,
                   "--jitter-percent", jitter_percent)
         (folder / "runs").mkdir()
         self.runner = self._runner()
@@ -62,8 +62,8 @@ class Card:
     def _read(self):
         for line in self.teller.stdout:
             told = json.loads(line)
-            card = told["cards"][0]
-            self.samples.append((card["atNs"], card["smNs"], {p["pid"]: p["smNs"] for p in told["processes"]}))
+            gpu = told["cards"][0]
+            self.samples.append((gpu["atNs"], gpu["smNs"], {p["pid"]: p["smNs"] for p in told["processes"]}))
 
     def end_keepers(self):
         """The runs go on with the rates that they have. A keeper's arguments name the driver."""
@@ -78,9 +78,9 @@ class Card:
 
     def done(self, pids, at_ns):
         """(when, ns that the GPU has worked, ns of these processes) by the first sample at that time or after it."""
-        for at, card, processes in self.samples:
+        for at, gpu, processes in self.samples:
             if at >= at_ns:
-                return at, card, sum(processes.get(pid, 0) for pid in pids)
+                return at, gpu, sum(processes.get(pid, 0) for pid in pids)
         raise BenchError("the simulated GPU no longer answers")
 
     def wait_until(self, at_ns):
@@ -90,14 +90,14 @@ class Card:
 class Tenant:
     """bench-tenant, with `percent` percent of the GPU's time; None: without a limit."""
 
-    def __init__(self, card, percent, options):
+    def __init__(self, gpu, percent, options):
         argv = [str(build() / "bench/bench-tenant"), *options]
-        env = dict(card.env)
+        env = dict(gpu.env)
         if percent is None:
-            env["LD_LIBRARY_PATH"] = str(card.tree / "lib")
+            env["LD_LIBRARY_PATH"] = str(gpu.tree / "lib")
         else:
-            argv = [str(card.runner), "run", "--mem", MEMORY, "--core", str(percent), "--driver",
-                    str(card.tree / "lib"), "--", *argv]
+            argv = [str(gpu.runner), "run", "--mem", MEMORY, "--core", str(percent), "--driver",
+                    str(gpu.tree / "lib"), "--", *argv]
         self.percent = percent
         self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
@@ -122,11 +122,11 @@ class Tenant:
         return [json.loads(line) for line in out.splitlines()]
 
 
-def start(card, percents, options):
+def start(gpu, percents, options):
     tenants = []
     try:
         for percent in percents:
-            tenants.append(Tenant(card, percent, options))
+            tenants.append(Tenant(gpu, percent, options))
     except BaseException:
         for tenant in tenants:
             tenant.process.kill()

@@ -118,7 +118,7 @@ static void search_protected(struct core *core, struct eviction_attempt *attempt
 	if (search(core, attempt, names, n_names, EVICTION_PROTECTED, 1, best) == 0) {
 		attempt_report(
 			attempt, (struct eviction_report){.kind = EVICTION_SEARCHED,
-					 .search = SEARCH_NOBODY,
+					 .search = SEARCH_NO_VICTIMS,
 					 .n_names = n_names,
 					 .text = "no pod of lower priority whose going would free a GPU"});
 		requeue_list_may_evict(&core->requeues, attempt->pod.uid);

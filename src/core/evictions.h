@@ -77,8 +77,8 @@ static inline const char *eviction_node(const struct eviction_attempt *attempt)
 /* The result of a search for victims. */
 enum search_outcome {
 	SEARCH_PLANNED,
-	SEARCH_PROTECTED, /* PodDisruptionBudgets protect all pods that would help */
-	SEARCH_NOBODY,	  /* no eviction would free a GPU */
+	SEARCH_PROTECTED,  /* PodDisruptionBudgets protect all pods that would help */
+	SEARCH_NO_VICTIMS, /* no eviction would free a GPU */
 	SEARCH_RESULT_MAX,
 };
 

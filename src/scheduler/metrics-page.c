@@ -53,7 +53,7 @@ static const char *const preempt_results[PREEMPT_RESULT_MAX] = {
 static const char *const search_results[SEARCH_RESULT_MAX] = {
 	[SEARCH_PLANNED] = "planned",
 	[SEARCH_PROTECTED] = "protected",
-	[SEARCH_NOBODY] = "nobody",
+	[SEARCH_NO_VICTIMS] = "no_victims",
 };
 
 static const char *const eviction_results[EVICTION_RESULT_MAX] = {

@@ -67,7 +67,7 @@ def test_seeds_3_the_job_unchanged_turns_0_of_15_into_3_of_15(documented):
     assert pod["spec"]["schedulerName"] == "ack-co-scheduler"
     assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_AFTER
     log = cluster.wait_for(lambda: cluster.log_of(pod), 30, "the sample's first lines")
-    assert "ALIYUN_COM_GPU_MEM_CONTAINER=3\n" in log and "share of the card's memory: 0.2000" in log
+    assert "ALIYUN_COM_GPU_MEM_CONTAINER=3\n" in log and "share of the GPU's memory: 0.2000" in log
     cluster.kubectl("delete", "job", "gpu-share-sample", "--wait=true")
     cluster.wait_for(lambda: stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_BEFORE, 60, "0/15 again")
 

@@ -296,7 +296,7 @@ def test_a_pod_group_that_is_deleted_while_its_pods_are_at_bind(api, start):
 @pytest.mark.parametrize("value", [0, -1, 1001, 1.5, "2", None, [2], 10**30])
 def test_a_pod_group_with_a_malformed_min_member_lets_nobody_start_and_says_so(api, start, person, value):
     """Also where the pods' labels say a number: a PodGroup comes before them."""
-    reason = "its PodGroup's minMember is no number from 1 to 1000"
+    reason = "its PodGroup's minMember is not a number from 1 to 1000"
     gpu_node(api, "a", 10240)
     pod_group(api, value)
     scheduler = starts(api, start)

@@ -103,7 +103,7 @@ def kernels(gpu, tell):
     for kind, (ns, _) in KINDS.items():
         tell.fact(f"one program with {kind} kernels, without ration: the GPU computes, percent",
                   round(alone(gpu, kind, ns_per_turn) * ns / 1e7), 0.05)
-    tell.number("gaps of more than 50 us while nobody else works", said["gaps"])
+    tell.number("gaps of more than 50 us while no other program works", said["gaps"])
 
 
 @row("copies and small kernels", ASSUMED, 60)

@@ -39,8 +39,8 @@ def lists(gpu, tell):
     with gpu.start("2GiB", *gpu.client("hold", 64)) as other:
         other.line()
         view = gpu.limited("2GiB", *gpu.client("nvml_view"))
-        tell.promise("programs of others that an idle program of a run is told of", len(view["processes"]), not view["processes"])
-        tell.promise("GPUs that it is told of", view["gpus"], view["gpus"] == 1)
+        tell.promise("programs of others in the list that an idle program of a run gets", len(view["processes"]), not view["processes"])
+        tell.promise("GPUs in its list", view["gpus"], view["gpus"] == 1)
     with gpu.start("2GiB", sys.executable, str(HERE / "crowd.py"), "after", *gpu.client("hold", 64), "--",
                    *gpu.client("nvml_view")) as run:
         run.line()

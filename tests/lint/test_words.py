@@ -46,17 +46,17 @@ TERMS = {r"\b[Cc]ards?\b": "GPU"}
 # How many matches of PATTERNS and of TERMS each folder has. Numbers may only become smaller; 0: the folder is finished.
 RECORDED = {
     ".": (0, 1),
-    "bench": (0, 9),
+    "bench": (0, 2),
     "completions": (0, 0),
-    "deploy": (0, 3),
-    "docs": (14, 36),
+    "deploy": (0, 0),
+    "docs": (0, 36),
     "examples": (0, 5),
     "lab": (1, 1),
     "sim": (0, 14),
-    "src/agent": (25, 5),
+    "src/agent": (0, 2),
     "src/base": (0, 0),
     "src/cli": (0, 9),
-    "src/core": (1, 0),
+    "src/core": (0, 0),
     "src/cuda": (0, 0),
     "src/grant": (0, 0),
     "src/kube": (0, 6),
@@ -65,9 +65,9 @@ RECORDED = {
     "src/node": (0, 0),
     "src/nvml": (0, 0),
     "src/run": (0, 4),
-    "src/scheduler": (1, 5),
+    "src/scheduler": (0, 5),
     "src/shim": (0, 0),
-    "tests": (398, 471),
+    "tests": (387, 470),
 }
 NOT_OURS = {"LICENSE"}
 TEXTS = {".md", ".scd", ".txt"}

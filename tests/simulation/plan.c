@@ -27,7 +27,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_MODE] = "other mode",
 	[INPUT_CUT_NODE] = "cut a node off",
 	[INPUT_HELD] = "change ration.dev/held",
-	[INPUT_NODE_ANEW] = "Node object made anew",
+	[INPUT_NODE_ANEW] = "Node object created again",
 	[INPUT_LABEL] = "label a pod",
 	[INPUT_GROUP] = "change a PodGroup",
 };

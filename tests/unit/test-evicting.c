@@ -37,7 +37,7 @@ static void add_report(const char *what, const char *which)
 
 static void on_report(void *userdata, const struct eviction_report *report)
 {
-	static const char *const searches[] = {"planned", "protected", "nobody"};
+	static const char *const searches[] = {"planned", "protected", "no_victims"};
 	static const char *const answers[] = {"accepted", "gone", "refused", "again"};
 	static const char *const ends[] = {"bound", "gone", "refused", "stuck", "unused"};
 
@@ -510,7 +510,7 @@ static void what_is_freed_after_a_search_leads_to_another_one(void **state)
 		show(uid, 7, 2000, gpu, false);
 	}
 	filter_rejects("all", 15, 1000);
-	assert_reported("search:nobody ");
+	assert_reported("search:no_victims ");
 	assert_false(is_requeued("all"));
 	core_pod_is_gone(&core, "h2", true, now_ns);
 	/* The pod that waits beside it, which nothing helps, has its turn too. */
@@ -567,7 +567,7 @@ static void a_pod_that_is_about_to_be_bound_is_evicted_once_it_is(void **state)
 	filter("low", 15, 0, NULL, &answer);
 	assert_int_equal(answer.outcome, FILTER_FITS);
 	filter_rejects("big", 10, 1000);
-	assert_reported("search:nobody ");
+	assert_reported("search:no_victims ");
 	show("low", 15, 0, "GPU-n-0", false);
 	pass(3 * NS_PER_S);
 	assert_true(is_requeued("big"));

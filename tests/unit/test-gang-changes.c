@@ -177,7 +177,7 @@ static void a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start(vo
 	assert_string_equal(scene_held(scene, "u1"), "");
 	scene_wait(scene, 60 * SECOND);
 	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	assert_string_equal(scene->text, "its PodGroup's minMember is no number from 1 to 1000");
+	assert_string_equal(scene->text, "its PodGroup's minMember is not a number from 1 to 1000");
 	gangs_remove_group(&scene->gangs, "default/g");
 	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
 }

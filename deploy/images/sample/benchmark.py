@@ -14,7 +14,7 @@ import time
 ROUND_KERNELS = 300
 MODULE = b'{"rationSimModule": 1, "functions": {"work": {"us": 1000}}}'
 COPY_BYTES = 32_000_000
-WITHOUT_CARD = "/root/tensorflow-sample-code/tfjob/docker/mnist/main.py"
+WITHOUT_GPU = "/root/tensorflow-sample-code/tfjob/docker/mnist/main.py"
 
 
 def must(result, what):
@@ -29,10 +29,10 @@ def load():
             return cuda
     except OSError:
         pass
-    os.execv(sys.executable, [sys.executable, WITHOUT_CARD, *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, WITHOUT_GPU, *sys.argv[1:]])
 
 
-class Card:
+class Gpu:
     def __init__(self):
         self.cuda = load()
         name, context, module = ctypes.create_string_buffer(100), ctypes.c_void_p(), ctypes.c_void_p()
@@ -61,10 +61,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--num_batches", type=int, default=500_000_000)
     rounds = parser.parse_known_args()[0].num_batches
-    card = Card()
-    print(f"[CUDA Bandwidth Test] - Starting...\nRunning on...\n\n Device 0: {card.name}\n Quick Mode\n", flush=True)
+    gpu = Gpu()
+    print(f"[CUDA Bandwidth Test] - Starting...\nRunning on...\n\n Device 0: {gpu.name}\n Quick Mode\n", flush=True)
     for count in range(rounds):
-        card.work()
+        gpu.work()
         print(f"time: {time.strftime('%Y-%m-%d/%H:%M:%S')},count: {count},memSize: {COPY_BYTES},"
               "succeed to copy data from host to gpu", flush=True)
 

@@ -60,7 +60,7 @@ def main():
     for name, value in environment.items():
         print(f"{name}={value}")
     share = fraction(environment)
-    print("no share of a GPU in the environment" if share is None else f"share of the card's memory: {share:.4f}",
+    print("no share of a GPU in the environment" if share is None else f"share of the GPU's memory: {share:.4f}",
           flush=True)
     train(parse_arguments())
 

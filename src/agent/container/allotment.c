@@ -102,7 +102,7 @@ int allotment_build(const struct inventory *inventory, const struct pod_facts *p
 	int r;
 
 	if (!placed)
-		return error_set(err, ENOENT, "pod %s/%s: nobody placed container %s", pod->namespace_,
+		return error_set(err, ENOENT, "pod %s/%s has no placement for container %s", pod->namespace_,
 			pod->name, container);
 	ret_grant->n_gpus = ret_grant->n_own = ret_grant->n_variables = 0;
 	r = allotment_find_gpus(inventory, pod, placed, ret_grant, err);

@@ -43,8 +43,8 @@ int cdi_remove_device(const char *dir, const char *uid, const char *name, struct
 /* cdi_remove() - a file that is not there is success. */
 void cdi_remove(const char *dir, const char *uid);
 
-/* cdi_uid() - the uid in a file name of ours; false for any other name. */
+/* cdi_uid() - the uid in the name of an agent's CDI file; false for any other name. */
 bool cdi_uid(const char *file, char *ret_uid, size_t size);
 
-/* cdi_is_partial() - the name of a file of ours that an agent was writing when it was killed. */
+/* cdi_is_partial() - the name is that of a CDI file that an agent was writing when it was killed. */
 bool cdi_is_partial(const char *file);

@@ -33,7 +33,7 @@ static void report_capability(
 		return;
 	snprintf(text, sizeof(text),
 		"container %s sets " ENV_DRIVER_CAPABILITIES
-		" with \"%s\" in it, for which there are no files: what there is are compute, utility, video, graphics, display, ngx and all",
+		" with \"%s\" in it, which is not a capability of the driver: use compute, utility, video, graphics, display, ngx or all",
 		container, unknown);
 	event_on_pod(delivery->deps.events, &pod->facts, "GPUDriverCapabilityUnknown", text);
 }
@@ -56,7 +56,7 @@ static int make_isolated(struct delivery *delivery, const struct node_pod *pod, 
 
 		snprintf(text, sizeof(text),
 			"container %s sets " ENV_CGPU_DISABLE
-			", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
+			", which this cluster does not allow: its GPU memory is limited nevertheless; to allow it, set the chart's value allowDisable to true",
 			container);
 		event_on_pod(delivery->deps.events, &pod->facts, "GPUDisableIgnored", text);
 	}

@@ -1,5 +1,5 @@
-/* delivery.h - what lies on the node for the containers of its pods: their CDI files and, where containers
- * are held to a limit, their grants. Whether the node can hold containers to a limit at all. */
+/* delivery.h - the files on the node for the containers of its pods: their CDI files and, on isolated nodes,
+ * their grants. It also says whether the node can limit containers at all. */
 #pragma once
 
 #include <stdbool.h>

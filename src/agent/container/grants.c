@@ -127,8 +127,9 @@ static struct node_grant *node_grant_new(const char *state_dir, const char *uid,
 	return NULL;
 }
 
-/* What was read of the file is memory of ours until its pages are dropped: all of them, since the kernel maps
- * what is around what is read. Each second we come back to one, to write, which brings no others in. */
+/* Pages of the grant that the agent has read count as memory of the agent until they are dropped. The kernel
+ * maps the pages around them, too, so all pages are dropped. Each second the agent writes to one page, which
+ * maps no other page. */
 static void forget_pages(const struct node_grant *g)
 {
 	if (g->grant)
@@ -229,7 +230,8 @@ static bool says_the_same(const struct grant_file *a, const struct grant_file *b
 	return true;
 }
 
-/* Somebody may have cleared the folder under us: what we have mapped is then nobody else's. */
+/* A user may have cleared the folder while the agent had its files open: then no container sees the files
+ * that the agent has mapped. */
 static bool is_in_place(const struct node_grant *g)
 {
 	char grant[PATH_MAX], usage[PATH_MAX];
@@ -248,7 +250,7 @@ static bool usage_is_whole(const struct node_grant *g)
 	return usage_file_read(g->usage_fd, g->grant->gpu_count, bytes) == 0;
 }
 
-/* The usage file first: a grant without one is none. */
+/* The usage file is written first, because a grant without a usage file is not valid. */
 static int grant_write(const char *folder, struct grant_file *grant, struct error *err)
 {
 	char path[PATH_MAX];
@@ -284,8 +286,8 @@ static int grant_make(struct delivery *delivery, const struct pod_facts *pod, co
 	return r < 0 ? error_set(err, -r, "the new grant in %s: %s", folder, why) : 0;
 }
 
-/* Whether the grant that is there will do; -ESTALE with a sentence: it has to be made anew. -ENOENT: there is
- * none. */
+/* Whether the container's present grant can be used. -ESTALE with a sentence: it must be replaced. -ENOENT:
+ * the container has no grant. */
 static int grant_check(struct delivery *delivery, const struct pod_facts *pod, const char *container,
 	const struct grant_file *wanted, struct error *err)
 {
@@ -299,7 +301,7 @@ static int grant_check(struct delivery *delivery, const struct pod_facts *pod, c
 		return -ENOENT;
 	g = grants_find(delivery, pod->uid, container);
 	if (g && !says_the_same(g->grant, wanted))
-		why = "it is of other cards";
+		why = "it is for other GPUs";
 	else if (g && !is_in_place(g))
 		why = "its files were removed";
 	else if (g && !usage_is_whole(g))
@@ -307,7 +309,7 @@ static int grant_check(struct delivery *delivery, const struct pod_facts *pod, c
 	else if (g)
 		return 0;
 	return error_set(err, ESTALE,
-		"the GPU grant of container %s of pod %s/%s cannot be used: %s; it is made anew when the container is started again",
+		"the GPU grant of container %s of pod %s/%s cannot be used: %s; the agent replaces it when the container is started again",
 		container, pod->namespace_, pod->name, why);
 }
 
@@ -322,7 +324,7 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 	if (!wanted || !placed)
 		return error_set(err, wanted ? ENOENT : ENOMEM, "no grant for container %s of pod %s/%s: %s",
 			container, facts->namespace_, facts->name,
-			wanted ? "nobody placed it" : "out of memory");
+			wanted ? "its pod has no placement for it" : "out of memory");
 	r = grant_fill(delivery, facts, placed, wanted, err);
 	if (r < 0)
 		return r;
@@ -406,7 +408,7 @@ static void resume_pod(struct delivery *delivery, const char *uid)
 		if (r == 0 || r == -ENOENT)
 			continue; /* -ENOENT: the agent before us did not come to write it */
 		snprintf(text, sizeof(text),
-			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; it is made anew when the container is started again",
+			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; the agent replaces it when the container is started again",
 			entry->d_name, uid, why);
 		event_on_node(delivery->deps.events, "GPUGrantDamaged", text);
 	}

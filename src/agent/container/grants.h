@@ -25,10 +25,10 @@ struct node_grant {
 	int use_fd;		  /* kept by agent/gpu/watched.c; -1: it cannot be kept */
 };
 
-/* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the
- * same. `starting`: the kubelet is about to start this container, so that it does not run, and a grant that
- * is damaged, or that is of other GPUs, can be made anew; else it is an error. Sets the limits. Negative
- * errno with a sentence. */
+/* grants_prepare() - makes the grant of one container of a pod with a placement, unless the container has a
+ * grant for the same GPUs. `starting`: the kubelet is about to start this container, so it does not run, and
+ * a grant that is damaged or for other GPUs is replaced; otherwise such a grant is an error. Sets the limits.
+ * Negative errno with a sentence. */
 int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const char *container,
 	bool starting, struct error *err);
 

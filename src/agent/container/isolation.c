@@ -13,7 +13,7 @@
 
 #define SHIM_AGAIN_NS (5 * NS_PER_S)  /* after a failure */
 #define ASK_AGAIN_NS (5 * NS_PER_S)   /* a runtime that does no CDI */
-#define SHIM_CHECK_NS (60 * NS_PER_S) /* somebody may have removed it from the host */
+#define SHIM_CHECK_NS (60 * NS_PER_S) /* a user may have removed the shim from the host */
 
 static void look_at_shim(struct delivery *delivery)
 {
@@ -39,7 +39,7 @@ static void find_problem(struct delivery *delivery, struct error *ret_problem)
 
 	if (runtime_answered(delivery->deps.runtime) && !runtime_does_cdi(delivery->deps.runtime)) {
 		error_set(ret_problem, 1,
-			"the container runtime does not apply CDI files of %.100s, so that no container could be held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"]; CRI-O: that folder in cdi_spec_dirs) and restart it",
+			"the container runtime does not apply CDI files of %.100s, so ration cannot limit the GPU memory of containers: enable CDI in its configuration (containerd 1.7: enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"]; CRI-O: that folder in cdi_spec_dirs) and restart it",
 			delivery->deps.cdi_dir);
 		if (monotonic_ns() >= delivery->isolation.ask_again_ns) {
 			delivery->isolation.ask_again_ns = monotonic_ns() + ASK_AGAIN_NS;
@@ -87,7 +87,7 @@ void delivery_look(struct delivery *delivery)
 		return;
 	memcpy(node->problems.isolation, problem.text, sizeof(problem.text));
 	if (!problem.text[0]) {
-		log_info("containers can be held to their GPU memory again");
+		log_info("the GPU memory of containers can be limited again");
 		return;
 	}
 	snprintf(text, sizeof(text), "this node takes no GPU pods in mode \"%s\": %s",

@@ -21,7 +21,7 @@
 #include "node/registry.h"
 #include "node/room.h"
 
-#define ASK_NS (300 * NS_PER_MS) /* while somebody lives */
+#define ASK_NS (300 * NS_PER_MS) /* while containers of an orphan run */
 #define AGAIN_NS (1 * NS_PER_S)	 /* after a failure */
 #define NAME_ENDED_NS (60 * NS_PER_S)
 #define SHOWN_NS NS_PER_S /* the watch has shown what we wrote by then */
@@ -36,7 +36,7 @@ struct leftover {
 	size_t n_gpus;
 	uint32_t instances; /* GPU containers that may run at the same time */
 	enum held_verdict verdict;
-	bool quiet;	  /* nobody waits for the word that it has ended */
+	bool quiet;	  /* its end is not written into the node's annotation */
 	uint64_t since;	  /* the first question that counts for it */
 	int64_t ended_ns; /* when that was found out */
 };
@@ -239,7 +239,7 @@ static char *leftovers_text(struct leftovers *l)
 	text = held_to_json(&held, TEXT_MAX, &cut);
 	if (cut && !l->cut)
 		log_warning(
-			"%zu pods with running containers that the API server does not know do not fit into the annotation %s: their cards may be given away",
+			"%zu pods with running containers that the API server does not know do not fit into the annotation %s: other pods may get their GPUs",
 			cut, ANNOTATION_NODE_HELD);
 	l->cut = cut;
 	return text;

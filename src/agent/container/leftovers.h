@@ -40,8 +40,8 @@ void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
 /* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no GPU. */
 void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *facts);
 
-/* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended: if it is
- * so, nobody is told. */
+/* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended. If they
+ * have ended, the node's annotation does not name the pod. */
 void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *facts);
 
 /* leftovers_record() - this pod is about to get its devices: what it holds is written down, so that an agent
@@ -52,8 +52,9 @@ void leftovers_record(const struct leftovers *leftovers, const struct pod_facts 
  * annotation name, and the API server does not have. */
 void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
 
-/* leftovers_word() - what the node's annotation is to say, NULL: there is to be none. False: it is being
- * written. Somebody may remove or change it, and a Node object that is made anew lacks it. */
+/* leftovers_word() - the text that the node's annotation must have; NULL: the node must not have the
+ * annotation. False while the annotation is being written. A user may remove or change it, and a Node object
+ * that is created again lacks it. */
 bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
 
 /* leftovers_text_now() - what the annotation has to say at this moment, for the write that shows GPUs on a

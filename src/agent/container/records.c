@@ -71,7 +71,7 @@ void records_replace(const char *dir, const struct pod_facts *facts)
 		r = fs_write_atomic(path, 0644, text, strlen(text));
 	if (r < 0)
 		log_warning(
-			"cannot remember what pod %s/%s holds in %s: %s; should it be deleted by force while this agent restarts, its card may be given away too early",
+			"cannot remember what pod %s/%s holds in %s: %s; if the pod is deleted by force while this agent restarts, another pod may get its GPU too early",
 			facts->namespace_, facts->name, path, strerror(-r));
 }
 

@@ -17,9 +17,9 @@ struct error;
 #define SHIM_PRELOAD_FILE "preload"    /* becomes /etc/ld.so.preload of the container */
 #define SHIM_INSIDE "/run/ration/shim" /* where a container has the folder */
 
-/* shim_install() - copy what lies in the source folder, fit for the driver, unless this very content is
- * there. Negative errno with a sentence. May be called again at any time: what was removed or damaged is made
- * anew, each file by rename, so a process that has the old one open keeps it. */
+/* shim_install() - copies the files of the source folder, adapted to the driver, unless the same content is
+ * there. Negative errno with a sentence. May be called again at any time: it replaces files that were removed
+ * or damaged, each by rename, so a process that has the old file open keeps it. */
 int shim_install(const char *source, const struct driver *driver, const char *state_dir,
 	char ret_version[SHIM_VERSION_SIZE], struct error *err);
 

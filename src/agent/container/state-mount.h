@@ -40,8 +40,8 @@ void state_unmount(const char *path);
 int grants_folder_path(const char *state_dir, const char *uid, const char *container, const char *file,
 	char *buf, size_t size);
 
-/* grants_folder_make() - the pod's tmpfs, large enough for so many containers, and this container's folder in
- * it; what is there stays. Negative errno with a sentence. */
+/* grants_folder_make() - makes the pod's tmpfs, large enough for n_containers, and this container's folder in
+ * it. Files that are there stay. Negative errno with a sentence. */
 int grants_folder_make(const char *state_dir, const char *uid, size_t n_containers, const char *container,
 	struct error *err);
 

@@ -1,6 +1,5 @@
-/* unknown.h - functions of the node's driver that this version's shim does not know. A program that calls
- * them is not held to its limit by them, so people are told which they are before it matters.
- */
+/* unknown.h - functions of the node's driver that this version's shim does not know. The shim cannot limit
+ * what these functions do, so an Event names them before a program calls them. */
 #pragma once
 
 #include <stddef.h>
@@ -19,6 +18,6 @@ struct unknown {
 	char text[512]; /* a sentence about the unknown functions; "" if all are known */
 };
 
-/* unknown_compare() - the driver that was found with the shim that was installed, if either is another than
- * the last time. What is new is told by an Event. */
+/* unknown_compare() - compares the driver on the node with the installed shim, if one of them has changed
+ * since the last call. An Event reports new unknown functions. */
 void unknown_compare(struct delivery *delivery);

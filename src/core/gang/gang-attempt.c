@@ -19,7 +19,7 @@ static const char *reason_text(enum gang_reason reason)
 	static const char *const texts[] = {[GANG_NOTHING] = NULL,
 		[GANG_NOT_READ] = "the cluster's PodGroups are not read yet",
 		[GANG_NO_MIN] = "its gang has no PodGroup and no min-available",
-		[GANG_BAD_GROUP] = "its PodGroup's minMember is no number from 1 to 1000",
+		[GANG_BAD_GROUP] = "its PodGroup's minMember is not a number from 1 to 1000",
 		[GANG_TOO_FEW] = "waits for the other pods of its gang",
 		[GANG_NO_ROOM] = "no room for its whole gang",
 		[GANG_NOT_YET] = "its gang is tried again in a moment",
