@@ -31,6 +31,12 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration
                                 reason="mounts file systems, which needs root")
 
 
+def printed(done):
+    """What the command printed. It succeeded, and wrote nothing to standard error."""
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
 class Lab:
     """A node with its agent, a scheduler, and a user with a kubectl."""
 
@@ -63,9 +69,7 @@ class Lab:
                               timeout=60, **more)
 
     def document(self, *args):
-        shown = self.advise("-o", "json", *args)
-        assert (shown.returncode, shown.stderr) == (0, ""), shown.stderr
-        return json.loads(shown.stdout)
+        return json.loads(printed(self.advise("-o", "json", *args)))
 
     def units(self, name):
         placement = json.loads(self.api.pod(name)["metadata"]["annotations"]["ration.dev/placement"])
@@ -115,9 +119,8 @@ def test_the_table_has_the_commands_and_apply_carries_them_out(lab):
     lab.start("one", 7, 1228)
     lab.start("two", 6, 5000)
     lab.seen(1, "one", "two")
-    shown = lab.advise()
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == (
+    shown = printed(lab.advise())
+    assert shown == (
         "POD          CONTAINER  UNITS  LIMIT    USED     PEAK     REFUSED  WAITED  ADVICE\n"
         "default/one  main       7      7541MiB  1540MiB  1540MiB  0        -       2 units, 5 less\n"
         "default/two  main       6      6464MiB  5312MiB  5312MiB  0        -       -\n"
@@ -125,10 +128,8 @@ def test_the_table_has_the_commands_and_apply_carries_them_out(lab):
         "  ration set one -n default -c main --mem 2\n"
         "5 units (5.0 GiB) can be won back from 1 of 2 containers.\n")
     assert lab.units("one") == 7    # it changes nothing
-    applied = lab.advise("--apply")
-    assert (applied.returncode, applied.stderr) == (0, "")
-    assert applied.stdout == shown.stdout + ("pod one container main: 2 units of GPU 0 (2154 MiB)\n"
-                                             "1 of 1 commands were carried out.\n")
+    assert printed(lab.advise("--apply")) == shown + ("pod one container main: 2 units of GPU 0 (2154 MiB)\n"
+                                                      "1 of 1 commands were carried out.\n")
     assert (lab.units("one"), lab.units("two")) == (2, 6)
     wait_for(lambda: use(lab.node, "one")["limitBytes"] == 2154 * MIB, 10)
     again = lab.document()
@@ -287,9 +288,12 @@ def _page():
     page.server.server_close()
 
 
-def world(cluster, page, mode, *pods, **more):
-    agent = {"metadata": {"name": "agent-x", "namespace": "kube-system"}, "spec": {"nodeName": "n", "containers": [{"name": "a"}]}}
-    cluster.set([listed_node("n", "10.0.0.1", 16160, mode=mode)], [agent, *pods], forward=page.server.server_address[1], **more)
+def world(cluster, page, mode, *pods, nodes="n", **more):
+    """The page is that of each agent. A node's name is one letter."""
+    agents = [{"metadata": {"name": f"agent-{n}", "namespace": "kube-system"}, "spec": {"nodeName": n, "containers": [{"name": "a"}]}}
+              for n in nodes]
+    cluster.set([listed_node(n, "10.0.0.1", 16160, mode=mode) for n in nodes], [*agents, *pods],
+                forward=page.server.server_address[1], **more)
 
 
 def advise(cluster, *args):
@@ -305,12 +309,11 @@ GPU = {"uuid": "GPU-n-0", "index": 0, "mib": 16160, "units": 15, "granted": 0}
 def test_a_claim_is_listed_and_gets_no_command(cluster, page):
     page.text = json.dumps({"gpus": [GPU | {"units": 0}], "containers": [USE]})
     world(cluster, page, "dra", slices=[], claims=[resource_claim("slice", "3Gi", "n", pods=["web-0"])])
-    shown = advise(cluster)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout.splitlines()[1].split() == ["default/slice", "claim", "-", "3072MiB", "1024MiB", "2048MiB", "1", "-", "claim"]
-    assert "ration set" not in shown.stdout
+    shown = printed(advise(cluster))
+    assert shown.splitlines()[1].split() == ["default/slice", "claim", "-", "3072MiB", "1024MiB", "2048MiB", "1", "-", "claim"]
+    assert "ration set" not in shown
     assert advise(cluster, "--apply").stdout.endswith("0 of 0 commands were carried out.\n")
-    document = json.loads(advise(cluster, "-o", "json").stdout)
+    document = json.loads(printed(advise(cluster, "-o", "json")))
     assert document["containers"][0]["claim"] == "slice" and "command" not in document["containers"][0]
 
 
@@ -331,7 +334,7 @@ def test_free_units_are_advised_to_one_container_only(cluster, page):
     page.text = json.dumps({"gpus": [GPU | {"granted": 13}], "containers": [
         used("a", refused=1, wantedBytes=5 << 30), used("b", refused=7, wantedBytes=5 << 30), used("c", refused=0)]})
     world(cluster, page, "cgpu", pod("a", 4), pod("b", 4), pod("c", 3), pod("unknown", 2))
-    document = json.loads(advise(cluster, "-o", "json").stdout)
+    document = json.loads(printed(advise(cluster, "-o", "json")))
     assert [(c["pod"], c["advice"], c["units"]) for c in document["containers"]] == [
         ("b", "more", 6), ("a", "no room", 4), ("c", "keep", 3)]
 
@@ -364,9 +367,7 @@ def test_a_node_without_isolation_has_advice_for_manifests_and_no_commands(clust
     page.text = json.dumps({"gpus": [GPU | {"granted": 15}], "containers": [
         used("small", **LESS), used("large", peakBytes=6 << 30, usedBytes=5 << 30, refused=0), used("right", peakBytes=5 << 30, refused=0)]})
     world(cluster, page, "share", pod("small", 5), pod("large", 5), pod("right", 5))
-    shown = advise(cluster, "--apply")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == (
+    assert printed(advise(cluster, "--apply")) == (
         "POD            CONTAINER  UNITS  LIMIT  USED     PEAK     REFUSED  WAITED  ADVICE\n"
         "default/large  main       5      -      5120MiB  6144MiB  -        -       7 units, 2 more\n"
         "default/small  main       5      -      0MiB     1024MiB  -        -       2 units, 3 less\n"
@@ -376,7 +377,7 @@ def test_a_node_without_isolation_has_advice_for_manifests_and_no_commands(clust
         "  default/small main: aliyun.com/gpu-mem: 2\n"
         "3 units (3.0 GiB) can be won back from 1 of 3 containers; 1 should have more.\n"
         "0 of 0 commands were carried out.\n")
-    document = json.loads(advise(cluster, "-o", "json").stdout)
+    document = json.loads(printed(advise(cluster, "-o", "json")))
     assert [(c["pod"], c["advice"], c["units"], c["isolated"], "command" in c) for c in document["containers"]] == [
         ("large", "more", 7, False, False), ("small", "less", 2, False, False), ("right", "keep", 5, False, False)]
 
@@ -435,8 +436,7 @@ def on_terminal(command, environment):
 
 
 def test_a_terminal_is_told_which_agent_is_asked_after_a_second(cluster, page):
-    agents = [{"metadata": {"name": f"agent-{n}", "namespace": "kube-system"}, "spec": {"nodeName": n, "containers": [{"name": "a"}]}} for n in "no"]
-    cluster.set([listed_node(n, "10.0.0.1", 16160, mode="cgpu") for n in "no"], agents, forward=page.server.server_address[1])
+    world(cluster, page, "cgpu", nodes="no")
     page.text = json.dumps({"gpus": [], "containers": []})
     status, out, shown = on_terminal([RATION, "advise"], cluster.environment())
     assert (status, out, shown) == (0, "No container with GPU memory runs here.\n", "")
