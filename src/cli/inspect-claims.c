@@ -108,7 +108,6 @@ static void account(struct inspect_node *node, struct inspect_gpu *gpu, uint64_t
 		now = units_of(node, NULL, bytes);
 		node->pending += now;
 		node->allocated += now;
-		node->has_pending |= now > 0;
 		return;
 	}
 	before = units_of(node, gpu, gpu->claimed);

@@ -122,7 +122,7 @@ static void add_summary_row(
 		strbuf_add(text, "\t", 1);
 	}
 	if (inspect_has_pending(inspect)) {
-		if (node->has_pending)
+		if (node->pending)
 			strbuf_addf(text, "%" PRIu64, node->pending);
 		strbuf_add(text, "\t", 1);
 	}
@@ -170,7 +170,7 @@ static void add_pod_row(struct strbuf *text, const struct inspect_node *node, co
 	strbuf_addf(text, "%s%s\t%s\t", pod->name, mark_of(pod), pod->namespace_);
 	for (size_t i = 0; i < node->n_columns; i++)
 		strbuf_addf(text, "%u\t", pod->units[i]);
-	if (node->has_pending)
+	if (node->pending)
 		strbuf_addf(text, "%u\t", pod->pending);
 	strbuf_add(text, "\n", 1);
 }
@@ -180,7 +180,7 @@ static void add_node_header(struct strbuf *text, const struct inspect_node *node
 	strbuf_addf(text, "\nNAME:\t%s\nIPADDRESS:\t%s\n\nNAME\tNAMESPACE\t", node->name, node->address);
 	for (size_t i = 0; i < node->n_columns; i++)
 		strbuf_addf(text, "GPU%zu(Allocated)\t", i);
-	strbuf_adds(text, node->has_pending ? "Pending(Allocated)\t\n" : "\n");
+	strbuf_adds(text, node->pending ? "Pending(Allocated)\t\n" : "\n");
 }
 
 int inspect_details(const struct inspect *inspect, struct strbuf *out)

@@ -259,7 +259,6 @@ static void account(struct inspect_node *node, const struct inspect_pod *pod)
 	}
 	node->allocated += pod->pending;
 	node->pending += pod->pending;
-	node->has_pending |= pod->pending > 0;
 }
 
 int inspect_pod_new(
@@ -422,7 +421,7 @@ size_t inspect_columns(const struct inspect *inspect)
 bool inspect_has_pending(const struct inspect *inspect)
 {
 	for (size_t i = 0; i < inspect->n_nodes; i++)
-		if (inspect->nodes[i]->has_pending)
+		if (inspect->nodes[i]->pending)
 			return true;
 	return false;
 }

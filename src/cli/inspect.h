@@ -77,7 +77,6 @@ struct inspect_node {
 	uint64_t total;
 	uint64_t allocated; /* including pending units */
 	uint64_t pending;
-	bool has_pending;
 };
 
 struct inspect {

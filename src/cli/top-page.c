@@ -221,12 +221,10 @@ const struct top_holder *top_sample_holder(const struct top_sample *sample, cons
 
 static void gpu_say(struct top_gpu *gpu, enum family family, double value)
 {
-	if (family == GPU_MEMORY) {
+	if (family == GPU_MEMORY)
 		gpu->memory_bytes = (uint64_t)value;
-	} else {
-		gpu->used_bytes = (uint64_t)value;
-		gpu->used_known = true;
-	}
+	else
+		gpu->used = (struct top_memory){true, (uint64_t)value};
 }
 
 static void holder_say(struct top_holder *holder, enum family family, double value)
@@ -236,8 +234,7 @@ static void holder_say(struct top_holder *holder, enum family family, double val
 		holder->limit_bytes = (uint64_t)value;
 		break;
 	case USED:
-		holder->used_bytes = (uint64_t)value;
-		holder->used_known = true;
+		holder->used = (struct top_memory){true, (uint64_t)value};
 		break;
 	case SHARE:
 		holder->share = value;
@@ -246,12 +243,10 @@ static void holder_say(struct top_holder *holder, enum family family, double val
 		holder->rate = value;
 		break;
 	case STARTED:
-		holder->started_s = value;
-		holder->started_known = true;
+		holder->started = (struct top_seconds){true, value};
 		break;
 	default:
-		holder->waited_s = value;
-		holder->waited_known = true;
+		holder->waited = (struct top_seconds){true, value};
 	}
 }
 

@@ -9,24 +9,32 @@
 
 #define TOP_HOLDERS_MAX 100000 /* over all pages */
 
+/* Values that a page may lack. */
+struct top_memory {
+	bool known;
+	uint64_t bytes;
+};
+struct top_seconds {
+	bool known;
+	double s;
+};
+
 struct top_gpu {
 	char *node, *uuid, *model;
 	int index; /* -1: the GPU was removed */
-	uint64_t memory_bytes, used_bytes;
-	bool used_known;
+	uint64_t memory_bytes;
+	struct top_memory used;
 };
 
-/* One container, or run, on one GPU; or a ResourceClaim: then `pod` is the claim's name. For an unknown
- * value, the flag is false. */
+/* One container, or run, on one GPU; or a ResourceClaim: then `pod` is the claim's name. */
 struct top_holder {
 	char *node, *namespace_, *pod, *container, *uuid;
 	char *users; /* of a claim: its pods, "a, b"; "" if none is known; NULL if it is not a claim */
 	int index;
-	uint64_t limit_bytes, used_bytes;
-	bool used_known;
+	uint64_t limit_bytes;
+	struct top_memory used;
 	double share, rate; /* 0: its computing power is not controlled */
-	double started_s, waited_s;
-	bool started_known, waited_known;
+	struct top_seconds started, waited;
 };
 
 struct top_sample {

@@ -23,10 +23,12 @@ struct rates {
 	double used, waited;
 };
 
-static double per_second(double before, double now, double seconds)
+static double per_second(struct top_seconds before, struct top_seconds now, double seconds)
 {
 	/* A counter that started again (another container with this name) gives no value this time. */
-	return seconds > 0 && now >= before ? (now - before) / seconds : -1;
+	bool went_on = before.known && now.known && now.s >= before.s;
+
+	return went_on && seconds > 0 ? (now.s - before.s) / seconds : -1;
 }
 
 static struct rates rates_of(
@@ -38,21 +40,21 @@ static struct rates rates_of(
 
 	if (!then || holder->share <= 0)
 		return rates;
-	if (then->started_known && holder->started_known && holder->rate > 0)
-		rates.used = per_second(then->started_s, holder->started_s, seconds);
+	if (holder->rate > 0)
+		rates.used = per_second(then->started, holder->started, seconds);
 	/* The container's own count has the same error as its corrected rate. */
 	if (rates.used > 0)
 		rates.used *= holder->share / holder->rate;
-	if (then->waited_known && holder->waited_known)
-		rates.waited = per_second(then->waited_s, holder->waited_s, seconds);
+	rates.waited = per_second(then->waited, holder->waited, seconds);
 	return rates;
 }
 
 /* The sums over the holders of a GPU. */
 struct sums {
-	uint64_t limit_bytes, used_bytes;
-	double share, used;
-	bool used_known, controlled, counted;
+	uint64_t limit_bytes;
+	struct top_memory used;
+	double share, core_used;
+	bool controlled, counted;
 };
 
 static bool is_on(const struct top_holder *holder, const struct top_gpu *gpu)
@@ -63,7 +65,7 @@ static bool is_on(const struct top_holder *holder, const struct top_gpu *gpu)
 static struct sums sums_of(
 	const struct top_sample *before, const struct top_sample *now, const struct top_gpu *gpu)
 {
-	struct sums sums = {.used_known = gpu->used_known, .used_bytes = gpu->used_bytes};
+	struct sums sums = {.used = gpu->used};
 
 	for (size_t i = 0; i < now->n_holders; i++) {
 		const struct top_holder *holder = now->holders[i];
@@ -73,22 +75,20 @@ static struct sums sums_of(
 			continue;
 		rates = rates_of(before, now, holder);
 		sums.limit_bytes += holder->limit_bytes;
-		if (!gpu->used_known && holder->used_known) {
-			sums.used_bytes += holder->used_bytes;
-			sums.used_known = true;
-		}
+		if (!gpu->used.known && holder->used.known)
+			sums.used = (struct top_memory){true, sums.used.bytes + holder->used.bytes};
 		sums.share += holder->share;
 		sums.controlled |= holder->share > 0;
 		sums.counted |= rates.used >= 0;
-		sums.used += rates.used > 0 ? rates.used : 0;
+		sums.core_used += rates.used > 0 ? rates.used : 0;
 	}
 	return sums;
 }
 
-static void add_memory(struct strbuf *text, bool known, uint64_t used, uint64_t of)
+static void add_memory(struct strbuf *text, struct top_memory used, uint64_t of)
 {
-	if (known)
-		strbuf_addf(text, "%" PRIu64, used / MIB);
+	if (used.known)
+		strbuf_addf(text, "%" PRIu64, used.bytes / MIB);
 	else
 		strbuf_adds(text, "-");
 	strbuf_addf(text, "/%" PRIu64 "MiB\t", of / MIB);
@@ -130,10 +130,10 @@ static void add_gpu(struct strbuf *text, const struct top_sample *before, const 
 	struct sums sums = sums_of(before, now, gpu);
 
 	add_place(text, gpu->node, gpu->index, runs);
-	add_memory(text, sums.used_known, sums.used_bytes, gpu->memory_bytes);
+	add_memory(text, sums.used, gpu->memory_bytes);
 	/* An idle container under policy 4 keeps a share too. */
 	add_part(text, sums.controlled, sums.share < 1 ? sums.share : 1);
-	add_part(text, sums.counted, sums.used);
+	add_part(text, sums.counted, sums.core_used);
 	strbuf_adds(text, "-\t");
 	add_name(text, (const char *const[]){*gpu->model ? gpu->model : gpu->uuid, NULL}, "");
 }
@@ -155,7 +155,7 @@ static void add_holder(struct strbuf *text, const struct top_sample *before, con
 	struct rates rates = rates_of(before, now, holder);
 
 	add_place(text, holder->node, holder->index, runs);
-	add_memory(text, holder->used_known, holder->used_bytes, holder->limit_bytes);
+	add_memory(text, holder->used, holder->limit_bytes);
 	add_part(text, holder->share > 0, holder->share);
 	add_part(text, rates.used >= 0, rates.used);
 	add_part(text, rates.waited >= 0, rates.waited);
@@ -233,7 +233,7 @@ static struct json_object *holder_json(const struct top_sample *before, const st
 		put(object, "pods", true, users_json(holder->users));
 	}
 	put(object, "limitBytes", true, json_object_new_int64((int64_t)holder->limit_bytes));
-	put(object, "usedBytes", holder->used_known, json_object_new_int64((int64_t)holder->used_bytes));
+	put(object, "usedBytes", holder->used.known, json_object_new_int64((int64_t)holder->used.bytes));
 	put(object, "coreShare", holder->share > 0, part(holder->share));
 	put(object, "coreUsed", rates.used >= 0, part(rates.used));
 	put(object, "coreWaited", rates.waited >= 0, part(rates.waited));
@@ -257,8 +257,8 @@ struct json_object *top_json(const struct top_sample *before, const struct top_s
 		put(object, "model", *gpu->model != '\0', json_object_new_string(gpu->model));
 		put(object, "memoryBytes", true, json_object_new_int64((int64_t)gpu->memory_bytes));
 		put(object, "grantedBytes", true, json_object_new_int64((int64_t)sums.limit_bytes));
-		put(object, "usedBytes", sums.used_known, json_object_new_int64((int64_t)sums.used_bytes));
-		put(object, "coreUsed", sums.counted, part(sums.used));
+		put(object, "usedBytes", sums.used.known, json_object_new_int64((int64_t)sums.used.bytes));
+		put(object, "coreUsed", sums.counted, part(sums.core_used));
 		for (size_t k = 0; k < now->n_holders; k++)
 			if (is_on(now->holders[k], gpu))
 				json_object_array_add(

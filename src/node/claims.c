@@ -37,8 +37,7 @@ void node_claim_free(struct node_claim *claim)
 		free(claim->users[i].container);
 	free(claim->users);
 	free(claim->devices);
-	node_pod_forget_containers(&claim->stand_in);
-	power_facts_free(claim->stand_in.power, claim->stand_in.n_power);
+	pod_shown_release(&claim->stand_in.shown);
 	pod_facts_release(&claim->stand_in.facts);
 	free(claim);
 }
@@ -103,8 +102,8 @@ static int add_weight(struct node_claim *claim)
 
 	if (!claim->weight)
 		return 0;
-	claim->stand_in.power = power;
-	claim->stand_in.n_power = power != NULL;
+	claim->stand_in.shown.power = power;
+	claim->stand_in.shown.n_power = power != NULL;
 	if (!power)
 		return -ENOMEM;
 	power->weight = claim->weight;
@@ -118,8 +117,8 @@ static int add_spec(struct node_claim *claim)
 
 	if (!spec)
 		return -ENOMEM;
-	claim->stand_in.containers = spec;
-	claim->stand_in.n_containers = 1;
+	claim->stand_in.shown.containers = spec;
+	claim->stand_in.shown.n_containers = 1;
 	spec->name = strdup(CLAIM_CONTAINER);
 	spec->capabilities = strdup(CAPABILITIES);
 	spec->capabilities_by_spec = true;
@@ -347,7 +346,7 @@ void node_claim_settle(const struct node_registry *node, struct node_claim *clai
 		all &= pod && node_pod_asks_for_no_limit(pod, claim->users[i].container);
 	}
 	claim->unlimited = claim->may_disable && all;
-	claim->stand_in.containers[0].asks_for_no_limit = claim->unlimited;
+	claim->stand_in.shown.containers[0].asks_for_no_limit = claim->unlimited;
 }
 
 static struct amount amount_of_others(
@@ -483,19 +482,19 @@ static void follow(const struct node_registry *node, struct node_claim *claim, c
 {
 	if (strcmp(claim->namespace_, pod->facts.namespace_) != 0)
 		return;
-	if (claim->n_users + pod->n_claims > CLAIM_USERS_MAX)
+	if (claim->n_users + pod->shown.n_claims > CLAIM_USERS_MAX)
 		forget_gone_users(node, claim);
 	/* If memory runs out, a later event of the pod repeats it. */
-	for (size_t i = 0; i < pod->n_claims; i++)
-		if (strcmp(pod->claims[i].claim, claim->name) == 0)
-			(void)node_claim_use(claim, pod->facts.uid, pod->claims[i].container);
+	for (size_t i = 0; i < pod->shown.n_claims; i++)
+		if (strcmp(pod->shown.claims[i].claim, claim->name) == 0)
+			(void)node_claim_use(claim, pod->facts.uid, pod->shown.claims[i].container);
 }
 
 void node_claims_follow(struct node_registry *node, const struct node_pod *pod)
 {
 	struct node_claim *claim;
 
-	if (pod->n_claims && !pod->facts.finished)
+	if (pod->shown.n_claims && !pod->facts.finished)
 		table_for_each (&node->claims, cursor, claim)
 			follow(node, claim, pod);
 }
@@ -559,7 +558,7 @@ struct node_pod *node_claims_unlimited(const struct node_registry *node, const s
 		for (size_t i = 0; i < claim->n_users; i++) {
 			struct node_pod *pod = node_pods_by_uid(&node->pods, claim->users[i].pod_uid);
 
-			if (!pod || pod->facts.finished || !pod->rights.text[0] || pod->rights_reported)
+			if (!pod || pod->facts.finished || !pod->shown.rights.text[0] || pod->reported.rights)
 				continue;
 			*ret_claim = claim;
 			return pod;
@@ -574,6 +573,6 @@ size_t node_claims_pending(const struct node_registry *node)
 	size_t n = 0;
 
 	table_for_each (&node->pods.by_uid, cursor, pod)
-		n += pod->n_claims && !pod->facts.finished && !pod->facts.running;
+		n += pod->shown.n_claims && !pod->facts.finished && !pod->facts.running;
 	return n;
 }

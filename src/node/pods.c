@@ -16,31 +16,28 @@ void node_pods_init(struct node_pods *pods)
 	table_init(&pods->by_name);
 }
 
-void node_pod_forget_containers(struct node_pod *pod)
+void pod_shown_release(struct pod_shown *shown)
 {
-	for (size_t i = 0; i < pod->n_containers; i++) {
-		free(pod->containers[i].name);
-		free(pod->containers[i].image);
-		free(pod->containers[i].capabilities);
+	for (size_t i = 0; i < shown->n_containers; i++) {
+		free(shown->containers[i].name);
+		free(shown->containers[i].image);
+		free(shown->containers[i].capabilities);
 	}
-	free(pod->containers);
-	pod->containers = NULL;
-	pod->n_containers = 0;
-	for (size_t i = 0; i < pod->n_claims; i++) {
-		free(pod->claims[i].claim);
-		free(pod->claims[i].container);
+	free(shown->containers);
+	for (size_t i = 0; i < shown->n_claims; i++) {
+		free(shown->claims[i].claim);
+		free(shown->claims[i].container);
 	}
-	free(pod->claims);
-	pod->claims = NULL;
-	pod->n_claims = 0;
+	free(shown->claims);
+	power_facts_free(shown->power, shown->n_power);
+	free(shown->owner);
+	*shown = (struct pod_shown){0};
 }
 
 static void pod_free(struct node_pod *pod)
 {
-	node_pod_forget_containers(pod);
-	power_facts_free(pod->power, pod->n_power);
 	pod_facts_release(&pod->facts);
-	free(pod->owner);
+	pod_shown_release(&pod->shown);
 	free(pod);
 }
 
@@ -76,15 +73,15 @@ bool node_pod_is_idle(const struct node_pod *pod, const char *container)
 {
 	for (size_t i = 0; i < pod->facts.request.n_containers && i < 64; i++)
 		if (strcmp(pod->facts.request.containers[i].name, container) == 0)
-			return pod->idle >> i & 1;
+			return pod->shown.idle >> i & 1;
 	return false;
 }
 
 struct container_spec *node_pod_container(const struct node_pod *pod, const char *name)
 {
-	for (size_t i = 0; i < pod->n_containers; i++)
-		if (pod->containers[i].name && strcmp(pod->containers[i].name, name) == 0)
-			return &pod->containers[i];
+	for (size_t i = 0; i < pod->shown.n_containers; i++)
+		if (pod->shown.containers[i].name && strcmp(pod->shown.containers[i].name, name) == 0)
+			return &pod->shown.containers[i];
 	return NULL;
 }
 

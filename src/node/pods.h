@@ -28,19 +28,13 @@ struct pod_claim {
 	char *claim, *container;
 };
 
-struct node_pod {
-	struct pod_facts facts;
+/* What the Pod object shows besides struct pod_facts; replaced as a whole each time the object is read. */
+struct pod_shown {
 	bool may_return;      /* another pod can get its name later */
 	bool is_static;	      /* from a file or URL of the node, shown by a mirror pod */
 	struct error problem; /* why it has no placement; "" if it needs none or has a valid one */
 	bool is_impossible;   /* `problem` is in the request: no scheduler could place the pod */
-	bool assign_wanted;   /* its devices are given, and its annotation must say so */
-	bool assign_busy;
-	bool reported;	    /* an Event was posted about it */
-	bool wait_reported; /* an Event named the orphan that it waits for (room.h) */
-	bool gpu_reported;  /* an Event named the GPU of its placement that the node does not have */
-	/* By placement.resizes: the size that its limits have; the size that exceeded its GPU. */
-	uint32_t size_applied, size_refused;
+	char *owner;	      /* its controller, as "Deployment/web"; NULL if no controller owns it */
 	struct container_spec *containers; /* init containers, too */
 	size_t n_containers;
 	struct pod_claim *claims; /* as far as they exist: those of a template come later */
@@ -48,15 +42,33 @@ struct node_pod {
 	/* It names claims, and has rights with which their limit would not hold: the sentence. "": it has
 	 * not. */
 	struct error rights;
-	bool rights_reported;	   /* an Event was posted about them */
-	char *owner;		   /* its controller, as "Deployment/web"; NULL if it has none */
 	struct power_facts *power; /* see below */
 	size_t n_power;
-	bool weight_reported; /* an Event said that its weight is invalid */
-	uint64_t runs;	      /* bit i: request.containers[i] runs, by its status */
-	uint64_t idle;	      /* bit i: it has a status, by which it does not run */
-	bool watched;	      /* the watch has shown it and will tell its end */
-	int64_t asked_ns;     /* when a GET showed it, if the watch has not */
+	uint64_t runs; /* bit i: request.containers[i] runs, by its status */
+	uint64_t idle; /* bit i: it has a status, by which it does not run */
+};
+
+struct node_pod {
+	struct pod_facts facts;
+	struct pod_shown shown;
+	bool watched;	  /* the watch has shown it and will tell its end */
+	int64_t asked_ns; /* when a GET showed it, if the watch has not */
+	/* Its annotation must say that its devices are given; a write of that is under way. */
+	struct {
+		bool wanted, busy;
+	} assign;
+	/* By placement.resizes: the size that its limits have; the size that exceeded its GPU. */
+	struct {
+		uint32_t applied, refused;
+	} size;
+	/* Events that were posted about it, once each. */
+	struct {
+		bool refusal; /* why its containers do not start */
+		bool wait;    /* the orphan that it waits for (room.h) */
+		bool gpu;     /* the GPU of its placement that the node does not have */
+		bool rights;  /* shown.rights */
+		bool weight;  /* its weight is invalid */
+	} reported;
 };
 
 struct node_pods {
@@ -85,8 +97,8 @@ struct container_spec *node_pod_container(const struct node_pod *pod, const char
 /* node_pod_asks_for_no_limit() - asks_for_no_limit of this container. */
 bool node_pod_asks_for_no_limit(const struct node_pod *pod, const char *container);
 
-/* node_pod_forget_containers() - call before they and their claims are read again. */
-void node_pod_forget_containers(struct node_pod *pod);
+/* pod_shown_release() - leaves it empty. */
+void pod_shown_release(struct pod_shown *shown);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);

@@ -88,7 +88,7 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 /* After the loss of the kubelet's checkpoint, only the status says that containers run. */
 bool room_has_started(const struct node_registry *node, const struct node_pod *pod)
 {
-	return pod->runs || served_has_started(&node->served, pod->facts.uid);
+	return pod->shown.runs || served_has_started(&node->served, pod->facts.uid);
 }
 
 int room_look(const struct node_registry *node, const struct held *orphans, const struct node_pod *pod,

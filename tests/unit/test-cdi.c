@@ -242,7 +242,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	struct error err = {""};
 	struct inventory inventory;
 	struct driver driver;
-	struct node_pod pod = {.n_containers = 0};
+	struct node_pod pod = {.shown.n_containers = 0};
 	struct stat before, after;
 	struct served served;
 	size_t len;
@@ -294,7 +294,7 @@ static void cdi_files_have_the_names_that_the_kubelet_was_answered(void **state)
 {
 	char root[] = "/tmp/test-cdi-XXXXXX", dir[300], *ids[] = {"0-1"}, *more[] = {"0-2"};
 	_cleanup_free_ char *first = NULL, *second = NULL, *rest = NULL;
-	struct node_pod one = {.n_containers = 0}, two = {.n_containers = 0};
+	struct node_pod one = {.shown.n_containers = 0}, two = {.shown.n_containers = 0};
 	struct error err = {""};
 	struct inventory inventory;
 	struct driver driver;
@@ -344,7 +344,7 @@ static char *mounts_with(const char *root, const char *capabilities)
 {
 	char dir[300], path[400], *text;
 	struct container_spec spec = {.name = (char *)"c", .capabilities = (char *)capabilities};
-	struct node_pod pod = {.containers = &spec, .n_containers = capabilities ? 1 : 0};
+	struct node_pod pod = {.shown.containers = &spec, .shown.n_containers = capabilities ? 1 : 0};
 	struct inventory inventory;
 	struct error err = {""};
 	struct served served;

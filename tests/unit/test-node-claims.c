@@ -92,12 +92,12 @@ static void add_pod(
 	pod = node_pods_put(&node->pods, &facts);
 	assert_non_null(pod);
 	pod_facts_release(&facts);
-	node_pod_forget_containers(pod);
-	pod->claims = calloc(1, sizeof(*pod->claims));
-	assert_non_null(pod->claims);
-	pod->n_claims = 1;
-	pod->claims[0].claim = strdup(claim);
-	pod->claims[0].container = strdup("main");
+	pod_shown_release(&pod->shown);
+	pod->shown.claims = calloc(1, sizeof(*pod->shown.claims));
+	assert_non_null(pod->shown.claims);
+	pod->shown.n_claims = 1;
+	pod->shown.claims[0].claim = strdup(claim);
+	pod->shown.claims[0].container = strdup("main");
 	node_claims_follow(node, pod);
 }
 
@@ -111,8 +111,8 @@ static void add_asking_pod(struct node_registry *node, const char *uid, bool ask
 	assert_non_null(spec);
 	spec->name = strdup("main");
 	spec->asks_for_no_limit = asks;
-	pod->containers = spec;
-	pod->n_containers = 1;
+	pod->shown.containers = spec;
+	pod->shown.n_containers = 1;
 }
 
 static void stand_in_is_a_pod_of_one_container_in_units_of_a_mebibyte(void **state)
@@ -230,8 +230,9 @@ static void parameters_that_cannot_be_met_are_refused(void **state)
 	node_claim_free(decided);
 	config = (struct claim_config){.values = {.weight = 7}};
 	assert_int_equal(node_claim_decide(*state, &claim, SHARE_SOFT, &decided, &err), 0);
-	assert_int_equal(
-		power_facts_find(decided->stand_in.power, decided->stand_in.n_power, CLAIM_CONTAINER)->weight,
+	assert_int_equal(power_facts_find(decided->stand_in.shown.power, decided->stand_in.shown.n_power,
+				 CLAIM_CONTAINER)
+				 ->weight,
 		7);
 	node_claim_free(decided);
 }

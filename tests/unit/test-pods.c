@@ -37,12 +37,12 @@ static void a_name_that_the_api_server_drew_does_not_return(void **state)
 	struct node_pods pods;
 
 	node_pods_init(&pods);
-	assert_false(set(&pods, "1", "web-6d5f8b7c9-x2k4z", "web-6d5f8b7c9-")->may_return);
-	assert_true(set(&pods, "2", "bare", NULL)->may_return);
-	assert_true(set(&pods, "3", "db-0", "db-")->may_return);	 /* a StatefulSet's */
-	assert_true(set(&pods, "4", "db-24579", "db-")->may_return);	 /* of many */
-	assert_true(set(&pods, "5", "db-aeiou", "db-")->may_return);	 /* not of the alphabet */
-	assert_true(set(&pods, "6", "other-x2k4z", "web-")->may_return); /* not of that start */
+	assert_false(set(&pods, "1", "web-6d5f8b7c9-x2k4z", "web-6d5f8b7c9-")->shown.may_return);
+	assert_true(set(&pods, "2", "bare", NULL)->shown.may_return);
+	assert_true(set(&pods, "3", "db-0", "db-")->shown.may_return);	       /* a StatefulSet's */
+	assert_true(set(&pods, "4", "db-24579", "db-")->shown.may_return);     /* of many */
+	assert_true(set(&pods, "5", "db-aeiou", "db-")->shown.may_return);     /* not of the alphabet */
+	assert_true(set(&pods, "6", "other-x2k4z", "web-")->shown.may_return); /* not of that start */
 	node_pods_release(&pods);
 }
 
@@ -98,8 +98,8 @@ static size_t asking(const char *containers, const char *init)
 	pod_read(&pods, object);
 	pod = pod_read(&pods, object);
 	json_object_put(object);
-	for (size_t i = 0; pod && i < pod->n_containers; i++)
-		n += pod->containers[i].asks_for_no_limit;
+	for (size_t i = 0; pod && i < pod->shown.n_containers; i++)
+		n += pod->shown.containers[i].asks_for_no_limit;
 	node_pods_release(&pods);
 	return n;
 }

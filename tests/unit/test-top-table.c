@@ -106,6 +106,17 @@ static void a_counter_that_began_anew_gives_no_rate(void **state)
 	assert_string_equal(used_between(first, second), "");
 }
 
+/* The agent was just started: its first page has no counter of this container yet. */
+static void a_counter_that_one_page_lacks_gives_no_rate(void **state)
+{
+	const char *rest = LIMIT("a", "1") SHARE("a", "0.5") RATE("a", "0.5");
+	char counted[1024];
+
+	snprintf(counted, sizeof(counted), "%s%s", rest, STARTED("a", "2"));
+	assert_string_equal(used_between(rest, counted), "");
+	assert_string_equal(used_between(counted, rest), "");
+}
+
 static void note_claim(struct top_claims *claims, const char *name, size_t n_pods)
 {
 	struct claim_pod pods[] = {{.name = "web-0"}, {.name = "web-1"}};
@@ -170,6 +181,7 @@ int main(void)
 		cmocka_unit_test(a_gpu_has_the_containers_of_its_own_node),
 		cmocka_unit_test(a_rate_is_what_a_counter_grew_by_in_a_second),
 		cmocka_unit_test(a_counter_that_began_anew_gives_no_rate),
+		cmocka_unit_test(a_counter_that_one_page_lacks_gives_no_rate),
 		cmocka_unit_test(a_claim_is_shown_with_the_pods_that_use_it),
 	};
 

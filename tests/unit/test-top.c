@@ -34,8 +34,8 @@ static void what_is_said_of_a_container_is_found(void **state)
 	assert_string_equal(sample.holders[0]->container, "c");
 	assert_int_equal(sample.holders[0]->limit_bytes, UINT64_C(2147483648));
 	assert_true(sample.holders[0]->share == 0.3);
-	assert_true(sample.holders[0]->started_known && sample.holders[0]->started_s == 12.5);
-	assert_false(sample.holders[0]->used_known || sample.holders[0]->waited_known);
+	assert_true(sample.holders[0]->started.known && sample.holders[0]->started.s == 12.5);
+	assert_false(sample.holders[0]->used.known || sample.holders[0]->waited.known);
 	top_sample_release(&sample);
 }
 

@@ -334,7 +334,7 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 	if (r == -ENOENT || (r == -ESTALE && starting))
 		r = grant_make(delivery, facts, container, wanted, err);
 	/* A new size is given by delivery_follow_sizes() alone, which asks whether the GPU has it. */
-	if (r == 0 && pod->size_applied == facts->placement.resizes)
+	if (r == 0 && pod->size.applied == facts->placement.resizes)
 		grants_apply_placement(delivery, facts);
 	if (r == 0)
 		delivery->deps.grants_changed(delivery->deps.userdata);

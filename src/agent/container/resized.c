@@ -97,9 +97,9 @@ static void refuse(const struct delivery *delivery, const struct leftovers *left
 {
 	char text[500];
 
-	if (pod->size_refused == pod->facts.placement.resizes)
+	if (pod->size.refused == pod->facts.placement.resizes)
 		return;
-	pod->size_refused = pod->facts.placement.resizes;
+	pod->size.refused = pod->facts.placement.resizes;
 	snprintf(text, sizeof(text),
 		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
 		gpu->facts.index, gpu->units, units_held(delivery, leftovers, gpu->facts.uuid));
@@ -111,7 +111,7 @@ static void follow(struct delivery *delivery, const struct leftovers *leftovers,
 	const struct gpu *gpu;
 
 	if (!pod->facts.has_placement || pod->facts.finished ||
-		pod->size_applied == pod->facts.placement.resizes || !has_grant(delivery, pod->facts.uid))
+		pod->size.applied == pod->facts.placement.resizes || !has_grant(delivery, pod->facts.uid))
 		return;
 	gpu = find_short(delivery, leftovers, &pod->facts);
 	if (gpu) {
@@ -120,7 +120,7 @@ static void follow(struct delivery *delivery, const struct leftovers *leftovers,
 	}
 	grants_apply_placement(delivery, &pod->facts);
 	records_replace(delivery->deps.state_dir, &pod->facts);
-	pod->size_applied = pod->facts.placement.resizes;
+	pod->size.applied = pod->facts.placement.resizes;
 }
 
 void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *leftovers)

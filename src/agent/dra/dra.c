@@ -185,10 +185,10 @@ static void report_unlimited_pods(struct dra *dra)
 	char text[900];
 
 	while (!dra->deps.privileged_claims && (pod = node_claims_unlimited(dra->deps.node, &claim))) {
-		pod->rights_reported = true;
+		pod->reported.rights = true;
 		snprintf(text, sizeof(text),
 			"the limit of ResourceClaim %s/%.100s does not hold for this pod, which uses it: %s. Delete the pod, or take these rights from it",
-			claim->namespace_, claim->name, pod->rights.text);
+			claim->namespace_, claim->name, pod->shown.rights.text);
 		event_on_pod(dra->deps.events, &pod->facts, "GPUClaimNotLimited", text);
 	}
 }

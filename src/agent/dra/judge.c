@@ -80,7 +80,8 @@ static void go_on(struct judge *judge)
 		const struct node_pod *pod = node_pods_by_uid(&judge->deps->node->pods, reserved->uid);
 
 		if (pod) {
-			r = node_claim_check_pod(judge->claim, reserved->name, pod->rights.text, judge->err);
+			r = node_claim_check_pod(
+				judge->claim, reserved->name, pod->shown.rights.text, judge->err);
 			continue;
 		}
 		r = ask(judge, reserved);

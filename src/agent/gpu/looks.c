@@ -516,7 +516,7 @@ void looks_name_owners(struct looks *looks)
 		struct watched *watched = list_entry(item, struct watched, item);
 		const struct node_pod *pod = node_claims_reader(looks->deps.node, watched->uid);
 
-		watched->owner = pod ? pod->owner : NULL;
+		watched->owner = pod ? pod->shown.owner : NULL;
 	}
 }
 

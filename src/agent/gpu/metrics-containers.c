@@ -121,7 +121,7 @@ static void metrics_each_shared(
 		if (shown++ == CONTAINERS_SHOWN_MAX)
 			break;
 		label_container(&labels, &node->inventory, pod->facts.namespace_, pod->facts.name,
-			use->container, use->uuid, pod->owner);
+			use->container, use->uuid, pod->shown.owner);
 		metrics_count(page, labels.labels, ARRAY_SIZE(labels.labels) - (what < MEMORY_GRANTED_TIME),
 			what == MEMORY_USED ? use->used_bytes : recorded(&use->use, what));
 	}

@@ -48,9 +48,9 @@ static void complain_about_weight(const struct events *events, struct node_pod *
 {
 	char text[500];
 
-	if (pod->weight_reported)
+	if (pod->reported.weight)
 		return;
-	pod->weight_reported = true;
+	pod->reported.weight = true;
 	snprintf(text, sizeof(text),
 		"container %.100s: " ENV_SCHD_WEIGHT
 		" is no weight: it must be written in the spec as a whole number from 1 to %d; the container has the weight 1, or its " RESOURCE_GPU_CORE,
@@ -66,7 +66,7 @@ static void gpu_know(struct watched_part *gpu, const struct node_pod *pod, const
 	gpu->power.known = true;
 	gpu->power.percent = share ? share->core : 0;
 	gpu->power.weight = facts ? facts->weight : 0;
-	gpu->power.counted = !pod->facts.finished && power_facts_counts(pod->power, pod->n_power,
+	gpu->power.counted = !pod->facts.finished && power_facts_counts(pod->shown.power, pod->shown.n_power,
 							     &pod->facts.request, gpu->of->container);
 }
 
@@ -89,8 +89,8 @@ static void know_holders(struct power *power)
 	list_for_each (item, watched_list(power->deps.set)) {
 		struct watched *watched = list_entry(item, struct watched, item);
 		struct node_pod *pod = node_claims_served(power->deps.node, watched->uid);
-		const struct power_facts *facts = pod ? power_facts_find(
-								pod->power, pod->n_power, watched->container)
+		const struct power_facts *facts = pod ? power_facts_find(pod->shown.power, pod->shown.n_power,
+								watched->container)
 						      : NULL;
 
 		for (unsigned i = 0; i < watched->n_gpus; i++)

@@ -125,7 +125,7 @@ static int add_shared(struct json_object *list, const struct looks *looks, const
 							      .namespace_ = pod->facts.namespace_,
 							      .pod = pod->facts.name,
 							      .container = use->container,
-							      .owner = pod->owner,
+							      .owner = pod->shown.owner,
 							      .uuid = use->uuid,
 							      .limit_bytes = use->granted_bytes,
 							      .used_bytes = use->used_bytes,

@@ -36,11 +36,11 @@ static void on_patched(void *userdata, const struct kube_response *response)
 		log_info("cannot mark the pod with uid %s as assigned: %s%s", assignment->uid, response->text,
 			over ? "" : "; trying again");
 	if (pod) {
-		pod->assign_busy = false;
+		pod->assign.busy = false;
 		/* 404, 409: another pod has the name by now; 403: a right is missing, so repeating is
 		 * useless. */
 		if (over)
-			pod->assign_wanted = false;
+			pod->assign.wanted = false;
 	}
 	assignment_free(assignment);
 }
@@ -50,7 +50,7 @@ static void assign_send(struct kubelet *kubelet, struct node_pod *pod)
 	struct assignment *assignment;
 	char path[700], body[512];
 
-	if (!kubelet->deps.client || pod->assign_busy)
+	if (!kubelet->deps.client || pod->assign.busy)
 		return;
 	assignment = calloc(1, sizeof(*assignment));
 	if (!assignment)
@@ -67,14 +67,14 @@ static void assign_send(struct kubelet *kubelet, struct node_pod *pod)
 		return;
 	}
 	list_append(&kubelet->assignments, &assignment->item);
-	pod->assign_busy = true;
+	pod->assign.busy = true;
 }
 
 void assign_pod(struct kubelet *kubelet, struct node_pod *pod)
 {
-	if (pod->facts.assigned || pod->assign_wanted)
+	if (pod->facts.assigned || pod->assign.wanted)
 		return;
-	pod->assign_wanted = true;
+	pod->assign.wanted = true;
 	assign_send(kubelet, pod);
 }
 
@@ -97,8 +97,8 @@ void kubelet_retry(struct kubelet *kubelet)
 		struct node_pod *pod = value;
 
 		if (pod->facts.assigned)
-			pod->assign_wanted = false;
-		if (pod->assign_wanted)
+			pod->assign.wanted = false;
+		if (pod->assign.wanted)
 			assign_send(kubelet, pod);
 	}
 }

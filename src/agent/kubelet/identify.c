@@ -95,7 +95,7 @@ static bool had_turn(
 {
 	char key[LISTED_KEY_SIZE];
 
-	return pod && (!pod->may_return || pod->facts.running) &&
+	return pod && (!pod->shown.may_return || pod->facts.running) &&
 	       turn_is_past(&id->kubelet->deps.node->turn, listed_key(listed, key));
 }
 
@@ -110,10 +110,10 @@ static void identify_fill(struct identification *id)
 			.facts = pod ? &pod->facts : NULL,
 			.asks_otherwise = pod && pod->facts.request.whole != id->whole,
 			.fresh = id->fresh[i],
-			.is_static = pod && pod->is_static,
-			.may_return = pod && pod->may_return,
+			.is_static = pod && pod->shown.is_static,
+			.may_return = pod && pod->shown.may_return,
 			.had_turn = had_turn(id, &id->listing->pods[i], pod),
-			.runs = pod ? pod->runs : 0,
+			.runs = pod ? pod->shown.runs : 0,
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			/* The file system is asked only if it matters: matching.h. */

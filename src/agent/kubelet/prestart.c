@@ -174,10 +174,10 @@ static void prestart_try(void *userdata)
 			&kubelet->deps.node->served, NULL, p->ids, p->n_ids);
 		struct node_pod *pod = entry ? node_pods_by_uid(&kubelet->deps.node->pods, entry->uid) : NULL;
 
-		if (pod && !pod->wait_reported)
+		if (pod && !pod->reported.wait)
 			event_on_pod(kubelet->deps.events, &pod->facts, "GPUStillInUse", err.text);
 		if (pod)
-			pod->wait_reported = true;
+			pod->reported.wait = true;
 	}
 	kubelet->counts.answers_checked[answered]++;
 	if (r == 0) {

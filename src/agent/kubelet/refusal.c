@@ -14,16 +14,16 @@ void refusal_sentence(const struct node_registry *node, const struct node_pod *p
 	struct error err = {""};
 	struct allotment allotment;
 
-	if (pod->is_impossible) {
+	if (pod->shown.is_impossible) {
 		snprintf(buf, size,
 			"%s; correct this in the pod (or in the template of its controller) and create it anew",
-			pod->problem.text);
+			pod->shown.problem.text);
 		return;
 	}
-	if (!facts->has_placement && pod->problem.text[0]) {
+	if (!facts->has_placement && pod->shown.problem.text[0]) {
 		snprintf(buf, size,
 			"pod %s/%s: its GPU placement cannot be used (%s): delete the pod and set schedulerName: %s, so that it is placed anew",
-			facts->namespace_, facts->name, pod->problem.text, SCHEDULER_NAME);
+			facts->namespace_, facts->name, pod->shown.problem.text, SCHEDULER_NAME);
 		return;
 	}
 	if (!facts->has_placement) {
@@ -45,9 +45,9 @@ void refusal_report(const struct node_registry *node, const struct events *event
 	struct node_pod *pod = node_pods_by_uid(&node->pods, uid);
 	char sentence[1024];
 
-	if (!pod || pod->reported)
+	if (!pod || pod->reported.refusal)
 		return;
-	pod->reported = true;
+	pod->reported.refusal = true;
 	refusal_sentence(node, pod, sentence, sizeof(sentence));
 	event_on_pod(events, &pod->facts, "GPUNotPlaced", sentence);
 }

@@ -37,8 +37,8 @@ static bool name_may_return(struct json_object *object, const char *name)
 	       !name[len + strspn(name + len, "0123456789")];
 }
 
-/* The entry of the container's spec for an environment variable; NULL if it has none. If a name occurs twice,
- * the container gets the last value. */
+/* The entry of the container's spec for an environment variable; NULL if the spec does not have the variable.
+ * If a name occurs twice, the container gets the last value. */
 static struct json_object *find_variable(struct json_object *container, const char *name)
 {
 	struct json_object *env = json_member(container, "env"), *found = NULL;
@@ -73,23 +73,23 @@ static char *copy_text(const char *text)
 }
 
 /* If memory runs out, the container keeps its limit and gets the files that every container gets. */
-static void containers_read(struct node_pod *pod, struct json_object *list)
+static void containers_read(struct pod_shown *shown, struct json_object *list)
 {
 	size_t n = json_count(list);
 	struct container_spec *grown = n ? reallocarray(
-						   pod->containers, pod->n_containers + n, sizeof(*grown))
+						   shown->containers, shown->n_containers + n, sizeof(*grown))
 					 : NULL;
 
 	if (!grown)
 		return;
-	pod->containers = grown;
+	shown->containers = grown;
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *container = json_object_array_get_idx(list, i);
 		const char *name = json_member_string(container, "name");
 		const char *capabilities = value_of(container, ENV_DRIVER_CAPABILITIES);
 
 		if (name)
-			grown[pod->n_containers++] = (struct container_spec){.name = strdup(name),
+			grown[shown->n_containers++] = (struct container_spec){.name = strdup(name),
 				.image = copy_text(json_member_string(container, "image")),
 				.capabilities = copy_text(capabilities),
 				.capabilities_by_spec = capabilities,
@@ -167,19 +167,19 @@ static void power_facts_read(struct json_object *pod, struct power_facts **ret_l
 
 #define CLAIMS_MAX 256 /* of the containers of one pod together */
 
-static void add_claim(struct node_pod *pod, const char *claim, const char *container)
+static void add_claim(struct pod_shown *shown, const char *claim, const char *container)
 {
 	struct pod_claim *grown, added;
 
-	if (!claim || !container || pod->n_claims == CLAIMS_MAX)
+	if (!claim || !container || shown->n_claims == CLAIMS_MAX)
 		return;
-	grown = reallocarray(pod->claims, pod->n_claims + 1, sizeof(*grown));
+	grown = reallocarray(shown->claims, shown->n_claims + 1, sizeof(*grown));
 	if (!grown)
 		return;
-	pod->claims = grown;
+	shown->claims = grown;
 	added = (struct pod_claim){strdup(claim), strdup(container)};
 	if (added.claim && added.container) {
-		grown[pod->n_claims++] = added;
+		grown[shown->n_claims++] = added;
 		return;
 	}
 	free(added.claim);
@@ -208,7 +208,7 @@ static const char *claim_object(struct json_object *pod, const char *name)
 	return own ? own : json_member_string(find_by_name(made, name), "resourceClaimName");
 }
 
-static void claims_read(struct node_pod *pod, struct json_object *object, struct json_object *containers)
+static void claims_read(struct pod_shown *shown, struct json_object *object, struct json_object *containers)
 {
 	for (size_t i = 0; i < json_count(containers); i++) {
 		struct json_object *container = json_object_array_get_idx(containers, i);
@@ -218,29 +218,28 @@ static void claims_read(struct node_pod *pod, struct json_object *object, struct
 			const char *name = json_member_string(json_object_array_get_idx(claims, k), "name");
 
 			if (name)
-				add_claim(pod, claim_object(object, name),
+				add_claim(shown, claim_object(object, name),
 					json_member_string(container, "name"));
 		}
 	}
 }
 
 /* The claim that kube-scheduler makes for a resource that a DeviceClass stands for (extendedResourceName). */
-static void extended_claim_read(struct node_pod *pod, struct json_object *status)
+static void extended_claim_read(struct pod_shown *shown, struct json_object *status)
 {
 	struct json_object *extended = json_member(status, "extendedResourceClaimStatus");
 	struct json_object *mappings = json_member(extended, "requestMappings");
 
 	for (size_t i = 0; i < json_count(mappings); i++)
-		add_claim(pod, json_member_string(extended, "resourceClaimName"),
+		add_claim(shown, json_member_string(extended, "resourceClaimName"),
 			json_member_string(json_object_array_get_idx(mappings, i), "containerName"));
 }
 
 /* The claim of an extended resource is in the status only. */
-static void rights_read(struct node_pod *pod, struct json_object *object, const char *const *host_paths)
+static void rights_read(struct pod_shown *shown, struct json_object *object, const char *const *host_paths)
 {
-	pod->rights.text[0] = '\0';
-	if (pod->n_claims || json_count(json_member(json_member(object, "spec"), "resourceClaims")))
-		pod_rights_check(object, host_paths, &pod->rights);
+	if (shown->n_claims || json_count(json_member(json_member(object, "spec"), "resourceClaims")))
+		pod_rights_check(object, host_paths, &shown->rights);
 }
 
 /* ---- the pod ---- */
@@ -264,19 +263,17 @@ static uint64_t read_states(const struct request *request, struct json_object *s
 	return found;
 }
 
-static void states_read(struct node_pod *pod, struct json_object *init, struct json_object *containers)
-{
-	const struct request *request = &pod->facts.request;
-
-	pod->runs = read_states(request, init, true) | read_states(request, containers, true);
-	pod->idle = read_states(request, init, false) | read_states(request, containers, false);
-}
-
 struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 {
+	struct json_object *spec = json_member(object, "spec"), *status = json_member(object, "status"),
+			   *init = json_member(spec, "initContainers"),
+			   *containers = json_member(spec, "containers"),
+			   *init_statuses = json_member(status, "initContainerStatuses"),
+			   *statuses = json_member(status, "containerStatuses");
 	_cleanup_pod_facts_ struct pod_facts facts;
-	struct json_object *status = json_member(object, "status");
+	const struct request *request;
 	struct error problem = {""};
+	struct pod_shown *shown;
 	struct node_pod *pod;
 	int r;
 
@@ -287,22 +284,22 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 	pod = node_pods_put(pods, &facts);
 	if (!pod)
 		return NULL;
-	pod->problem = problem;
-	pod->is_impossible = r < 0;
-	pod->is_static = pod_is_static(object);
-	pod->may_return = name_may_return(object, pod->facts.name);
-	states_read(
-		pod, json_member(status, "initContainerStatuses"), json_member(status, "containerStatuses"));
-	power_facts_free(pod->power, pod->n_power);
-	power_facts_read(object, &pod->power, &pod->n_power);
-	free(pod->owner);
-	pod->owner = pod_owner_name(object);
-	node_pod_forget_containers(pod);
-	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
-	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));
-	claims_read(pod, object, json_member(json_member(object, "spec"), "containers"));
-	claims_read(pod, object, json_member(json_member(object, "spec"), "initContainers"));
-	extended_claim_read(pod, status);
-	rights_read(pod, object, pods->host_paths);
+	request = &pod->facts.request;
+	shown = &pod->shown;
+	pod_shown_release(shown);
+	*shown = (struct pod_shown){.problem = problem,
+		.is_impossible = r < 0,
+		.is_static = pod_is_static(object),
+		.may_return = name_may_return(object, pod->facts.name),
+		.owner = pod_owner_name(object),
+		.runs = read_states(request, init_statuses, true) | read_states(request, statuses, true),
+		.idle = read_states(request, init_statuses, false) | read_states(request, statuses, false)};
+	power_facts_read(object, &shown->power, &shown->n_power);
+	containers_read(shown, containers);
+	containers_read(shown, init);
+	claims_read(shown, object, containers);
+	claims_read(shown, object, init);
+	extended_claim_read(shown, status);
+	rights_read(shown, object, pods->host_paths);
 	return pod;
 }

@@ -103,11 +103,11 @@ void missing_gpus_report(struct node_registry *node, const struct events *events
 		const char *uuid = NULL;
 		char text[1024];
 
-		if (!pod->gpu_reported && facts->has_placement && !facts->finished && !facts->deleting)
+		if (!pod->reported.gpu && facts->has_placement && !facts->finished && !facts->deleting)
 			uuid = missing_gpu(&node->inventory, facts);
 		if (!uuid)
 			continue;
-		pod->gpu_reported = true;
+		pod->reported.gpu = true;
 		snprintf(text, sizeof(text),
 			"pod %s/%s was placed on GPU %s, which its node does not have: another machine has taken the node's name, or the GPU was removed. A container that starts there has no GPU. To place the pod anew: kubectl -n %s delete pod %s",
 			facts->namespace_, facts->name, uuid, facts->namespace_, facts->name);
