@@ -26,7 +26,8 @@ static const char *const ANNOTATIONS[] = {ANNOTATION_NODE_GPUS, ANNOTATION_NODE_
 	ANNOTATION_NODE_PROBLEM, ANNOTATION_NODE_HELD, ANNOTATION_NODE_MIG};
 static const char *const LABELS[] = {LABEL_NVIDIA_NAME, LABEL_NVIDIA_MEM, LABEL_NVIDIA_COUNT};
 
-/* Returns {key: null} for those of the keys that the map has; NULL if it has none. */
+/* Returns {key: null} for those of the keys that the map has; NULL if it has none of these
+ * keys. */
 static struct json_object *nulls_of(struct json_object *map, const char *const *keys, size_t n)
 {
 	struct json_object *nulls = NULL;

@@ -19,7 +19,7 @@
 #define OWNER_DEFAULT NAMESPACE_SYSTEM "/" LEASE_KUBE_SCHEDULER
 #define SMALL_MAX (256u << 10)
 
-/* The holder of a Lease, "" if it has none; -ENOENT if there is no such Lease. */
+/* The holder of a Lease, "" if no process holds it; -ENOENT if there is no such Lease. */
 static int read_holder(const struct kubectl *kubectl, const char *namespace_, const char *name,
 	char **ret_holder, struct error *err)
 {

@@ -70,7 +70,8 @@ static enum gpu_mode mode_of(struct json_object *node)
 											   : GPU_MODE_NONE;
 }
 
-/* The port of the agent's page is in its arguments: --metrics=ADDRESS:PORT; "" for none. */
+/* The port of the agent's page is in its arguments: --metrics=ADDRESS:PORT; "" if they name no
+ * port. */
 static void find_port(struct json_object *pod, char ret_port[8])
 {
 	static const char option[] = "--metrics=";

@@ -34,7 +34,7 @@ struct top_reader {
 };
 
 /* top_cluster_each() - reads a page of each agent. For each that does not answer, problems gets a line, and
- * it is tried again the next time. Negative: none answers; err says why the first does not. */
+ * it is tried again the next time. Negative: no agent answers; err says why the first one does not. */
 int top_cluster_each(struct top_cluster *cluster, const struct top_reader *reader, struct strbuf *problems,
 	struct error *err);
 

@@ -150,7 +150,7 @@ static int explain_claims(const struct why_options *options, struct json_object 
 }
 
 /* For a pod without a GPU, the scheduler is responsible if it has a ResourcePolicy. If that is unknown, the
- * pod counts as having none. */
+ * pod counts as a pod without a ResourcePolicy. */
 static bool has_level(const struct why_options *options, struct json_object *pod,
 	const struct pod_facts *facts, struct strbuf *body)
 {

@@ -261,7 +261,7 @@ static int add_container(struct json_object *devices, const struct cdi_parts *pa
 	return r ? r : add_variables(edits, &allotment);
 }
 
-/* The index of the device with this name in the file; -1: it has none. */
+/* The index of the device with this name in the file; -1: the file has no such device. */
 static int find_device(struct json_object *file, const char *name)
 {
 	struct json_object *devices = json_member(file, "devices");

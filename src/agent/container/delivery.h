@@ -28,7 +28,7 @@ struct delivery_deps {
 	struct looks *looks; /* told of each grant that comes and goes */
 	const char *state_dir, *cdi_dir, *shim_dir;
 	enum unknown_functions on_unknown;
-	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none */
+	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) are not limited */
 	/* A container's grant has come, or has gone. */
 	void (*grants_changed)(void *userdata);
 	void *userdata;

@@ -16,7 +16,8 @@ enum driver_part { DRIVER_OTHER, DRIVER_CUDA, DRIVER_NVML, DRIVER_PART_MAX };
 
 struct driver_mount {
 	enum driver_part part;
-	int needs;	 /* capabilities of which a container has to have one (driver-files.h); 0: none */
+	int needs;	 /* a container needs one of these capabilities (driver-files.h) to get it; 0: every
+			    container gets it */
 	char *host;	 /* as the container runtime sees it */
 	char *container; /* absolute */
 	bool writable;

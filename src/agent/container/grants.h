@@ -35,7 +35,8 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 /* grants_apply_placement() - the limits that the pod's placement gives now, into the grants that it has. */
 void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod);
 
-/* grants_remove() - all of the pod's, with their folder. None is success. */
+/* grants_remove() - removes all grants of the pod, with their folder. A pod without a grant is not an error.
+ */
 void grants_remove(struct delivery *delivery, const char *uid);
 
 /* grants_find() - NULL if the container has no grant. Valid until grants_remove() or the next

@@ -58,9 +58,9 @@ void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
 bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
 
 /* leftovers_text_now() - what the annotation has to say at this moment, for the write that shows GPUs on a
- * Node object that shows none yet; *ret_text NULL: there is to be none. -EAGAIN while a write of it is open,
- * which might arrive after the caller's, and until the container runtime has told of each pod whether it
- * runs; changed() follows. -ENOMEM. */
+ * Node object that shows no GPUs yet; *ret_text NULL: the node must not have the annotation. -EAGAIN while a
+ * write of it is open, which might arrive after the caller's, and until the container runtime has told of
+ * each pod whether it runs; changed() follows. -ENOMEM. */
 int leftovers_text_now(struct leftovers *leftovers, char **ret_text);
 
 /* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers

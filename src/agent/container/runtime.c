@@ -71,7 +71,7 @@ static void runc_config_read(const char *config, size_t len, struct runc_config 
 		memcpy(ret_config->binary, binary, strlen(binary) + 1);
 }
 
-/* From the JSON that `runc features` prints; "" if it has none. Pure. */
+/* The version in the JSON that `runc features` prints; "" if the JSON has no version. Pure. */
 static void runc_features_version(const char *features, size_t len, char ret_version[RUNC_VERSION_SIZE])
 {
 	_cleanup_json_ struct json_object *root = NULL;

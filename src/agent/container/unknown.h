@@ -12,7 +12,7 @@ struct delivery;
 enum unknown_functions { UNKNOWN_SERVE, UNKNOWN_REFUSE };
 
 struct unknown {
-	unsigned int generation; /* of the driver that was compared, plus one; 0: none was */
+	unsigned int generation; /* of the driver that was compared, plus one; 0: no driver was compared */
 	char shim_version[SHIM_VERSION_SIZE];
 	size_t count;
 	char text[512]; /* a sentence about the unknown functions; "" if all are known */

@@ -27,8 +27,8 @@ struct dra_deps {
 	const struct events *events;
 	struct runtime *runtime;
 	struct delivery *delivery;
-	bool allow_disable; /* containers that ask for no limit (CGPU_DISABLE) have none, where their class
-			       allows it */
+	bool allow_disable;	/* containers that ask for no limit (CGPU_DISABLE) are not limited, where
+				   their class allows it */
 	bool privileged_claims; /* claims are prepared also for pods that they would not limit */
 	const char *state_dir;
 	const char *kubelet_dir;		     /* of the kubelet: "/var/lib/kubelet" */

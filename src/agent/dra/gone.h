@@ -1,6 +1,6 @@
-/* gone.h - the end of claims: what lies on the node for a claim goes when none of its containers runs, by the
- * word of the container runtime. That is asked about claims that the kubelet has unprepared, and about claims
- * that an earlier agent has prepared and that are gone or have another allocation by the API server: the
+/* gone.h - the end of claims: the agent removes a claim's files from the node when the container runtime
+ * reports that no container of the claim runs. The agent asks about claims that the kubelet has unprepared,
+ * and about claims of an earlier agent that the API server no longer has or has allocated otherwise: the
  * kubelet may have forgotten to unprepare them. */
 #pragma once
 

@@ -128,7 +128,7 @@ enum publisher_support publisher_support(const struct publisher *p, const char *
 	return p->support;
 }
 
-/* ---- what is there ---- */
+/* ---- what the API server shows ---- */
 
 static bool is_ours(const struct publisher *p, const char *name)
 {
@@ -138,7 +138,7 @@ static bool is_ours(const struct publisher *p, const char *name)
 	return strcmp(name, ours) == 0;
 }
 
-/* The watch has shown what came of the last request, or what came after it. */
+/* The watch has shown the result of the last request, or of a later change. */
 static void saw(struct publisher *p)
 {
 	p->shown++;
@@ -146,8 +146,8 @@ static void saw(struct publisher *p)
 		p->not_before_ns = 0;
 }
 
-/* An answer can come before or after the event of the watch. Only the watch tells what is there now; until it
- * has, nothing is written. */
+/* An answer can come before or after the event of the watch. Only the watch shows which slices the API server
+ * has now, so the publisher writes nothing until it has shown them. */
 static void await_watch(struct publisher *p)
 {
 	if (p->shown != p->shown_before)
@@ -322,7 +322,8 @@ static const char *find_other(const struct publisher *p)
 	return table_next(&p->others, &cursor, &name, &value) ? name : NULL;
 }
 
-/* What was written is there, as the API server answered: it may have written something in another way. */
+/* The API server shows the wanted slice, or the slice that it answered to the write of it: it may write some
+ * values in another form. */
 static bool is_as_written(const struct publisher *p, struct json_object *wanted)
 {
 	return p->seen && (slice_says_the_same(p->seen, wanted) ||

@@ -35,5 +35,5 @@ bool slice_says_the_same(struct json_object *a, struct json_object *b);
 /* slice_differs_in_order_only() - the same devices, in another order. */
 bool slice_differs_in_order_only(struct json_object *a, struct json_object *b);
 
-/* slice_generation() - of its pool; 0 if it has none. */
+/* slice_generation() - of its pool; 0 if the slice names no generation. */
 int64_t slice_generation(struct json_object *slice);

@@ -31,7 +31,7 @@ void policy_free(struct policy *policy); /* accepts NULL */
 /* policy_watch() - starts to watch the ConfigMap. */
 int policy_watch(struct policy *policy, struct kube_client *client, struct loop *loop);
 
-/* policy_node_seen() - annotations: NULL if the node has none. */
+/* policy_node_seen() - annotations: NULL if the node has no annotations. */
 void policy_node_seen(struct policy *policy, struct json_object *annotations);
 
 /* policy_recall() - a grant of the agent's predecessor was written under this policy

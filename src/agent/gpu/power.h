@@ -50,7 +50,7 @@ void power_free(struct power *power); /* accepts NULL. Before looks_free() */
 /* power_start_kube() - starts to watch the ConfigMap with the policy. */
 int power_start_kube(struct power *power, struct kube_client *client);
 
-/* power_node_seen() - annotations: the node's, NULL if it has none. */
+/* power_node_seen() - annotations: the node's; NULL if it has no annotations. */
 void power_node_seen(struct power *power, struct json_object *annotations);
 
 /* power_changed() - divides again, because pods, grants, GPUs or the policy may have changed. Accepts NULL.

@@ -48,7 +48,7 @@ struct watched_part {
 	uint64_t refused_told;			 /* how many of these an Event has reported */
 	struct power_gpu power;
 	struct use_record use; /* since the container got its grant; watched_note_use() */
-	int64_t use_ns;	       /* when the last sample was added; 0: none was by this agent */
+	int64_t use_ns;	       /* when the last sample was added; 0: this agent has added no sample */
 
 	/* The container's counters and processes at the last sample. */
 	struct {
@@ -73,7 +73,7 @@ struct watched {
 	const struct watched_part *pauses_for; /* the container pauses for a sample of this GPU; or NULL */
 	int64_t paused_ns;		       /* when its last pause began */
 	bool kept;			       /* last argument of usage_file_keep() */
-	int64_t told_ns;		       /* when the last Event about refusals was posted; 0: none */
+	int64_t told_ns; /* when the last Event about refusals was posted; 0: no Event was posted */
 
 	int wd;		  /* inotify watch; -1: not armed */
 	int64_t rearm_ns; /* do not arm it before this time */
@@ -84,7 +84,7 @@ struct watched_grant {
 	const char *uid, *namespace_, *pod, *container;
 	struct grant_file *grant; /* mapped writable, and usage_fd open for reading, until watched_remove() */
 	int usage_fd;
-	int use_fd; /* -1: none */
+	int use_fd; /* -1: the use cannot be kept */
 };
 
 /* wanted: a container asks for a sample of this GPU. */
@@ -101,7 +101,7 @@ void watched_remove(struct watched_set *set, const char *uid, const char *contai
 struct list *watched_list(struct watched_set *set);
 
 /* watched_find() - NULL if the container has no grant. watched_only() - the pod's only container with a
- * grant; NULL if it has none or several. */
+ * grant; NULL if no container of it, or several, have one. */
 struct watched *watched_find(struct watched_set *set, const char *uid, const char *container);
 struct watched *watched_only(struct watched_set *set, const char *uid);
 

@@ -56,7 +56,8 @@ static bool is_wanted(const char *resource, const char *wanted)
 	return strcmp(resource, RESOURCE_GPU_MEM) == 0 || strcmp(resource, RESOURCE_GPU) == 0;
 }
 
-/* The name of the agent's CDI device in the answer; NULL: it has none. */
+/* The name of the agent's CDI device in the answer; NULL: the answer has no device of the
+ * agent. */
 static const char *answered_device(const V1beta1__ContainerAllocateResponse *answer)
 {
 	for (size_t i = 0; i < answer->n_cdi_devices; i++) {

@@ -12,7 +12,7 @@ struct node_pod;
 
 /* The kubelet does not have devices that the mode in force offers. */
 struct unregistered {
-	int64_t since_ns; /* 0: the kubelet has them, or the mode has none */
+	int64_t since_ns; /* 0: the kubelet has the resources, or the mode has no resources */
 	int64_t told_ns;
 };
 

@@ -41,7 +41,7 @@ struct registrar {
 	bool asking; /* the supervisor is being asked for the socket */
 	bool anew;   /* there is a new kubelet: it does not know this plugin, whatever is still open */
 	int64_t since_ns, retry_ns, registered_ns;
-	char failure[256]; /* of the last attempt, "" if it succeeded or there was none */
+	char failure[256]; /* of the last attempt, "" if it succeeded or before the first attempt */
 };
 
 static void registrar_try(struct registrar *r);

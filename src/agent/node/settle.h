@@ -15,14 +15,14 @@ struct node_registry;
 struct settle {
 	struct node_registry *node; /* receives what is asked for and what is in force */
 	const struct events *events;
-	uint32_t unit_mib;     /* the unit of gpu-mem if the cluster sets none */
+	uint32_t unit_mib;     /* the unit of gpu-mem if the cluster sets no unit */
 	struct terms reported; /* an Event said that these wait; else what is in force */
 	char refused_unit[64]; /* the last invalid value that was reported */
 };
 
 /* settle_unit_told() - the unit in the cluster's ConfigMap kube-system/ration-policy ("1GiB"), so that a
- * change needs no restart of any agent; NULL: it sets none, so the command line counts. An invalid unit is
- * reported, and the last valid one stays. */
+ * change needs no restart of any agent; NULL: the ConfigMap sets no unit, so that of the command line counts.
+ * An invalid unit is reported, and the last valid one stays. */
 void settle_unit_told(struct settle *settle, const char *text);
 
 /* What settle_terms() reads besides the registry. */

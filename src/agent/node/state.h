@@ -17,7 +17,7 @@ struct state {
 };
 
 /* state_load() - reads the GPUs into ret_inventory. Leaves both empty if there is no valid file. unit_mib:
- * the unit if the file has none. */
+ * the unit if the file does not name one. */
 void state_load(const char *dir, uint32_t unit_mib, struct inventory *ret_inventory, struct state *ret_state);
 
 /* state_save() - writes nothing if the file has the same content. */

@@ -33,7 +33,7 @@ struct advice_terms {
 
 enum advice_kind {
 	ADVICE_MORE,
-	ADVICE_NO_ROOM, /* it should have more, but one of its GPUs has none free */
+	ADVICE_NO_ROOM, /* it should have more, but one of its GPUs has no free memory */
 	ADVICE_LESS,
 	ADVICE_KEEP,
 	ADVICE_YOUNG,

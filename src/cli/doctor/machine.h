@@ -56,8 +56,9 @@ bool machine_each(
 	struct machine *machine, const char *path, void (*take)(struct machine *machine, const char *name));
 
 /* toml_value() - the value of a key in a section ("": the top level) of a configuration file, as it is
- * written: true, "text", ['a', 'b']. NULL if it has none. Quotes in the section's name are ignored. The
- * caller frees it. Reads what programs write: one pair on each line, lists on one or several lines. */
+ * written: true, "text", ['a', 'b']. NULL if the section does not set the key. Quotes in the section's name
+ * are ignored. The caller frees it. Reads what programs write: one pair on each line, lists on one or several
+ * lines. */
 char *toml_value(const char *text, const char *section, const char *key);
 
 /* machine_read_runtime() - fills in which container runtime it is, its version and its configuration. */
@@ -69,7 +70,7 @@ const char *machine_runtime_name(const struct machine *machine);
 /* machine_does_cdi() - the container runtime applies the CDI files of the agent's directory. */
 bool machine_does_cdi(const struct machine *machine);
 
-/* machine_switches_cdi_off() - it applies none at all. */
+/* machine_switches_cdi_off() - the container runtime applies no CDI files at all. */
 bool machine_switches_cdi_off(const struct machine *machine);
 
 /* machine_config_file() - where a person changes the container runtime's configuration. */

@@ -33,7 +33,7 @@ enum step_state {
 struct execution {
 	struct execution_step {
 		enum step_state state;
-		char *new_pod; /* the pod that follows the evicted one; NULL: none was seen */
+		char *new_pod; /* the pod that follows the evicted one; NULL: no such pod was seen */
 	} * steps;
 	size_t n, done;
 };

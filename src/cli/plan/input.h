@@ -26,9 +26,9 @@ struct plan_input {
 	size_t n_pods;
 	const struct plan_options *options;
 	struct json_object
-		*like; /* the Node that the options name; NULL: none was named, or it was not found */
+		*like; /* the Node that the options name; NULL: they name no node, or it was not found */
 	struct warnings left_out; /* objects that could not be read */
-	char *namespace_;	  /* for manifests that name none */
+	char *namespace_;	  /* for manifests that name no namespace */
 	struct progress progress;
 };
 

@@ -30,7 +30,7 @@ struct connection {
 	char head[UI_HEAD_MAX];
 	size_t head_len;
 	bool wants_body;	/* false: the method is HEAD */
-	uint64_t known_version; /* of the data, by If-None-Match; 0: none */
+	uint64_t known_version; /* of the data, by If-None-Match; 0: the header is missing */
 	struct strbuf header, own;
 	struct snapshot *snapshot; /* the owner of `body`, unless that is `own` or part of the program */
 	const char *body;

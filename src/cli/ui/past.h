@@ -13,7 +13,7 @@ struct kubectl;
 struct past {
 	const struct kubectl *kubectl;
 	struct task task;	/* reads the history */
-	struct strbuf text;	/* as `ration history` prints it; empty: none was read */
+	struct strbuf text;	/* as `ration history` prints it; empty: no history was read */
 	int64_t from_ms, to_ms; /* Unix time; at most an hour */
 	char problem[512];	/* why the last reading failed; "": it did not */
 };

@@ -14,7 +14,7 @@ struct strbuf;
 struct use {
 	const struct kubectl *kubectl; /* NULL: the programs of this machine */
 	struct task task;
-	char *nodes; /* "a,b": the nodes that are measured; NULL: none */
+	char *nodes; /* "a,b": the nodes that are measured; NULL: no node is measured */
 	int64_t asked_ns, begun_ns;
 	struct table latest; /* node -> struct use_latest */
 	char problem[512];   /* why the child has ended; "": it has not */
