@@ -1,5 +1,5 @@
-/* cdi.h - one CDI file per pod: everything its containers get from us, applied by the container runtime after
- * the pod's own environment and volumes, which therefore cannot override it. */
+/* cdi.h - one CDI file per pod, with everything that its containers get from the agent. The container runtime
+ * applies it after the pod's own environment and volumes, which therefore cannot override it. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,16 +22,16 @@ bool cdi_exists(const char *dir, const char *uid);
 struct cdi_isolation {
 	const char *state_dir;	  /* with the shim and the grants, as the container runtime sees it */
 	const char *shim_version; /* see shim-install.h */
-	bool allow_disable;	  /* who asks for no limit gets the whole GPU, as on a share node */
+	bool allow_disable;	  /* containers that ask for no limit get the whole GPU, as on a share node */
 };
 
 /* Where a container of an isolated node has the driver's own libraries. The names are the same for every
  * version of the driver, since the grant, which is not rewritten, has them too. */
 const char *cdi_private_library(enum driver_part part);
 
-/* cdi_write() - the file for this pod, all its placed containers in it: this one anew, the others as the file
- * has them, unless it has them not. Each has the name that answered_name() says. isolation NULL: of a share
- * node. Negative errno with a sentence. */
+/* cdi_write() - writes the file for this pod with all its placed containers. The device of this container is
+ * made again. Those of the others stay as they are in the file, or are made if the file lacks them. Each has
+ * the name that answered_name() returns. isolation NULL: on a share node. Negative errno with a sentence. */
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
 	const struct served *served, const struct node_pod *pod, const char *container,
 	const struct cdi_isolation *isolation, struct error *err);

@@ -37,25 +37,24 @@ struct delivery_deps {
 int delivery_new(const struct delivery_deps *deps, struct delivery **ret_delivery);
 void delivery_free(struct delivery *delivery); /* leaves the files; accepts NULL */
 
-/* delivery_resume() - once, at the start: the grants that are there are taken over as they are. What is torn
- * or not ours is reported on the node and left to delivery_make(). */
+/* delivery_resume() - call it once, at the start. It takes over the grants on the node as they are. A grant
+ * that is damaged or of another version is reported on the node, and delivery_make() replaces it. */
 void delivery_resume(struct delivery *delivery);
 
-/* delivery_look() - whether the node can hold containers to a limit: the runtime applies CDI files, the shim
- * is on the host, the driver is one that the shim can stand before. Where it cannot, an isolated node is not
- * in service: no container gets a whole GPU instead. Cheap enough for every second; a change is told. */
+/* delivery_look() - whether the node can limit containers: the runtime applies CDI files, the shim is on the
+ * host, and the shim supports the driver. An isolated node that cannot is not in service, so that no
+ * container gets a whole GPU instead. It is cheap enough for every second; an Event reports a change. */
 void delivery_look(struct delivery *delivery);
 
-/* delivery_follow_sizes() - pods that got another size while they run (`ration set`): the limits of their
- * containers follow their placement, without a restart. For all pods of the node; nothing twice. To be called
- * whenever something new is known of a pod: before a call of the kubelet is answered the limits must be those
- * that its answer counts with. More than a GPU has is not given (two schedulers at a change of the leader):
- * the limits stay then, with an Event, until others have gone. */
+/* delivery_follow_sizes() - gives the containers of all pods that were resized while they run (`ration set`)
+ * the limits of their new placement, without a restart. Call it whenever a pod has changed, because an answer
+ * to the kubelet counts with the new limits. If two schedulers at a change of the leader have given more than
+ * a GPU has, the old limits stay, with an Event, until other pods have gone. */
 void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *leftovers);
 
-/* delivery_make() - all that this container of a placed pod needs; nothing twice. starting: the kubelet is
- * about to start it, so that it does not run. Negative errno with a sentence for the pod: it must not start.
- */
+/* delivery_make() - makes all files that this container of a placed pod needs and lacks. starting: the
+ * kubelet is about to start the container, so it does not run. Negative errno with a sentence for the pod,
+ * which must not start. */
 int delivery_make(struct delivery *delivery, const struct node_pod *pod, const char *container, bool starting,
 	struct error *err);
 
@@ -66,24 +65,26 @@ int delivery_make(struct delivery *delivery, const struct node_pod *pod, const c
 const char *delivery_device(const char *name, char *buf, size_t size);
 const char *delivery_device_name(const char *device);
 
-/* delivery_free_name() - what another pod's CDI file has under this name goes. Negative errno with a
- * sentence. */
+/* delivery_free_name() - removes the device with this name from the CDI file of another pod. Negative errno
+ * with a sentence. */
 int delivery_free_name(struct delivery *delivery, const char *name, struct error *err);
 
-/* delivery_has_file() - there is a CDI file of this pod. */
+/* delivery_has_file() - this pod has a CDI file. */
 bool delivery_has_file(const struct delivery *delivery, const char *uid);
 
-/* delivery_exists() - it was made before, as far as can be told without knowing the pod. */
+/* delivery_exists() - delivery_make() has made the files of this container before, as far as the agent can
+ * know without the pod's object. */
 bool delivery_exists(const struct delivery *delivery, const char *uid, const char *container);
 
-/* delivery_remove() - the pod is over. */
+/* delivery_remove() - removes the files of a pod that has ended. */
 void delivery_remove(struct delivery *delivery, const char *uid);
 
-/* delivery_remove_shims() - versions of the shim that no container has. */
+/* delivery_remove_shims() - removes the versions of the shim that no container has. */
 void delivery_remove_shims(struct delivery *delivery);
 
-/* delivery_clear() - the chart is being removed, and this agent was the last one. CDI files go in any case:
- * nothing is started here without an agent. What containers of pods that still run have open stays. */
+/* delivery_clear() - call it when the chart is being removed and this agent was the last one. It removes all
+ * CDI files, because no GPU pod can start here without an agent. Files that running containers have open
+ * stay. */
 void delivery_clear(struct delivery *delivery);
 
 /* delivery_unknown_functions() - how many functions of the node's driver the shim does not know. */

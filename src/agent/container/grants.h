@@ -1,7 +1,6 @@
-/* grants.h - the grants of this node: what each container on an isolated node may use of which GPU. The
- * files (src/grant) are written before a container starts, and never again while one may have them; what
- * changes is written into the live words.
- */
+/* grants.h - the grants of this node: what each container on an isolated node may use of which GPU. The agent
+ * writes the files (src/grant) before a container starts, and does not replace them while a container may
+ * have them. Later changes are written into the live words. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +16,8 @@ struct pod_facts;
 
 struct node_grant {
 	struct list item;	  /* of delivery->grants */
-	char *uid, *container;	  /* whose */
-	char *namespace_, *pod;	  /* for people; "?" where the grant does not say */
+	char *uid, *container;	  /* its owner */
+	char *namespace_, *pod;	  /* for messages; "?" if the grant does not name them */
 	char *folder;		  /* STATE/grants/<uid>/<container> */
 	struct grant_file *grant; /* mapped; containers have it read-only */
 	int usage_fd;		  /* O_RDONLY. Never mapped: a container can cut its usage file off */
@@ -32,7 +31,7 @@ struct node_grant {
 int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const char *container,
 	bool starting, struct error *err);
 
-/* grants_apply_placement() - the limits that the pod's placement gives now, into the grants that it has. */
+/* grants_apply_placement() - writes the limits of the pod's present placement into its grants. */
 void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod);
 
 /* grants_remove() - removes all grants of the pod, with their folder. A pod without a grant is not an error.
@@ -43,5 +42,5 @@ void grants_remove(struct delivery *delivery, const char *uid);
  * grants_prepare() of it. */
 struct node_grant *grants_find(const struct delivery *delivery, const char *uid, const char *container);
 
-/* grants_release() - forget all, leaving the files. */
+/* grants_release() - forgets all grants and leaves their files. */
 void grants_release(struct delivery *delivery);

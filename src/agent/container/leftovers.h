@@ -1,8 +1,7 @@
-/* leftovers.h - pods that the API server has forgotten (force delete, PodGC) while their containers may run
- * on: the kubelet gives their ids to the next pod within a second (tried at 1.36.3), so the scheduler has to
- * be told what is still held: the node's annotation ration.dev/held. The container runtime is asked until all
- * is over.
- */
+/* leftovers.h - orphans: pods that the API server no longer has (force delete, PodGC) while their containers
+ * may still run. The kubelet gives their ids to the next pod within a second (tried at 1.36.3), so the node's
+ * annotation ration.dev/held tells the scheduler which GPUs they still hold. The agent asks the container
+ * runtime until all of their containers have ended. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,9 +26,9 @@ struct leftovers_deps {
 	struct grpc_client *cri;
 	const char *state_dir;
 	const char *kubelet_socket; /* see alive_new(); copied */
-	/* Nothing of this pod runs any more: what lies on the node for its containers can go. */
+	/* No container of this pod runs any more, so its files on the node can be removed. */
 	void (*ended)(void *userdata, const char *uid);
-	/* What leftovers_text_now() had to wait for has come. */
+	/* leftovers_text_now() would no longer return -EAGAIN. */
 	void (*changed)(void *userdata);
 	void *userdata;
 };
@@ -44,12 +43,12 @@ void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *fac
  * have ended, the node's annotation does not name the pod. */
 void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *facts);
 
-/* leftovers_record() - this pod is about to get its devices: what it holds is written down, so that an agent
- * that comes after this one knows it even when the API server has forgotten the pod. Once per pod. */
+/* leftovers_record() - call it before this pod gets its devices. It writes a file with what the pod holds, so
+ * that the next agent knows it even if the API server no longer has the pod. Once per pod. */
 void leftovers_record(const struct leftovers *leftovers, const struct pod_facts *facts);
 
-/* leftovers_reconcile() - once, when the node and all its pods are known: what our records and the node's own
- * annotation name, and the API server does not have. */
+/* leftovers_reconcile() - call it once, when the node and all its pods are known. It adds the pods that the
+ * records of leftovers_record() or the node's annotation name and the API server does not have. */
 void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
 
 /* leftovers_word() - the text that the node's annotation must have; NULL: the node must not have the
@@ -63,23 +62,21 @@ bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
  * each pod whether it runs; changed() follows. -ENOMEM. */
 int leftovers_text_now(struct leftovers *leftovers, char **ret_text);
 
-/* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers
- * ended. userdata: the struct leftovers, so that spent_find() can be given this function; accepts NULL. */
+/* leftovers_may_live() - this pod is an orphan whose containers may still run. userdata: the struct
+ * leftovers, so that spent_find() can be given this function; accepts NULL. */
 bool leftovers_may_live(const void *userdata, const char *uid);
 
-/* leftovers_count() - of how many pods that is so. Accepts NULL. */
+/* leftovers_count() - how many orphans may still have containers. Accepts NULL. */
 size_t leftovers_count(const struct leftovers *leftovers);
 
-/* leftovers_list() - adds to *held the pods of which that is so and whose GPUs are known. Before
- * leftovers_reconcile() they are those that our records name and the API server has not shown. -E2BIG,
- * -ENOMEM. */
+/* leftovers_list() - adds to *held the orphans that may still have containers and whose GPUs are known.
+ * Before leftovers_reconcile() these are the pods that the records name and the API server has not shown.
+ * -E2BIG, -ENOMEM. */
 int leftovers_list(const struct leftovers *leftovers, struct held *held);
 
-/* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
- * nothing of it runs any more. */
+/* leftovers_examine() - the API server has no such pod, but the node has a CDI file of it. The file is
+ * removed when no container of the pod runs any more. */
 void leftovers_examine(struct leftovers *leftovers, const char *uid);
 
-/* leftovers_leave_room() - room_look(): whether this pod's GPUs have room beside the pods of which that is
- * so.
- */
+/* leftovers_leave_room() - whether this pod's GPUs have room beside the orphans on them, by room_look(). */
 int leftovers_leave_room(const struct leftovers *leftovers, const struct node_pod *pod, struct error *err);
