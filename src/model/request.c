@@ -41,8 +41,11 @@ void request_release(struct request *request)
 
 int request_copy(const struct request *from, struct request *ret_request)
 {
-	_cleanup_(request_release) struct request copy = {0};
+	_cleanup_(request_release) struct request copy = *from;
 
+	copy.group = NULL;
+	copy.containers = NULL;
+	copy.n_containers = 0;
 	if (from->group) {
 		copy.group = strdup(from->group);
 		if (!copy.group)
@@ -59,14 +62,6 @@ int request_copy(const struct request *from, struct request *ret_request)
 		if (!copy.containers[copy.n_containers].name)
 			return -ENOMEM;
 	}
-	copy.units = from->units;
-	copy.asked = from->asked;
-	copy.core = from->core;
-	copy.instances = from->instances;
-	copy.gpus = from->gpus;
-	copy.unit_mib = from->unit_mib;
-	copy.whole = from->whole;
-	copy.group_pods = from->group_pods;
 	*ret_request = copy;
 	copy = (struct request){0};
 	return 0;

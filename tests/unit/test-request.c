@@ -215,10 +215,20 @@ static void request_copy_is_independent(void **state)
 
 	add(&request, "i", CONTAINER_INIT, "4");
 	add(&request, "a", CONTAINER_MAIN, "3");
+	request.group = strdup("team/job");
+	request.group_pods = 3;
+	request.gpus = 2;
+	request.whole = true;
+	request.unit_mib = 256;
 	assert_int_equal(request_copy(&request, &copy), 0);
 	request_release(&request);
 	assert_effective(&copy, 4, 1);
 	assert_int_equal(request_find(&copy, "i")->kind, CONTAINER_INIT);
+	assert_string_equal(copy.group, "team/job");
+	assert_int_equal(copy.group_pods, 3);
+	assert_int_equal(copy.gpus, 2);
+	assert_int_equal(copy.unit_mib, 256);
+	assert_true(copy.whole);
 }
 
 int main(void)
