@@ -51,14 +51,6 @@ static void add_summary_header(struct strbuf *text, const struct inspect *inspec
 		wide ? "\tMODE\tUNIT\tMODEL\tHEALTH" : "");
 }
 
-static const struct inspect_gpu *gpu_in_column(const struct inspect_node *node, size_t column)
-{
-	for (size_t i = 0; i < node->n_gpus; i++)
-		if (node->gpus[i].column == (int)column)
-			return &node->gpus[i];
-	return NULL;
-}
-
 /* Each model once, with the number of GPUs if there are several: "2xTesla T4,NVIDIA A100". */
 static void add_models(struct strbuf *text, const struct inspect_node *node)
 {
@@ -116,7 +108,7 @@ static void add_summary_row(
 {
 	strbuf_addf(text, "%s\t%s\t", node->name, node->address);
 	for (size_t i = 0; i < inspect_columns(inspect); i++) {
-		const struct inspect_gpu *gpu = gpu_in_column(node, i);
+		const struct inspect_gpu *gpu = inspect_gpu_in_column(node, (int)i);
 
 		add_share(text, gpu ? gpu->allocated : 0, gpu ? gpu->total : 0);
 		strbuf_add(text, "\t", 1);

@@ -75,21 +75,16 @@ static bool gives_whole_gpus(const struct node_facts *facts)
 	return facts->n_gpus > 0 && facts->mode == GPU_MODE_TOPOLOGY;
 }
 
-/* Topology and default nodes have GPUs, but they do not share memory. */
-static bool shares_memory(const struct node_facts *facts, const struct node_capacity *capacity)
-{
-	bool mode = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
-		    facts->mode == GPU_MODE_CORE_MEM || facts->mode == GPU_MODE_DRA;
-
-	return capacity->gpu_mem > 0 || (facts->n_gpus > 0 && mode);
-}
-
 static bool is_shown(
 	const struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity)
 {
-	if (inspect->everything && gives_whole_gpus(facts))
+	bool shares = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
+		      facts->mode == GPU_MODE_CORE_MEM || facts->mode == GPU_MODE_DRA;
+
+	if (gives_whole_gpus(facts) && (inspect->everything || inspect->topology))
 		return true;
-	return inspect->topology ? gives_whole_gpus(facts) : shares_memory(facts, capacity);
+	/* Topology and default nodes have GPUs, but they do not share memory. */
+	return !inspect->topology && (capacity->gpu_mem > 0 || (facts->n_gpus > 0 && shares));
 }
 
 static size_t gpus_without_inventory(const struct node_capacity *capacity)
@@ -99,11 +94,6 @@ static size_t gpus_without_inventory(const struct node_capacity *capacity)
 	return capacity->gpu_count > NODE_GPUS_MAX ? NODE_GPUS_MAX : (size_t)capacity->gpu_count;
 }
 
-static uint32_t clamp_units(int64_t units)
-{
-	return units > UNITS_MAX ? UNITS_MAX : (uint32_t)units;
-}
-
 static int add_equal_gpus(struct inspect_node *node, const struct node_capacity *capacity)
 {
 	size_t n = gpus_without_inventory(capacity);
@@ -111,7 +101,7 @@ static int add_equal_gpus(struct inspect_node *node, const struct node_capacity 
 	node->gpus = calloc(n, sizeof(*node->gpus));
 	if (!node->gpus)
 		return -ENOMEM;
-	node->total = clamp_units(capacity->gpu_mem);
+	node->total = capacity->gpu_mem > UNITS_MAX ? UNITS_MAX : (uint32_t)capacity->gpu_mem;
 	node->n_gpus = node->n_columns = n;
 	for (size_t i = 0; i < n; i++) {
 		node->gpus[i].column = (int)i;
@@ -207,7 +197,7 @@ struct inspect_gpu *inspect_gpu_by_uuid(struct inspect_node *node, const char *u
 	return NULL;
 }
 
-static struct inspect_gpu *gpu_by_column(struct inspect_node *node, int column)
+const struct inspect_gpu *inspect_gpu_in_column(const struct inspect_node *node, int column)
 {
 	for (size_t i = 0; i < node->n_gpus; i++)
 		if (node->gpus[i].column == column)
@@ -220,7 +210,7 @@ static bool place_by_older(
 	struct inspect_node *node, struct inspect_pod *pod, const struct older_placement *older)
 {
 	for (int i = 0; i < NODE_GPUS_MAX; i++)
-		if (older->units[i] && !gpu_by_column(node, i))
+		if (older->units[i] && !inspect_gpu_in_column(node, i))
 			return false;
 	memcpy(pod->units, older->units, sizeof(pod->units));
 	return true;

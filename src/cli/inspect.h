@@ -133,6 +133,9 @@ int inspect_add_waiting(struct inspect *inspect, const struct inspect_waiting *w
  * inspect_add_pod(). Then sorts nodes by name, and their pods by GPU, namespace and name. */
 int inspect_finish(struct inspect *inspect);
 
+/* inspect_gpu_in_column() - NULL if the node has no GPU in this column. */
+const struct inspect_gpu *inspect_gpu_in_column(const struct inspect_node *node, int column);
+
 size_t inspect_columns(const struct inspect *inspect);
 bool inspect_has_pending(const struct inspect *inspect);
 void inspect_totals(const struct inspect *inspect, uint64_t *ret_allocated, uint64_t *ret_total);

@@ -179,13 +179,6 @@ struct complaints {
 	struct strbuf pending, said;
 };
 
-static void complaints_init(struct complaints *complaints, struct strbuf *errors)
-{
-	complaints->errors = errors;
-	strbuf_init(&complaints->pending, errors->max);
-	strbuf_init(&complaints->said, SAID_MAX);
-}
-
 static void complaints_release(struct complaints *complaints)
 {
 	strbuf_release(&complaints->pending);
@@ -371,10 +364,11 @@ static int kubectl_problem(const struct kubectl *kubectl, const char *said, stru
 static int process_finish(const struct kubectl *kubectl, struct kubectl_process *process, kubectl_data_fn *fn,
 	void *userdata, struct strbuf *errors, struct error *err)
 {
-	_cleanup_(complaints_release) struct complaints complaints;
+	_cleanup_(complaints_release) struct complaints complaints = {.errors = errors};
 	int r, status = 0;
 
-	complaints_init(&complaints, errors);
+	strbuf_init(&complaints.pending, errors->max);
+	strbuf_init(&complaints.said, SAID_MAX);
 	r = take_all(process, fn, userdata, &complaints);
 	if (r == 0) {
 		r = wait_for(process->pid, &status);

@@ -138,11 +138,6 @@ static int agent_add(struct top_cluster *cluster, const char *node, struct json_
 	return agent->node ? agent_set_pod(agent, pod, err) : error_set(err, ENOMEM, "out of memory");
 }
 
-static bool counts(enum gpu_mode mode, bool shared)
-{
-	return gpu_mode_is_isolated(mode) || (shared && mode == GPU_MODE_SHARE);
-}
-
 static int find_error(bool named, bool shared, struct error *err)
 {
 	if (shared)
@@ -169,12 +164,14 @@ static int agents_find(
 	for (size_t i = 0; i < json_count(found) && r == 0; i++) {
 		struct json_object *node = json_item(found, i);
 		const char *name = name_of(node);
+		enum gpu_mode mode = mode_of(node);
+		bool counts = gpu_mode_is_isolated(mode) || (shared && mode == GPU_MODE_SHARE);
 
-		if (!counts(mode_of(node), shared) || !is_wanted(name, nodes, n_nodes))
+		if (!counts || !is_wanted(name, nodes, n_nodes))
 			continue;
 		r = agent_add(cluster, name, agent_on(pods, name), shared, err);
 		if (r == 0)
-			cluster->agents[cluster->n - 1].mode = mode_of(node);
+			cluster->agents[cluster->n - 1].mode = mode;
 	}
 	if (r == 0 && cluster->n < (n_nodes ? n_nodes : 1))
 		return find_error(n_nodes > 0, shared, err);

@@ -79,11 +79,6 @@ static void add_allocated(struct strbuf *out, struct json_object *claim)
 	strbuf_adds(out, json_count(others) ? ".\n" : "");
 }
 
-static bool is_listed(struct json_object *device, const char *node)
-{
-	return !node || strcmp(json_text_of(device, "node"), node) == 0;
-}
-
 static size_t count_result(struct json_object *devices, const char *result)
 {
 	size_t n = 0;
@@ -110,9 +105,12 @@ static void add_devices(struct strbuf *out, struct json_object *devices, const c
 
 	strbuf_init(&rows, TEXT_MAX);
 	strbuf_adds(&rows, "  NODE\tDEVICE\tFREE MEMORY\tFREE CORES\tRESULT\n");
-	for (size_t i = 0; i < json_count(devices); i++)
-		if (is_listed(json_item(devices, i), node) && n++ < ROWS_MAX)
-			add_row(&rows, json_item(devices, i));
+	for (size_t i = 0; i < json_count(devices); i++) {
+		struct json_object *device = json_item(devices, i);
+
+		if ((!node || strcmp(json_text_of(device, "node"), node) == 0) && n++ < ROWS_MAX)
+			add_row(&rows, device);
+	}
 	if (rows.failed || (n && tabwriter_format(strbuf_cstr(&rows), out) < 0))
 		strbuf_adds(out, "  (out of memory)\n");
 	if (n > ROWS_MAX)

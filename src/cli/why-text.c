@@ -27,12 +27,6 @@ static void add_duration(struct strbuf *out, int64_t ms)
 		strbuf_addf(out, "%" PRId64 " h", ms / 3600000);
 }
 
-static void add_joined(struct strbuf *out, struct json_object *names)
-{
-	for (size_t i = 0; i < json_count(names); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", json_string(json_item(names, i)));
-}
-
 static void add_request(struct strbuf *out, struct json_object *pod)
 {
 	struct json_object *request = json_member(pod, "request");
@@ -409,15 +403,15 @@ static void add_nodes(struct strbuf *out, struct json_object *answer, bool judge
 	for (size_t i = 0; i < json_count(nodes); i++)
 		add_node(out, json_item(nodes, i), judged);
 	for (size_t i = 0; i < json_count(more); i++) {
-		struct json_object *group = json_item(more, i);
+		struct json_object *group = json_item(more, i), *examples = json_member(group, "examples");
 		int64_t n = number_of(group, "nodes");
 
 		strbuf_addf(
 			out, "\n%" PRId64 " more node%s: %s (", n, plural(n), json_text_of(group, "reason"));
-		add_joined(out, json_member(group, "examples"));
-		strbuf_adds(out, (size_t)n > json_count(json_member(group, "examples"))
-					 ? ", ...; --node NODE shows one)\n"
-					 : ")\n");
+		for (size_t k = 0; k < json_count(examples); k++)
+			strbuf_addf(out, "%s%s", k ? ", " : "", json_string(json_item(examples, k)));
+		strbuf_adds(
+			out, (size_t)n > json_count(examples) ? ", ...; --node NODE shows one)\n" : ")\n");
 	}
 }
 

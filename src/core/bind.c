@@ -65,23 +65,16 @@ void binds_release(struct binds *binds)
 			bind_free(list_entry(item, struct bind, item));
 }
 
-static struct bind *find_in(const struct list *head, uint64_t number)
-{
-	list_for_each (item, head)
-		if (list_entry(item, struct bind, item)->number == number)
-			return list_entry(item, struct bind, item);
-	return NULL;
-}
-
 struct bind *binds_find(const struct binds *binds, uint64_t number)
 {
 	const struct list *lists[] = {&binds->in_flight, &binds->ended, &binds->queued, &binds->awaiting_list,
 		&binds->gathering, &binds->doubtful};
-	struct bind *bind = NULL;
 
-	for (size_t i = 0; i < ARRAY_SIZE(lists) && !bind; i++)
-		bind = find_in(lists[i], number);
-	return bind;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		list_for_each (item, lists[i])
+			if (list_entry(item, struct bind, item)->number == number)
+				return list_entry(item, struct bind, item);
+	return NULL;
 }
 
 size_t binds_doubtful(const struct binds *binds)

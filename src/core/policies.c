@@ -116,13 +116,6 @@ static void pod_waits(struct core *core, struct policy_decision *decision, int64
 	core->policies.waited++;
 }
 
-static int64_t wait_ends(const struct policy_pod *pod, const struct policy_answer *answer, int64_t now_ns)
-{
-	if (answer->verdict == POLICY_WAIT && pod->policy->preempts_each && !pod->facts.nominated)
-		return now_ns + PREEMPTION_TRY_NS;
-	return answer->until_ns == INT64_MAX ? 0 : answer->until_ns;
-}
-
 /* ---- questions ---- */
 
 struct policy_pod *policies_select(struct core *core, const struct policy_asked *asked, int64_t now_ns,
@@ -192,7 +185,13 @@ void policies_use(struct core *core, size_t unit, int64_t now_ns, struct policy_
 
 void policies_wait(struct core *core, int64_t now_ns, struct policy_decision *decision)
 {
-	pod_waits(core, decision, wait_ends(decision->pod, &decision->answer, now_ns), now_ns);
+	const struct policy_pod *pod = decision->pod;
+	const struct policy_answer *answer = &decision->answer;
+	int64_t until_ns = answer->until_ns == INT64_MAX ? 0 : answer->until_ns;
+
+	if (answer->verdict == POLICY_WAIT && pod->policy->preempts_each && !pod->facts.nominated)
+		until_ns = now_ns + PREEMPTION_TRY_NS;
+	pod_waits(core, decision, until_ns, now_ns);
 }
 
 static uint64_t room_of(const struct policy_book *book, const struct resource_policy *policy,

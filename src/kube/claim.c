@@ -229,11 +229,6 @@ static int read_config(struct json_object *object, struct claim_config *config, 
 	return r < 0 ? r : read_parameters(json_member(opaque, "parameters"), config, err);
 }
 
-static bool is_for_our_driver(struct json_object *config)
-{
-	return json_member_is(json_member(config, "opaque"), "driver", DRA_DRIVER);
-}
-
 static int read_configs(struct json_object *devices, struct claim *claim, struct error *err)
 {
 	struct json_object *list;
@@ -248,7 +243,7 @@ static int read_configs(struct json_object *devices, struct claim *claim, struct
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *object = json_object_array_get_idx(list, i);
 
-		if (!is_for_our_driver(object))
+		if (!json_member_is(json_member(object, "opaque"), "driver", DRA_DRIVER))
 			continue;
 		r = read_config(object, &claim->configs[claim->n_configs++], err);
 		if (r < 0) {

@@ -24,14 +24,6 @@ struct division {
 	struct division_gpu gpus[GRANT_FILE_GPUS_MAX];
 };
 
-static void division_release(struct division *division)
-{
-	for (size_t i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
-		free(division->gpus[i].holders);
-		strbuf_release(&division->gpus[i].named);
-	}
-}
-
 /* A program's arguments may contain control sequences of terminals. */
 static void add_name(struct division_gpu *gpu, const struct run_seen *run)
 {
@@ -179,7 +171,10 @@ int division_admit(struct registry *registry, const struct division_wish *wish, 
 	r = registry_each(registry, add_run, division);
 	r = r == 0 ? admit(division, wish, grant, labels, ret_power, err)
 		   : error_set(err, -r, "too many runs on one GPU: %s", strerror(-r));
-	division_release(division);
+	for (size_t i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
+		free(division->gpus[i].holders);
+		strbuf_release(&division->gpus[i].named);
+	}
 	free(division);
 	return r;
 }

@@ -172,6 +172,72 @@ static void an_older_answer_does_not_bring_an_older_size_back(void **state)
 	node_pods_release(&pods);
 }
 
+static struct node_pod *read_text(struct node_pods *pods, const char *text)
+{
+	struct json_object *object = json_tokener_parse(text);
+	struct node_pod *pod;
+
+	assert_non_null(object);
+	pod = pod_read(pods, object);
+	assert_non_null(pod);
+	json_object_put(object);
+	return pod;
+}
+
+#define META "\"metadata\":{\"uid\":\"u\",\"namespace\":\"default\",\"name\":\"p\"%s}"
+#define GPU "{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}"
+
+static void what_an_earlier_object_showed_does_not_stay(void **state)
+{
+	struct node_pods pods;
+	struct node_pod *pod;
+	char text[3000];
+
+	node_pods_init(&pods);
+	snprintf(text, sizeof(text),
+		"{" META
+		",\"spec\":{\"hostPID\":true,\"resourceClaims\":[{\"name\":\"g\",\"resourceClaimName\":\"slice\"}],"
+		"\"containers\":[{\"name\":\"c\",\"env\":[{\"name\":\"ALIYUN_COM_GPU_SCHD_WEIGHT\",\"value\":\"x\"}],"
+		"\"resources\":{\"claims\":[{\"name\":\"g\"}],\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]},"
+		"\"status\":{\"containerStatuses\":[{\"name\":\"c\",\"state\":{\"running\":{}}}]}}",
+		",\"annotations\":{\"kubernetes.io/config.source\":\"file\"},"
+		"\"ownerReferences\":[{\"kind\":\"Job\",\"name\":\"j\",\"uid\":\"j\",\"controller\":true}]");
+	pod = read_text(&pods, text);
+	assert_true(pod->shown.is_static && pod->shown.owner && pod->shown.rights.text[0]);
+	assert_true(pod->shown.runs == 1 && pod->shown.idle == 0);
+	assert_true(pod->shown.n_power == 1 && pod->shown.power[0].weight_refused);
+	assert_int_equal(pod->shown.n_claims, 1);
+	pod->reported.rights = true;
+	snprintf(text, sizeof(text),
+		"{" META ",\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":" GPU "}]},"
+		"\"status\":{\"containerStatuses\":[{\"name\":\"c\",\"state\":{\"waiting\":{}}}]}}",
+		"");
+	assert_ptr_equal(read_text(&pods, text), pod);
+	assert_false(pod->shown.is_static || pod->shown.owner || pod->shown.rights.text[0]);
+	assert_true(pod->shown.runs == 0 && pod->shown.idle == 1);
+	assert_int_equal(pod->shown.n_power + pod->shown.n_claims, 0);
+	assert_true(pod->reported.rights); /* what the agent did stays */
+	node_pods_release(&pods);
+}
+
+/* The claim of an extended resource is in the status only. */
+static void the_rights_of_a_pod_with_an_extended_resource_are_read(void **state)
+{
+	struct node_pods pods;
+	char text[2000];
+
+	node_pods_init(&pods);
+	snprintf(text, sizeof(text),
+		"{" META ",\"spec\":{\"hostPID\":true,\"containers\":[{\"name\":\"c\"}]},\"status\":{"
+		"\"extendedResourceClaimStatus\":{\"resourceClaimName\":\"x\",\"requestMappings\":[{\"containerName\":\"c\"}]}}}",
+		"");
+	assert_true(read_text(&pods, text)->shown.rights.text[0]);
+	snprintf(text, sizeof(text),
+		"{" META ",\"spec\":{\"hostPID\":true,\"containers\":[{\"name\":\"c\"}]}}", "");
+	assert_false(read_text(&pods, text)->shown.rights.text[0]);
+	node_pods_release(&pods);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +246,8 @@ int main(void)
 		cmocka_unit_test(a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds),
 		cmocka_unit_test(no_limit_is_asked_for_by_value_only),
 		cmocka_unit_test(an_older_answer_does_not_bring_an_older_size_back),
+		cmocka_unit_test(what_an_earlier_object_showed_does_not_stay),
+		cmocka_unit_test(the_rights_of_a_pod_with_an_extended_resource_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,14 +197,6 @@ static int runc_new(
 	return 0;
 }
 
-static void runc_free(struct runc *runc)
-{
-	if (!runc)
-		return;
-	grpc_client_cancel(runc->call);
-	free(runc);
-}
-
 #define ANSWER_MAX ((size_t)4 << 20)
 #define TIMEOUT_MS 2000
 #define AGAIN_NS (2 * NS_PER_S)
@@ -360,7 +352,9 @@ void runtime_free(struct runtime *runtime)
 		return;
 	grpc_client_cancel(runtime->call);
 	loop_timer_remove(runtime->timer);
-	runc_free(runtime->runc);
+	if (runtime->runc)
+		grpc_client_cancel(runtime->runc->call);
+	free(runtime->runc);
 	free(runtime);
 }
 

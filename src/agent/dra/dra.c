@@ -165,38 +165,27 @@ bool dra_is_offered(const struct dra *dra)
 
 /* ---- the claims ---- */
 
-/* Pods that come later may use a claim too. */
-static void save_claims(struct dra *dra)
+void dra_tick(struct dra *dra)
 {
 	struct node_claim *claim;
+	const struct node_claim *used;
 	struct error err = {""};
-
-	table_for_each (&dra->deps.node->claims, cursor, claim)
-		if (!claim->saved && claim->n_devices && record_write(dra->deps.state_dir, claim, &err) < 0)
-			log_debug("%s; trying again", err.text);
-}
-
-/* No call of the kubelet can be refused: the claim was prepared before the pod began to use it, or before a
- * debug container of it. */
-static void report_unlimited_pods(struct dra *dra)
-{
-	const struct node_claim *claim;
 	struct node_pod *pod;
 	char text[900];
 
-	while (!dra->deps.privileged_claims && (pod = node_claims_unlimited(dra->deps.node, &claim))) {
+	/* Pods that come later may use a claim too. */
+	table_for_each (&dra->deps.node->claims, cursor, claim)
+		if (!claim->saved && claim->n_devices && record_write(dra->deps.state_dir, claim, &err) < 0)
+			log_debug("%s; trying again", err.text);
+	/* No call of the kubelet can be refused: the claim was prepared before the pod began to use it, or
+	 * before a debug container of it. */
+	while (!dra->deps.privileged_claims && (pod = node_claims_unlimited(dra->deps.node, &used))) {
 		pod->reported.rights = true;
 		snprintf(text, sizeof(text),
 			"the limit of ResourceClaim %s/%.100s does not hold for this pod, which uses it: %s. Delete the pod, or take these rights from it",
-			claim->namespace_, claim->name, pod->shown.rights.text);
+			used->namespace_, used->name, pod->shown.rights.text);
 		event_on_pod(dra->deps.events, &pod->facts, "GPUClaimNotLimited", text);
 	}
-}
-
-void dra_tick(struct dra *dra)
-{
-	save_claims(dra);
-	report_unlimited_pods(dra);
 	if (dra->deps.node->pods_listed)
 		gone_look(dra->gone);
 }

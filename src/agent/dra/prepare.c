@@ -247,14 +247,6 @@ static void remove_all(const struct dra_deps *deps, const char *uid)
 	node_claims_remove(deps->node, uid);
 }
 
-static int put(const struct dra_deps *deps, struct node_claim *claim, struct error *err)
-{
-	if (node_claims_put(deps->node, claim) == 0)
-		return 0;
-	node_claim_free(claim);
-	return error_set(err, ENOMEM, "out of memory");
-}
-
 /* Takes `decided` over. A claim that is prepared already stays as it is, and only what is missing is made. */
 static int prepare_decided(const struct dra_deps *deps, struct node_claim *decided, struct error *err)
 {
@@ -280,9 +272,10 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 		/* It was allocated anew: nothing of the allocation before may stay. */
 		if (claim)
 			remove_all(deps, decided->uid);
-		r = put(deps, decided, err);
-		if (r < 0)
-			return r;
+		if (node_claims_put(deps->node, decided) < 0) {
+			node_claim_free(decided);
+			return error_set(err, ENOMEM, "out of memory");
+		}
 		claim = decided;
 	} else {
 		node_claim_free(decided);
@@ -329,14 +322,6 @@ static int read_claim(
 	return 0;
 }
 
-static int prepare_claim(const struct dra_deps *deps, const struct claim *claim, struct error *err)
-{
-	struct node_claim *decided = NULL;
-	int r = node_claim_decide(deps->node, claim, deps->policy(deps->userdata), &decided, err);
-
-	return r < 0 ? r : prepare_decided(deps, decided, err);
-}
-
 static void preparation_go_on(struct preparation *p);
 
 /* r: what became of the claim whose turn it is. */
@@ -363,8 +348,15 @@ static void end_claim(struct preparation *p, int r)
 static void on_judged(void *userdata, int r)
 {
 	struct preparation *p = userdata;
+	const struct dra_deps *deps = p->preparer->deps;
+	struct error *err = &p->errors[p->next];
+	struct node_claim *decided = NULL;
 
-	end_claim(p, r < 0 ? r : prepare_claim(p->preparer->deps, &p->claim, &p->errors[p->next]));
+	if (r == 0)
+		r = node_claim_decide(deps->node, &p->claim, deps->policy(deps->userdata), &decided, err);
+	if (r == 0)
+		r = prepare_decided(deps, decided, err);
+	end_claim(p, r);
 }
 
 static void on_claim(void *userdata, const struct kube_response *response)
@@ -421,16 +413,6 @@ static void on_again(void *userdata)
 	preparation_go_on(userdata);
 }
 
-static void look_for_room_again(struct preparer *preparer)
-{
-	list_for_each_safe (item, after, &preparer->calls) {
-		struct preparation *p = list_entry(item, struct preparation, item);
-
-		if (p->again && !p->get && !p->judge.get)
-			loop_timer_set(p->again, 0);
-	}
-}
-
 /* ---- calls ---- */
 
 void preparer_prepare(struct preparer *preparer, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -471,7 +453,13 @@ void preparer_closed(struct preparer *preparer, struct grpc_call *call)
 void preparer_remove(struct preparer *preparer, const char *uid)
 {
 	remove_all(preparer->deps, uid);
-	look_for_room_again(preparer);
+	/* Calls that wait may have room now. */
+	list_for_each_safe (item, after, &preparer->calls) {
+		struct preparation *p = list_entry(item, struct preparation, item);
+
+		if (p->again && !p->get && !p->judge.get)
+			loop_timer_set(p->again, 0);
+	}
 }
 
 /* Kubelets before 1.37 unprepare a claim that is still in use: one pod of it is deleted, and another has just

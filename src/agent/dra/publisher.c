@@ -313,15 +313,6 @@ static void remove_slice(struct publisher *p, const char *name)
 		p->request = NULL;
 }
 
-static const char *find_other(const struct publisher *p)
-{
-	const char *name = NULL;
-	size_t cursor = 0;
-	void *value;
-
-	return table_next(&p->others, &cursor, &name, &value) ? name : NULL;
-}
-
 /* The API server shows the wanted slice, or the slice that it answered to the write of it: it may write some
  * values in another form. */
 static bool is_as_written(const struct publisher *p, struct json_object *wanted)
@@ -371,15 +362,16 @@ static void write_slice(struct publisher *p)
 
 void publisher_update(struct publisher *p, bool wanted)
 {
-	const char *other;
+	const char *other = NULL;
 	char name[SLICE_NAME_SIZE];
+	size_t cursor = 0;
+	void *value;
 
 	if (!p->watch || !kube_watch_synced(p->watch) || p->request || !p->node->uid[0] ||
 		monotonic_ns() < p->not_before_ns)
 		return;
-	other = find_other(p);
 	slice_name(p->node, name);
-	if (other)
+	if (table_next(&p->others, &cursor, &other, &value))
 		remove_slice(p, other);
 	else if (wanted && p->support == PUBLISHER_CAN)
 		write_slice(p);

@@ -156,16 +156,6 @@ static struct link link_at(const void *userdata, size_t a, size_t b)
 	return (struct link){.kind = kinds[links->between[a][b].path]};
 }
 
-static bool health_fill_links(const struct gpu_health *health)
-{
-	const char *uuids[NVML_MAX_GPUS];
-
-	for (size_t i = 0; i < health->found.count; i++)
-		uuids[i] = health->found.gpus[i].uuid;
-	return inventory_set_links(health->ops.inventory, uuids, health->found.count, link_at, &health->links,
-		health->links.nvlink_gbps);
-}
-
 static bool health_failed(struct gpu_health *health, const char *why)
 {
 	struct inventory *inventory = health->ops.inventory;
@@ -180,6 +170,7 @@ static bool health_failed(struct gpu_health *health, const char *why)
 
 static bool health_opened(struct gpu_health *health)
 {
+	const char *uuids[NVML_MAX_GPUS];
 	bool changed;
 
 	health->generation = health->question.generation;
@@ -192,16 +183,11 @@ static bool health_opened(struct gpu_health *health)
 			"%zu GPUs do not answer and are left out; restart the agent when they are repaired",
 			health->found.unreachable);
 	changed = health_fill(&health->found, health->ops.inventory);
-	return health_fill_links(health) || changed;
-}
-
-static bool health_apply(
-	const struct gpu_health *health, const struct nvml_change *change, struct inventory *inventory)
-{
-	const char *uuid = health->found.gpus[change->gpu].uuid;
-	const char *says = change->healthy ? "" : *change->reason ? change->reason : "the driver says so";
-
-	return inventory_driver_says(inventory, uuid, says);
+	for (size_t i = 0; i < health->found.count; i++)
+		uuids[i] = health->found.gpus[i].uuid;
+	return inventory_set_links(health->ops.inventory, uuids, health->found.count, link_at, &health->links,
+		       health->links.nvlink_gbps) ||
+	       changed;
 }
 
 static void health_done(void *userdata)
@@ -211,8 +197,15 @@ static void health_done(void *userdata)
 
 	if (health->question.opens)
 		changed = health_opened(health);
-	for (size_t i = 0; i < health->question.n_changes; i++)
-		changed |= health_apply(health, &health->question.changes[i], health->ops.inventory);
+	for (size_t i = 0; i < health->question.n_changes; i++) {
+		const struct nvml_change *change = &health->question.changes[i];
+		const char *says = change->healthy   ? ""
+				   : *change->reason ? change->reason
+						     : "the driver says so";
+
+		changed |= inventory_driver_says(
+			health->ops.inventory, health->found.gpus[change->gpu].uuid, says);
+	}
 	health->ops.done(health->ops.userdata, changed);
 }
 

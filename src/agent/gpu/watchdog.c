@@ -84,21 +84,15 @@ static const struct node_pod *pod_of(const struct watchdog *watchdog, const stru
 	return user ? user : offence->uid[0] ? node_claims_reader(node, offence->uid) : NULL;
 }
 
-static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
-{
-	const struct gpu *gpu = inventory_find(&watchdog->deps.node->inventory, uuid);
-
-	snprintf(buf, size, "GPU %d (%s)", gpu ? gpu->facts.index : -1, uuid);
-}
-
 static void offence_text(
 	const struct watchdog *watchdog, const struct offence *offence, char *buf, size_t size)
 {
+	const struct gpu *known = inventory_find(&watchdog->deps.node->inventory, offence->gpu);
 	const struct node_pod *pod = pod_of(watchdog, offence);
 	char gpu[GPU_UUID_SIZE + 32], name[PROCESS_NAME_SIZE], whose[400] = "of no pod";
 	char owner[NODE_CLAIM_TEXT_SIZE];
 
-	gpu_text(watchdog, offence->gpu, gpu, sizeof(gpu));
+	snprintf(gpu, sizeof(gpu), "GPU %d (%s)", known ? known->facts.index : -1, offence->gpu);
 	if (offence->kind == BYPASS_OVER_LIMIT) {
 		node_claims_describe(watchdog->deps.node, offence->uid, offence->container, owner);
 		snprintf(buf, size,

@@ -113,23 +113,6 @@ static void on_timer(void *userdata)
 		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
 }
 
-static int turn_list_start(struct kubelet *kubelet)
-{
-	int r = loop_add_timer(kubelet->deps.loop, on_timer, kubelet, &kubelet->turn_timer);
-
-	if (r == 0)
-		loop_timer_set(kubelet->turn_timer, 0);
-	return r;
-}
-
-static void turn_list_stop(struct kubelet *kubelet)
-{
-	podresources_cancel(kubelet->turn_call);
-	kubelet->turn_call = NULL;
-	loop_timer_remove(kubelet->turn_timer);
-	kubelet->turn_timer = NULL;
-}
-
 void turn_list_begin(struct kubelet *kubelet)
 {
 	podresources_cancel(kubelet->turn_call); /* it may be the previous kubelet's */
@@ -156,7 +139,9 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
 	served_init(&kubelet->checkpoint.served);
-	r = turn_list_start(kubelet);
+	r = loop_add_timer(deps->loop, on_timer, kubelet, &kubelet->turn_timer);
+	if (r == 0)
+		loop_timer_set(kubelet->turn_timer, 0);
 	if (r == 0)
 		r = images_new(deps->cri, prestart_look_again, kubelet, &kubelet->images);
 	if (r == 0)
@@ -191,7 +176,8 @@ void kubelet_free(struct kubelet *kubelet)
 	plugin_free(kubelet->gpu_plugin);
 	core_plugin_free(kubelet->core_plugin);
 	assign_stop(kubelet);
-	turn_list_stop(kubelet);
+	podresources_cancel(kubelet->turn_call);
+	loop_timer_remove(kubelet->turn_timer);
 	images_free(kubelet->images);
 	served_release(&kubelet->checkpoint.served);
 	free(kubelet);

@@ -99,18 +99,17 @@ void podresources_cancel(struct podresources_call *call)
 	call_free(call);
 }
 
-static bool is_ours(const char *resource)
-{
-	return strcmp(resource, RESOURCE_GPU_MEM) == 0 || strcmp(resource, RESOURCE_GPU) == 0;
-}
-
 static bool has_devices(const V1__PodResources *pod)
 {
 	for (size_t i = 0; i < pod->n_containers; i++)
-		for (size_t k = 0; k < pod->containers[i]->n_devices; k++)
-			if (is_ours(pod->containers[i]->devices[k]->resource_name) &&
-				pod->containers[i]->devices[k]->n_device_ids)
+		for (size_t k = 0; k < pod->containers[i]->n_devices; k++) {
+			const V1__ContainerDevices *devices = pod->containers[i]->devices[k];
+
+			if (devices->n_device_ids &&
+				(strcmp(devices->resource_name, RESOURCE_GPU_MEM) == 0 ||
+					strcmp(devices->resource_name, RESOURCE_GPU) == 0))
 				return true;
+		}
 	return false;
 }
 

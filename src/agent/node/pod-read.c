@@ -235,13 +235,6 @@ static void extended_claim_read(struct pod_shown *shown, struct json_object *sta
 			json_member_string(json_object_array_get_idx(mappings, i), "containerName"));
 }
 
-/* The claim of an extended resource is in the status only. */
-static void rights_read(struct pod_shown *shown, struct json_object *object, const char *const *host_paths)
-{
-	if (shown->n_claims || json_count(json_member(json_member(object, "spec"), "resourceClaims")))
-		pod_rights_check(object, host_paths, &shown->rights);
-}
-
 /* ---- the pod ---- */
 
 /* The containers that, by their statuses, run or (run false) do not. */
@@ -300,6 +293,8 @@ struct node_pod *pod_read(struct node_pods *pods, struct json_object *object)
 	claims_read(shown, object, containers);
 	claims_read(shown, object, init);
 	extended_claim_read(shown, status);
-	rights_read(shown, object, pods->host_paths);
+	/* The claim of an extended resource is in the status only. */
+	if (shown->n_claims || json_count(json_member(spec, "resourceClaims")))
+		pod_rights_check(object, pods->host_paths, &shown->rights);
 	return pod;
 }

@@ -118,15 +118,6 @@ static struct json_object *gpu_object(const struct gpu *gpu)
 	return TAKE_PTR(object);
 }
 
-static int gpu_add_links(struct json_object *gpu, const struct inventory *inventory, size_t at)
-{
-	const struct gpu_details *details = &inventory->gpus[at].details;
-
-	if (!gpu_has_links(details, inventory->n_gpus))
-		return 0;
-	return gpu_links_to_json(gpu, details, inventory->n_gpus, at);
-}
-
 static int state_build(const struct inventory *inventory, const struct state *state, struct json_object *root)
 {
 	struct json_object *gpus = json_object_new_array();
@@ -137,9 +128,13 @@ static int state_build(const struct inventory *inventory, const struct state *st
 		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
 		return -ENOMEM;
 	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		const struct gpu_details *details = &inventory->gpus[i].details;
 		struct json_object *gpu = gpu_object(&inventory->gpus[i]);
 
-		if (!gpu || gpu_add_links(gpu, inventory, i) < 0 || json_object_array_add(gpus, gpu) < 0) {
+		if (!gpu ||
+			(gpu_has_links(details, inventory->n_gpus) &&
+				gpu_links_to_json(gpu, details, inventory->n_gpus, i) < 0) ||
+			json_object_array_add(gpus, gpu) < 0) {
 			json_object_put(gpu);
 			return -ENOMEM;
 		}

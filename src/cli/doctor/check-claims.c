@@ -304,11 +304,6 @@ static void check_classes(struct cluster *cluster)
 
 /* ---- claims ---- */
 
-static void where_of(const struct claim *claim, char where[WHERE_SIZE])
-{
-	snprintf(where, WHERE_SIZE, "ResourceClaim %s/%.253s", claim->namespace_, claim->name);
-}
-
 /* Kubernetes releases a claim when its last pod has ended, so that pod is deleted. A claim without pods is
  * deleted itself. */
 static void mend_claim(const struct claim *claim, char mend[MEND_SIZE])
@@ -327,7 +322,8 @@ static void check_share(struct cluster *cluster, const struct claims_share *shar
 
 	if (share->device)
 		return;
-	where_of(share->claim, where);
+	snprintf(where, sizeof(where), "ResourceClaim %s/%.253s", share->claim->namespace_,
+		share->claim->name);
 	mend_claim(share->claim, mend);
 	report_find(cluster->report, SEVERITY_ERROR, where, mend,
 		"it is allocated to device %s of pool %.253s, which no ResourceSlice lists: the GPU was removed, or another machine has taken the node's name. A pod with this claim does not start",

@@ -54,18 +54,14 @@ void check_unplaced(
 		json_text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
 }
 
-static bool is_our_scheduler(const struct cluster *cluster, const char *name)
-{
-	return leader_serves(cluster_ledger_owner(cluster), name);
-}
-
 void check_scheduler_name(
 	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
 {
 	const char *name = json_text_of(json_member(pod, "spec"), "schedulerName");
 	struct place place;
 
-	if (request_is_empty(&facts->request) || *facts->node || is_our_scheduler(cluster, name))
+	if (request_is_empty(&facts->request) || *facts->node ||
+		leader_serves(cluster_ledger_owner(cluster), name))
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,

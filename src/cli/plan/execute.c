@@ -135,12 +135,6 @@ static const char *name_of(const struct executor *executor)
 
 /* ---- where a pod is ---- */
 
-static struct plan_outcome place_of(const struct pod_facts *facts)
-{
-	return (struct plan_outcome){
-		.placed = true, .node = facts->node, .placement = facts->placement}; /* borrowed */
-}
-
 /* Returns 1 if the pod is bound where the plan expects it, 0 if it is not bound. expected NULL: nowhere. */
 static int look_at(const struct executor *executor, struct json_object *pod,
 	const struct plan_outcome *expected, struct error *err)
@@ -154,7 +148,7 @@ static int look_at(const struct executor *executor, struct json_object *pod,
 	r = pod_facts_from_json(pod, &facts, err);
 	if (r < 0 || !*facts.node)
 		return r;
-	place = place_of(&facts);
+	place = (struct plan_outcome){.placed = true, .node = facts.node, .placement = facts.placement};
 	if (expected && facts.has_placement && plan_same_place(&place, expected))
 		return 1;
 	show_place(executor->input, &place, there);

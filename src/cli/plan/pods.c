@@ -181,14 +181,6 @@ static void add_sum(const struct fit *fit, uint32_t asked, struct strbuf *out)
 		strbuf_addf(out, "%zu more pod%s.\n", fit->n, fit->n == 1 ? " fits" : "s fit");
 }
 
-static void add_gang(const struct fit *fit, struct strbuf *out)
-{
-	strbuf_addf(out, "Its gang starts with %" PRIu32 " pods or not at all", fit->needed);
-	if (fit->room >= 0)
-		strbuf_addf(out, "; %d would find room", fit->room);
-	strbuf_adds(out, ".\n");
-}
-
 static int add_text(const struct plan_input *input, const struct fit *fit, uint32_t asked,
 	struct json_object *object, struct strbuf *out)
 {
@@ -211,8 +203,12 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 		strbuf_addf(out, "Pod %zu does not fit:\n", fit->n + 1);
 		r = show_reasons(&fit->last, out);
 	}
-	if (r == 0 && fit->needed && fit->has_last)
-		add_gang(fit, out);
+	if (r == 0 && fit->needed && fit->has_last) {
+		strbuf_addf(out, "Its gang starts with %" PRIu32 " pods or not at all", fit->needed);
+		if (fit->room >= 0)
+			strbuf_addf(out, "; %d would find room", fit->room);
+		strbuf_adds(out, ".\n");
+	}
 	show_notes(input, object, out);
 	return r;
 }

@@ -281,18 +281,12 @@ static void ask_anew(struct gangs *gangs, struct gang_member *member, struct led
 		member->stage = GANG_PLANNED;
 }
 
-static size_t count_fixed(const struct gang *gang)
-{
-	struct gang_count count = gang_count(gang);
-
-	return count.placed + count.sent + count.answered + count.at_bind;
-}
-
 /* The members that have their places already may still be enough. A plan that no member has used yet was
  * wrong about the nodes where the pods may go; that does not count as a failure. */
 static void leave_without_room(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
-	size_t fixed = count_fixed(gang);
+	struct gang_count count = gang_count(gang);
+	size_t fixed = count.placed + count.sent + count.answered + count.at_bind;
 
 	if (!gang_has_plan(gang) || fixed >= gang_min(gangs, gang))
 		return;
