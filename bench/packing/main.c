@@ -151,6 +151,16 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
 	exit(2);
 }
 
+static void add_policy(struct options *options, const char *name)
+{
+	find_policy(name);
+	if (options->n_policies == POLICIES_MAX) {
+		fprintf(stderr, "bench-packing: --policy is given more than %d times\n", POLICIES_MAX);
+		exit(2);
+	}
+	options->policies[options->n_policies++] = name;
+}
+
 static struct options parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
@@ -195,9 +205,7 @@ static struct options parse(int argc, char **argv)
 			options.arrivals = true;
 			break;
 		case 'P':
-			find_policy(optarg);
-			if (options.n_policies < POLICIES_MAX)
-				options.policies[options.n_policies++] = optarg;
+			add_policy(&options, optarg);
 			break;
 		default:
 			exit(2);

@@ -231,6 +231,15 @@ def test_the_program_of_the_benchmark_refuses_them_itself(option, value):
     assert done.returncode == 2 and f'bench-packing: {option} is "{value}": must be a whole number from ' in done.stderr and not done.stdout
 
 
+def test_more_policies_than_the_program_can_hold_are_refused(tmp_path):
+    names = [arg for i in range(17) for arg in ("--policy", packing.POLICIES[i % 9])]
+    trace = write(tmp_path, "n,96000,393216,2,T4\n", "1000,1024,1,600,\n")
+    done = run(*trace, "--seeds", 1, *names)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "bench: bench-packing: --policy is given more than 16 times\n")
+    done = run(*trace, "--seeds", 1, *names[:32])
+    assert done.returncode == 0 and all(f" {name} " in done.stdout for name in packing.POLICIES), done.stderr
+
+
 def test_hours_are_means_of_each_policy_window_and_order():
     runs = [{"policy": "fgd", "seed": seed, "hour": hour, "allocated": 50, "stranded": seed + hour} for seed in (1, 3) for hour in range(1, 25)]
     assert [(r["from"], r["to"], r["stranded"], r["stranded_least"], r["stranded_most"]) for r in packing.hours_summary("list", runs)] == [
