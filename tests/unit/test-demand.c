@@ -44,11 +44,11 @@ static void nothing_is_scarce_where_nothing_is_known(void **state)
 	struct pod_demand pod = {0};
 
 	open_nodes(&nodes);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, NULL), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, NULL), 0);
 	ask(&nodes.demand, &pod, NULL, 50 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.many), 0);
 	demand_release(&nodes.demand);
 }
 
@@ -61,11 +61,11 @@ static void a_part_of_what_is_asked_for_over_the_part_of_the_gpus(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 36 * GPU_MIB, 0);
 	ask(&nodes.demand, &named, "few", 4 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.many), 0);
 	demand_remove(&nodes.demand, &any);
 	demand_remove(&nodes.demand, &named);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
 	assert_int_equal(nodes.demand.choices.count, 0);
 	demand_release(&nodes.demand);
 }
@@ -79,7 +79,7 @@ static void in_a_full_cluster_it_is_the_part_of_the_supply(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 200 * GPU_MIB, 0);
 	ask(&nodes.demand, &named, "few", 15 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 750);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 750);
 	demand_release(&nodes.demand);
 }
 
@@ -92,15 +92,15 @@ static void pods_that_ask_for_more_than_there_is_count_as_asking_for_all(void **
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, UINT32_MAX, 0);
 	ask(&nodes.demand, &named, "few", UINT32_MAX, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 1000);
 	assert_int_equal(demand_name(&nodes.demand, &whole, "few"), 0);
 	demand_set(&nodes.demand, &whole, &many);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 1000);
 	demand_remove(&nodes.demand, &whole);
 	demand_remove(&nodes.demand, &any);
 	ask(&nodes.demand, &named, "few", 1 * GPU_MIB, 0);
 	/* One pod in an empty cluster would make them five times as scarce. */
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), SCARCITY_MAX);
 	demand_release(&nodes.demand);
 }
 
@@ -113,8 +113,8 @@ static void several_models_count_in_proportion_to_their_gpus(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 80 * GPU_MIB, 0);
 	ask(&nodes.demand, &named, "few,many,unheard-of", 20 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.many), 200);
 	demand_release(&nodes.demand);
 }
 
@@ -128,13 +128,13 @@ static void computing_power_and_whole_gpus_count(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 200 * GPU_MIB, 0);
 	ask(&nodes.demand, &named, "few", 6 * GPU_MIB, 1000);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
 	assert_int_equal(demand_name(&nodes.demand, &whole, "few"), 0);
 	demand_set(&nodes.demand, &whole, &facts);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 750);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 750);
 	facts.finished = true;
 	demand_set(&nodes.demand, &whole, &facts);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
 	demand_release(&nodes.demand);
 }
 
@@ -148,12 +148,12 @@ static void more_gpus_are_less_scarce(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 300 * GPU_MIB, 0);
 	ask(&nodes.demand, &named, "few", 10 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
 	assert_int_equal(demand_enter(&nodes.demand, "few", gpus(20), &more), 0);
 	assert_ptr_equal(more, nodes.few);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 250);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 250);
 	demand_leave(&nodes.demand, more, gpus(20));
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
 	demand_release(&nodes.demand);
 }
 
@@ -171,8 +171,8 @@ static void a_node_may_have_two_names_for_its_model(void **state)
 	ask(&nodes.demand, &any, NULL, 300 * GPU_MIB, 0);
 	ask(&nodes.demand, &first, "A", 2 * GPU_MIB, 0);
 	ask(&nodes.demand, &second, "few-SHARED", 1 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, both), 300);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, both), 300);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
 	demand_release(&nodes.demand);
 }
 
@@ -217,7 +217,7 @@ static void amounts_beyond_any_machine_do_not_overflow(void **state)
 		assert_int_equal(demand_name(&nodes.demand, &pods[i], "few"), 0);
 		demand_set(&nodes.demand, &pods[i], &facts);
 	}
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 1000);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 1000);
 	demand_set(&nodes.demand, &other, &none); /* no node serves it */
 	for (size_t i = 0; i < 100; i++)
 		demand_remove(&nodes.demand, &pods[i]);
@@ -248,28 +248,28 @@ static void no_model_is_scarce_while_pods_name_too_many_lists(void **state)
 	open_nodes(&nodes);
 	ask(&nodes.demand, &any, NULL, 1000 * GPU_MIB, 0);
 	name_as_many_lists_as_count(&nodes.demand, pods, 0, 4);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 200);
 	name_as_many_lists_as_count(&nodes.demand, pods, 4, DEMAND_CHOICES_MAX);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), SCARCITY_MAX);
 
 	ask(&nodes.demand, &more, "many", 1 * GPU_MIB, 0);
 	ask(&nodes.demand, &most, "few,many", 1 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.many), 0);
 	assert_int_equal(demand_enter(&nodes.demand, "list-5,list-7", gpus(10), &later), 0);
 	ask(&nodes.demand, &pods[0], "few,list-0", 9 * GPU_MIB, 0);
-	assert_int_equal(demand_scarcity(&nodes.demand, later), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, later), 0);
 	demand_leave(&nodes.demand, later, gpus(10));
 	ask(&nodes.demand, &pods[0], "few,list-0", 1 * GPU_MIB, 0);
 
 	demand_remove(&nodes.demand, &most);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 0);
 	demand_remove(&nodes.demand, &more);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), SCARCITY_MAX);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), SCARCITY_MAX);
 	for (size_t i = 4; i < DEMAND_CHOICES_MAX; i++)
 		demand_remove(&nodes.demand, &pods[i]);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.few), 200);
-	assert_int_equal(demand_scarcity(&nodes.demand, nodes.many), 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 200);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.many), 0);
 	demand_release(&nodes.demand);
 }
 
@@ -388,6 +388,32 @@ static void the_smallest_pod_in_a_huge_cluster_divides_by_nothing(void **state)
 	demand_release(&demand);
 }
 
+/* Its request is left out of both parts. */
+static void the_pod_that_is_placed_does_not_count_for_a_model(void **state)
+{
+	struct nodes nodes;
+	struct pod_demand any = {0}, named[2] = {{0}}, either = {0};
+
+	(void)state;
+	open_nodes(&nodes);
+	ask(&nodes.demand, &any, NULL, 10 * GPU_MIB, 0);
+	ask(&nodes.demand, &named[0], "few", 4 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, &named[0], nodes.few), 0);
+	ask(&nodes.demand, &named[1], "few", 6 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 2000);
+	ask(&nodes.demand, &any, NULL, 90 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, NULL, nodes.few), 500);
+	/* 10 of 10, 6 of 96 and 4 of 94. */
+	assert_int_equal(demand_scarcity(&nodes.demand, &any, nodes.few), SCARCITY_MAX);
+	assert_int_equal(demand_scarcity(&nodes.demand, &named[0], nodes.few), 1000 * 6 * 5 / 96);
+	assert_int_equal(demand_scarcity(&nodes.demand, &named[1], nodes.few), 1000 * 4 * 5 / 94);
+	/* A pod that can use either model leaves both as they were without it. */
+	ask(&nodes.demand, &either, "few,many", 50 * GPU_MIB, 0);
+	assert_int_equal(demand_scarcity(&nodes.demand, &either, nodes.few), 500);
+	assert_int_equal(demand_scarcity(&nodes.demand, &either, nodes.many), 0);
+	demand_release(&nodes.demand);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -406,6 +432,7 @@ int main(void)
 		cmocka_unit_test(nodes_are_scarce_as_far_as_pods_for_most_of_a_node_ask_for_them),
 		cmocka_unit_test(nodes_that_pods_ask_for_twice_are_entirely_scarce),
 		cmocka_unit_test(the_smallest_pod_in_a_huge_cluster_divides_by_nothing),
+		cmocka_unit_test(the_pod_that_is_placed_does_not_count_for_a_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,6 +266,33 @@ static void a_model_that_waiting_pods_need_is_spared(void **state)
 	ledger_release(&ledger);
 }
 
+/* Node a has T4s, one of them in use, and another pod waits for one. Only some replicas may have seen the pod
+ * when kube-scheduler asks about it. */
+static void a_pod_that_the_watch_has_shown_already_goes_where_it_would_go_otherwise(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts waiting = {0}, pod = {0};
+	const struct node_ledger *nodes[2];
+	struct ledger ledger;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_model(&ledger, "a", "T4");
+	open_model(&ledger, "b", "V100");
+	occupy(&ledger, "q", 10, "", "a", "GPU-a-0");
+	fixture_pod(&waiting, "waiting", 3, "");
+	waiting.models = strdup("T4");
+	assert_int_equal(ledger_set_pod(&ledger, &waiting), 0);
+	fixture_pod(&pod, "asking", 10, "");
+	for (int seen = 0; seen < 2; seen++) {
+		nodes[0] = ledger_node(&ledger, "a");
+		nodes[1] = ledger_node(&ledger, "b");
+		assert_int_equal(rank_nodes(&ledger, nodes, 2, SIZE_MAX, &pod), 0);
+		assert_string_equal(nodes[0]->facts.name, "b");
+		assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
+	}
+	ledger_release(&ledger);
+}
+
 /* Two nodes with 4 GPUs of 12 CPUs each. */
 static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 {
@@ -395,6 +422,7 @@ int main(void)
 		cmocka_unit_test(a_begun_gpu_comes_before_an_empty_node),
 		cmocka_unit_test(a_free_node_is_kept_for_a_waiting_pod_that_needs_one),
 		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
+		cmocka_unit_test(a_pod_that_the_watch_has_shown_already_goes_where_it_would_go_otherwise),
 		cmocka_unit_test(the_mean_is_that_of_what_is_left_once_it_is_less),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),

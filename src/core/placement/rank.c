@@ -29,6 +29,7 @@ struct rank_rule {
 	enum node_order order;
 	struct host_sum mean;
 	const struct demand *demand;
+	const struct pod_demand *own; /* the pod itself does not count; NULL: unknown to the ledger */
 	uint32_t node_scarcity[NODE_GPUS_MAX + 1]; /* by the GPUs of a node */
 };
 
@@ -52,7 +53,7 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 	if (key.policy == GPU_POLICY_BINPACK && rule->order == NODE_ORDER_BALANCED) {
 		struct node_order_ask ask = node_room_ask(node, pod);
 
-		ask.scarcity = demand_scarcity(rule->demand, node->model);
+		ask.scarcity = demand_scarcity(rule->demand, rule->own, node->model);
 		ask.node_scarcity = rule->node_scarcity[node->facts.n_gpus];
 		key.cost = node_order_cost(&ask, &rule->mean);
 		key.scarcity = node_order_scarcity(&ask);
@@ -146,9 +147,11 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct pod_facts *pod, const struct node_ledger **ret_spared)
 {
 	const struct node_ledger *plenty = NULL;
-	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand, {0}};
-	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	const struct ledger_pod *known = pod->uid ? ledger_pod(ledger, pod->uid) : NULL;
+	/* Only some replicas may have seen the pod already. */
+	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand,
+		known ? &known->demand : NULL, {0}};
+	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
 	bool scarce = false;
@@ -159,10 +162,8 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
-	/* The pod itself does not count: only some replicas may have seen it already. */
 	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
-		rule.node_scarcity[gpus] = demand_node_scarcity(
-			rule.demand, known ? &known->demand : NULL, gpus);
+		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, rule.own, gpus);
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);

@@ -323,14 +323,34 @@ void demand_remove(struct demand *demand, struct pod_demand *pod)
 
 /* ---- the result ---- */
 
-uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *model)
+/* In millionths of the model's supply, without what this pod asks for. */
+static uint64_t asked_by_others(const struct gpu_model *model, const struct pod_demand *own)
 {
-	uint64_t all, scarcity;
+	const struct gpu_choice *choice = own ? own->choice : NULL;
+	struct gpu_want others;
+
+	if (!choice || !can_use(choice, model))
+		return model->asked;
+	others = choice->want;
+	want_add(&others, own, true);
+	return model->asked - choice->asked + asked_part(&others, &choice->supply);
+}
+
+uint32_t demand_scarcity(
+	const struct demand *demand, const struct pod_demand *own, const struct gpu_model *model)
+{
+	struct gpu_want all_wants = demand->want;
+	uint64_t asked, all, scarcity;
 
 	if (!model || !model->asked)
 		return 0;
-	all = asked_part(&demand->want, &demand->supply);
-	scarcity = all ? model->asked * 1000 / all : SCARCITY_MAX;
+	asked = asked_by_others(model, own);
+	if (!asked)
+		return 0;
+	if (own)
+		want_add(&all_wants, own, true);
+	all = asked_part(&all_wants, &demand->supply);
+	scarcity = all ? asked * 1000 / all : SCARCITY_MAX;
 	return (uint32_t)at_most(scarcity, SCARCITY_MAX);
 }
 

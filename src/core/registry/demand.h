@@ -81,15 +81,16 @@ void demand_leave(struct demand *demand, struct gpu_model *model, struct gpu_sup
 /* demand_scarcity() - in thousandths, at most SCARCITY_MAX. Of all GPUs that pods ask for, the part that is
  * asked for by pods which can use only this model, divided by the model's part of all GPUs. A choice of
  * several models counts for each of them in proportion to its GPUs. Pods that ask for more than all GPUs that
- * they can use count as if they asked for all of these. */
+ * they can use count as if they asked for all of these. own: the pod that is placed, whose request does not
+ * count; NULL if the demand does not have it. */
 #define SCARCITY_MAX 2000
-uint32_t demand_scarcity(const struct demand *demand, const struct gpu_model *model);
+uint32_t demand_scarcity(
+	const struct demand *demand, const struct pod_demand *own, const struct gpu_model *model);
 
 /* demand_node_scarcity() - how scarce nodes with this number of GPUs are while all of these are free, in
  * thousandths. Of all GPUs that pods ask for, the part that is asked for by pods which take more than half of
  * the GPUs of such a node at once, divided by the part of all GPUs that these nodes have. At most 1000: such
- * pods alone would fill the nodes. own: the pod
- * that is placed, whose request does not count; NULL if the demand does not have it. */
+ * pods alone would fill the nodes. own: as above. */
 #define NODE_SCARCITY_MAX 1000
 uint32_t demand_node_scarcity(const struct demand *demand, const struct pod_demand *own, size_t gpus);
 
