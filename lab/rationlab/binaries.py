@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,12 @@ from .paths import LAB_SOURCE, cache_root
 from .progress import say, step
 
 _STALE_TEMP = "building-"
+_PACKAGE = re.compile(r"[\w.~/@+-]+")    # so `go build -v` names each
+_CURES = (
+    (r"no space left on device", "make room on the disk, or set RATION_CACHE, GOCACHE, GOMODCACHE and TMPDIR to folders on a larger one"),
+    (r"dial tcp|no such host|proxyconnect|i/o timeout|TLS handshake|connection re(fused|set)|is unreachable|GOPROXY=off",
+     "Go modules cannot be fetched: see to the network, or set GOPROXY to a mirror that this machine reaches"),
+    (r"signal: killed", "a compiler was killed, most likely for want of memory: 4 GiB have to be free"))
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,10 @@ def build(kubernetes=KUBERNETES, runtime=None):
 def _build_module(module, kubernetes):
     target = _folder(module, kubernetes)
     target.parent.mkdir(parents=True, exist_ok=True)
-    say(f"building {', '.join(name for name, _ in module.packages)} (took {module.expected} on 2 cores)")
-    with step(f"built {module.name}"), tempfile.TemporaryDirectory(dir=target.parent, prefix=_STALE_TEMP) as scratch:
+    compiled = []
+    say(f"building {module.name} ({', '.join(name for name, _ in module.packages)}): usually {module.expected} on 2 cores")
+    with (step(f"built {module.name}", module.expected, lambda: f"{len(compiled)} packages"),
+          tempfile.TemporaryDirectory(dir=target.parent, prefix=_STALE_TEMP) as scratch):
         source, out = Path(scratch) / "source", Path(scratch) / "out"
         shutil.copytree(LAB_SOURCE / "go" / module.name, source)
         out.mkdir()
@@ -148,7 +155,7 @@ def _build_module(module, kubernetes):
                            GOWORK="off", **environment)
         if module.name == "kube" and kubernetes != KUBERNETES:
             _other_kubernetes(go, environment, source, module, kubernetes)
-        _compile(go, environment, source, module, out)
+        _compile(go, environment, source, module, out, compiled)
         for program_name, path, sources in module.c_programs:
             _compile_c(go, environment, source, path, sources, out / program_name)
         os.rename(out, target)
@@ -159,40 +166,41 @@ def _default_name(package):
     return next(part for part in reversed(package.split("/")) if not re.fullmatch("v[0-9]+", part))
 
 
-def _compile(go, environment, source, module, out):
-    """All programs of a module in one call: while one is linked, which takes one core, others are compiled."""
+def _compile(go, environment, source, module, out, compiled):
+    """All programs of a module in one call: while one is linked, which takes one core, others are compiled. Adds the name of
+    each package to `compiled` when the compiler has it."""
     packages = [package for _, package in module.packages]
-    command = ["nice", go, "build", "-trimpath", "-tags", module.tags, "-ldflags", f"-s -w {module.ldflags}".strip(),
-               "-o", f"{out}/", *packages]
-    process = subprocess.Popen(command, cwd=source, env=environment, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-    done = threading.Event()
-    ticker = threading.Thread(target=_tick, args=(done, module.name), daemon=True)
-    ticker.start()
-    try:
-        _, errors = process.communicate()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    finally:
-        done.set()
+    command = ["nice", go, "build", "-v", "-trimpath", "-tags", module.tags,
+               "-ldflags", f"-s -w {module.ldflags}".strip(), "-o", f"{out}/", *packages]
+    errors = []
+    with subprocess.Popen(command, cwd=source, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            for line in process.stderr:
+                (compiled if _PACKAGE.fullmatch(line.strip()) else errors).append(line)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
     if process.returncode != 0:
-        raise LabError(f"go build of {', '.join(packages)} failed: {errors.strip()[-1500:]}")
+        raise LabError(f"go build of {', '.join(packages)} failed: {_explained(''.join(errors).strip()[-1500:])}")
     for name, package in module.packages:
         os.rename(out / _default_name(package), out / name)
         say(f"  {name}: {(out / name).stat().st_size >> 20} MiB")
+
+
+def _explained(errors):
+    """What the Go command says, and what a person can do about it where it is the machine's."""
+    for words, cure in _CURES:
+        if re.search(words, errors):
+            return f"{errors}\n{cure}; the same command then goes on from here"
+    return errors
 
 
 def _compile_c(go, environment, source, path, sources, out):
     """A program in C that a Go module brings along."""
     folder = procs.run([go, "list", "-m", "-f", "{{.Dir}}", path], path, env=environment, cwd=source).strip()
     procs.run(["cc", "-std=c99", "-O2", "-o", out, *sorted(Path(folder, sources).glob("*.c"))], f"building {out.name}")
-
-
-def _tick(done, name):
-    while not done.wait(20):
-        say(f"  still compiling {name}")
 
 
 def _other_kubernetes(go, environment, source, module, kubernetes):
@@ -202,7 +210,7 @@ def _other_kubernetes(go, environment, source, module, kubernetes):
                              env=environment, capture_output=True, text=True, check=False)
     match = re.search(r'"GoMod": "(.*)"', listing.stdout)
     if listing.returncode != 0 or match is None:
-        raise LabError(f"Kubernetes {kubernetes} cannot be fetched: {(listing.stderr or listing.stdout).strip()[-400:]}")
+        raise LabError(f"Kubernetes {kubernetes} cannot be fetched: {_explained((listing.stderr or listing.stdout).strip()[-400:])}")
     upstream = Path(match.group(1)).read_text()
     staging = sorted(set(re.findall(r"^\s*(?:replace )?(k8s\.io/\S+) => \./staging/", upstream, re.MULTILINE)))
     if not staging:

