@@ -19,6 +19,8 @@ from .progress import say, step
 
 _STALE_TEMP = "building-"
 _PACKAGE = re.compile(r"[\w.~/@+-]+")    # so `go build -v` names each
+# A compiler that ends soon need not collect what it has dropped, as long as there is memory (runtime, GOGC and GOMEMLIMIT).
+_COMPILER_MEMORY = {"GOGC": "off", "GOMEMLIMIT": "768MiB"}
 _CURES = (
     (r"no space left on device", "make room on the disk, or set RATION_CACHE, GOCACHE, GOMODCACHE and TMPDIR to folders on a larger one"),
     (r"dial tcp|no such host|proxyconnect|i/o timeout|TLS handshake|connection re(fused|set)|is unreachable|GOPROXY=off",
@@ -49,12 +51,12 @@ def modules(kubernetes):
     return (
         Module("etcd", (("etcd", "go.etcd.io/etcd/server/v3"),), expected="40 s"),
         Module("runtime", tuple((p, f"{containerd}cmd/{p}") for p in ("containerd", "containerd-shim-runc-v2", "ctr")),
-               tags="no_btrfs no_zfs no_aufs no_devmapper",
+               tags="no_btrfs no_zfs no_aufs no_devmapper no_tracing",
                ldflags=f"-X {containerd}version.Version=v{_pinned('runtime', 'github.com/containerd/containerd/v2')}",
-               expected="50 s"),
+               expected="40 s"),
         Module("kube", tuple((p, kube + p) for p in ("kube-apiserver", "kube-controller-manager", "kube-scheduler",
                                                      "kubelet", "kube-proxy", "kubectl")),
-               ldflags=_kube_ldflags(kubernetes), expected="4 to 5 minutes"),
+               ldflags=_kube_ldflags(kubernetes), expected="3 to 4 minutes"),
         Module("helm", (("helm", "helm.sh/helm/v3/cmd/helm"),),
                ldflags=f"-X helm.sh/helm/v3/internal/version.version=v{_pinned('helm', 'helm.sh/helm/v3')}",
                expected="20 s"),
@@ -152,7 +154,7 @@ def _build_module(module, kubernetes):
         out.mkdir()
         go, environment = toolchain.find_go(preflight.go_requirement(source / "go.mod"), cache_root())
         environment = dict(os.environ, CGO_ENABLED="0", GOTOOLCHAIN="local", GOFLAGS="-mod=readonly -buildvcs=false",
-                           GOWORK="off", **environment)
+                           GOWORK="off", **_COMPILER_MEMORY, **environment)
         if module.name == "kube" and kubernetes != KUBERNETES:
             _other_kubernetes(go, environment, source, module, kubernetes)
         _compile(go, environment, source, module, out, compiled)
@@ -168,9 +170,11 @@ def _default_name(package):
 
 def _compile(go, environment, source, module, out, compiled):
     """All programs of a module in one call: while one is linked, which takes one core, others are compiled. Adds the name of
-    each package to `compiled` when the compiler has it."""
+    each package to `compiled` when the compiler has it. The linker drops what a debugger needs, so the compiler makes none.
+    Without -trimpath: with it Go's cache knows a package by the version that is required, not by that which replaces it
+    (cmd/go, buildActionID), and each module's programs compile it again."""
     packages = [package for _, package in module.packages]
-    command = ["nice", go, "build", "-v", "-trimpath", "-tags", module.tags,
+    command = ["nice", go, "build", "-v", "-gcflags=all=-dwarf=false", "-tags", module.tags,
                "-ldflags", f"-s -w {module.ldflags}".strip(), "-o", f"{out}/", *packages]
     errors = []
     with subprocess.Popen(command, cwd=source, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -97,6 +97,13 @@ def test_each_package_that_go_compiles_is_counted_and_nothing_else_that_it_says(
     assert [name.strip() for name in compile_with(program, tmp_path)] == ["go.uber.org/zap", "go.etcd.io/etcd/server/v3"]
 
 
+def test_what_the_modules_share_is_compiled_once(go, tmp_path):
+    """With -trimpath Go's cache takes a package of a replaced module for another one where another version of it is required."""
+    compile_with(go('echo "$*" >"$(dirname "$0")/arguments"; echo >"$(dirname "$0")/server"'), tmp_path)
+    arguments = (tmp_path / "arguments").read_text().split()
+    assert arguments[0] == "build" and "-gcflags=all=-dwarf=false" in arguments and "-trimpath" not in arguments
+
+
 @pytest.mark.parametrize("error, cure", [
     ("write /tmp/x: no space left on device", "RATION_CACHE, GOCACHE, GOMODCACHE and TMPDIR"),
     ('Get "https://proxy.golang.org/x": dial tcp: lookup proxy.golang.org: no such host', "see to the network, or set GOPROXY"),
