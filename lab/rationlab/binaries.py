@@ -56,10 +56,10 @@ def modules(kubernetes):
                expected="40 s"),
         Module("kube", tuple((p, kube + p) for p in ("kube-apiserver", "kube-controller-manager", "kube-scheduler",
                                                      "kubelet", "kube-proxy", "kubectl")),
-               ldflags=_kube_ldflags(kubernetes), expected="3 to 4 minutes"),
+               ldflags=_kube_ldflags(kubernetes), expected="3 minutes"),
         Module("helm", (("helm", "helm.sh/helm/v3/cmd/helm"),),
                ldflags=f"-X helm.sh/helm/v3/internal/version.version=v{_pinned('helm', 'helm.sh/helm/v3')}",
-               expected="20 s"),
+               expected="10 s"),
     )
 
 

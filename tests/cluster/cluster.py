@@ -43,7 +43,7 @@ def lab_command(*arguments, check=True, timeout=600, env=None):
     return done
 
 
-BUILD_S = 3600    # of Kubernetes: 3 to 4 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
+BUILD_S = 3600    # of Kubernetes: 3 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
 
 
 def built(kubernetes):
