@@ -7,8 +7,8 @@ import pytest
 
 from fake_driver import ROOT
 
-# What only tests use, and by far the largest of all.
-OF_TESTS = {"chromium", "chromium-driver", "clang-format", "fonts-dejavu-core", "glpk-utils", "musl-tools", "python3-grpcio", "python3-pytest"}
+# What only tests and releases use, and by far the largest of all.
+OF_TESTS = {"chromium", "chromium-driver", "clang-format", "dpkg-dev", "fonts-dejavu-core", "glpk-utils", "musl-tools", "python3-grpcio", "python3-pytest"}
 
 
 @pytest.fixture
@@ -38,6 +38,12 @@ def test_each_larger_set_has_the_smaller_one_and_only_the_largest_has_what_tests
 def test_no_set_has_the_compiler_of_c_plus_plus(missing):
     """A sixth of what the demo would fetch, for a project in C."""
     assert not {"build-essential", "g++"} & (missing("--build") | missing("--full") | missing("--tools"))
+
+
+def test_what_makes_a_release_is_installed_for_its_tests_and_named_on_its_page(missing):
+    """build-essential brought it before. deploy/package calls dpkg-shlibdeps, deploy/cross/build-macos dpkg-source."""
+    assert "dpkg-dev" in missing()
+    assert re.search(r"^apt-get install .*\bdpkg-dev\b", (ROOT / "docs/guide/releases.md").read_text(), re.M)
 
 
 def test_when_apt_fails_it_says_so_with_the_next_step(tmp_path):
