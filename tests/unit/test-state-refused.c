@@ -34,6 +34,20 @@ static void all_are_refused(const char *before, const struct refused *cases, siz
 #define REQUEST                                                                                              \
 	"\"facts\":{\"uid\":\"u\",\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}}"
 
+static void nodes_that_cannot_be_are_refused(void **state)
+{
+	static const struct refused cases[] = {
+		{"{\"node\":{\"uid\":\"u\"}}", "node: \"name\" is missing"},
+		{"{\"node\":{\"name\":\"n\"}}", "node: node n is there twice"},
+		{"{\"node\":{\"name\":\"m\",\"gpus\":[{\"uuid\":\"GPU-a\",\"mib\":1024}]}}",
+			"node: node m has GPUs and no \"uid\""},
+		{"{\"node\":{\"name\":\"m\",\"models\":\"A10\"}}", "node: node m has GPUs and no \"uid\""},
+	};
+
+	/* Only a pod names this node; that is a state. */
+	all_are_refused("{\"node\":{\"name\":\"n\",\"unit\":1024}}\n", cases, ARRAY_SIZE(cases));
+}
+
 static void pods_that_cannot_wait_are_refused(void **state)
 {
 	static const struct refused cases[] = {
@@ -263,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pod_deleted_during_a_resize_is_not_refused),
+		cmocka_unit_test(nodes_that_cannot_be_are_refused),
 		cmocka_unit_test(pods_that_cannot_wait_are_refused),
 		cmocka_unit_test(leaders_that_cannot_be_are_refused),
 		cmocka_unit_test(binds_that_cannot_be_are_refused),

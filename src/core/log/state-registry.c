@@ -115,6 +115,14 @@ static void archive_node(struct archive *archive, struct node_ledger *node, char
 	}
 }
 
+/* A node that only pods name has neither a uid nor GPUs (ledger.h). The ledger drops it with its last pod,
+ * without taking GPUs out of the sums over all nodes. */
+static void check_node(struct archive *archive, const struct node_ledger *node, const char *models)
+{
+	if (!node_ledger_known(node) && (node->facts.n_gpus || models))
+		archive_fail(archive, EINVAL, "node %s has GPUs and no \"uid\"", node->facts.name);
+}
+
 void state_read_node(struct core *core, struct archive *archive)
 {
 	struct node_ledger *node = NULL;
@@ -133,6 +141,7 @@ void state_read_node(struct core *core, struct archive *archive)
 	}
 	if (node) {
 		archive_node(archive, node, &models);
+		check_node(archive, node, models);
 		node_ledger_recount(node);
 		gpu_hosts_add(&core->ledger.hosts, node);
 		ledger_count_models(&core->ledger, node, models);
