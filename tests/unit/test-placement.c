@@ -281,6 +281,26 @@ static void all_containers_go_to_one_gpu_with_what_each_asks(void **state)
 	world_close(&w);
 }
 
+/* A recording may say so. */
+static void a_pod_that_asks_for_no_units_gets_no_unhealthy_gpu(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	struct world w;
+
+	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
+	w.node.gpus[0].healthy = false;
+	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
+	fixture_pod(&pod, "asking", 1, "");
+	pod.request.units = pod.request.containers[0].units = 0;
+	assert_int_equal(
+		placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", &placement), REJECT_FULL);
+	w.node.gpus[0].healthy = true;
+	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
+	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", &placement), FITS);
+	world_close(&w);
+}
+
 static void unhealthy_gpus_get_no_new_pods_and_keep_the_old(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
@@ -502,6 +522,7 @@ int main(void)
 		cmocka_unit_test(on_several_gpus_each_needs_room_for_the_containers),
 		cmocka_unit_test(gpus_of_different_size_count_with_their_own),
 		cmocka_unit_test(all_containers_go_to_one_gpu_with_what_each_asks),
+		cmocka_unit_test(a_pod_that_asks_for_no_units_gets_no_unhealthy_gpu),
 		cmocka_unit_test(unhealthy_gpus_get_no_new_pods_and_keep_the_old),
 		cmocka_unit_test(unplaced_pods_count_against_the_node_as_a_whole),
 		cmocka_unit_test(free_units_of_sick_gpus_do_not_pay_for_unplaced_pods),

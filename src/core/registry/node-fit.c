@@ -41,11 +41,12 @@ enum gpu_reject_reason gpu_reject_reason(const struct gpu_ledger *gpu, const str
 
 bool node_ledger_has_gpus(const struct node_ledger *node, const struct request *request)
 {
-	uint32_t missing = request_gpus(request);
+	uint32_t missing = request_gpus(request), units = request_units_per_gpu(request);
 
-	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_gpu(request))
+	if (!node->facts.n_gpus || node->sums.most_free < units)
 		return false;
-	if (missing == 1 && !request->core &&
+	/* A part without units fits into most_free even where no GPU is healthy. */
+	if (missing == 1 && units && !request->core &&
 		instances_fit(node->sums.most_instances, request, node->facts.instances_max))
 		return true;
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
