@@ -708,7 +708,7 @@ static void a_random_plan_keeps_its_promises(void **state)
 	for (uint64_t i = 0; i < n; i++)
 		plan_cluster(seed + i, &seen);
 	print_message(
-		"%u moves: pods run after %u, GPUs are free after %u, %u prepare; %u plans at --max, %u without a move, %u budgets used up\n",
+		"# %u moves: pods run after %u, GPUs are free after %u, %u prepare; %u plans at --max, %u without a move, %u budgets used up\n",
 		seen.moves, seen.runs, seen.freed, seen.prepared, seen.at_max, seen.untouched, seen.budgets);
 	if (n >= 400)
 		assert_true(seen.runs > 20 && seen.freed > 20 && seen.prepared && seen.at_max > 20 &&
