@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/pods.h"
 #include "node/served.h"
 
 #define NAMES_MAX 9 /* of one container */
@@ -101,7 +102,6 @@ static bool is_named(const struct served *checkpoint, const struct served_entry 
 	return false;
 }
 
-/* An entry of a pod that is over may still be in the checkpoint; it stays forgotten. */
 static bool is_known(const struct served *served, const struct served_entry *entry)
 {
 	return served_find(served, entry->uid, entry->container) ||
@@ -119,19 +119,44 @@ static bool ids_wait(const struct served *served, const struct served_entry *ent
 }
 
 /* The call that was answered this device had these ids, and was not for the container that the agent deduced.
- */
-static void remove_mistaken(
-	struct served *served, const struct served *checkpoint, const struct served_entry *owner)
+ * NULL: there is no such container in the record. */
+static const struct served_entry *find_mistaken(
+	const struct served *served, const struct served *checkpoint, const struct served_entry *owner)
 {
-	const struct served_entry *mistaken = find_name(served, owner->device, owner);
+	const struct served_entry *mistaken = owner->device ? find_name(served, owner->device, owner) : NULL;
 
 	if (mistaken && !served_find(checkpoint, mistaken->uid, mistaken->container) &&
 		served_has_ids(mistaken, owner->ids, owner->n_ids))
-		served_remove(served, mistaken);
+		return mistaken;
+	return NULL;
 }
 
-static int take_all(struct served *served, const struct served *checkpoint, char *const *ids, size_t n_ids,
-	bool *ret_found)
+static bool is_shared(
+	const struct served *checkpoint, const struct node_pods *pods, const struct served_entry *entry)
+{
+	list_for_each (item, &checkpoint->entries) {
+		const struct served_entry *other = list_entry(item, struct served_entry, item);
+
+		if (node_pods_by_uid(pods, other->uid) && served_has_ids(other, entry->ids, entry->n_ids))
+			return true;
+	}
+	return false;
+}
+
+/* The checkpoint keeps a pod that is over until the kubelet gives devices again, and another pod may have the
+ * same ids (served_find_ids()). The entry stays forgotten. If no other pod has the ids that the kubelet asks
+ * for (wanted), they may be those of a pod that the API server has not shown yet. */
+static bool is_over(const struct served *served, const struct served *checkpoint,
+	const struct node_pods *pods, const struct served_entry *entry, bool wanted)
+{
+	if (!pods || node_pods_by_uid(pods, entry->uid) ||
+		served_find(served, entry->uid, entry->container) || find_mistaken(served, checkpoint, entry))
+		return false;
+	return !wanted || is_shared(checkpoint, pods, entry);
+}
+
+static int take_all(struct served *served, const struct served *checkpoint, const struct node_pods *pods,
+	char *const *ids, size_t n_ids, bool *ret_found)
 {
 	_cleanup_served_ struct served taken;
 	bool mistakes = false;
@@ -148,6 +173,8 @@ static int take_all(struct served *served, const struct served *checkpoint, char
 		if (r < 0 || (!has_ids && !(mistakes && is_known(served, entry) &&
 						  (entry->device || is_named(checkpoint, entry)))))
 			continue;
+		if (is_over(served, checkpoint, pods, entry, has_ids))
+			continue;
 		r = served_take(&taken, entry);
 		served_set_waits(&taken, entry->uid, entry->container, ids_wait(served, entry));
 	}
@@ -157,23 +184,24 @@ static int take_all(struct served *served, const struct served *checkpoint, char
 	return r;
 }
 
-int answered_follow(struct served *served, const struct served *checkpoint, char *const *ids, size_t n_ids,
-	enum answered *ret)
+int answered_follow(struct served *served, const struct served *checkpoint, const struct node_pods *pods,
+	char *const *ids, size_t n_ids, enum answered *ret)
 {
 	enum answered worst = ANSWERED_UNKNOWN;
 	bool found = false;
-	int r = take_all(served, checkpoint, ids, n_ids, &found);
+	int r = take_all(served, checkpoint, pods, ids, n_ids, &found);
 
 	if (r < 0)
 		return r;
 	list_for_each (item, &checkpoint->entries) {
 		const struct served_entry *entry = list_entry(item, struct served_entry, item);
-		const struct served_entry *known = entry->device
-							   ? served_find(served, entry->uid, entry->container)
-							   : NULL;
+		const struct served_entry *known = served_find(served, entry->uid, entry->container);
+		const struct served_entry *mistaken = entry->device && known
+							      ? find_mistaken(served, checkpoint, known)
+							      : NULL;
 
-		if (known)
-			remove_mistaken(served, checkpoint, known);
+		if (mistaken)
+			served_remove(served, mistaken);
 	}
 	list_for_each (item, &checkpoint->entries) {
 		const struct served_entry *entry = list_entry(item, struct served_entry, item);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct node_pods;
 struct served;
 struct served_entry;
 
@@ -45,7 +46,8 @@ enum answered answered_check(const struct served *served, const struct served_en
 /* answered_follow() - the record becomes what the checkpoint says of containers with these ids, of each
  * container that has another's device, and of that other container. What the agent deduced wrongly goes. All
  * other entries stay, because a checkpoint can be older than the record (two writeCheckpoint() at once,
- * manager.go:499 at 1.36.3). *ret: what the checkpoint says of the ids, the worst of several containers.
- * -ENOMEM. */
-int answered_follow(struct served *served, const struct served *checkpoint, char *const *ids, size_t n_ids,
-	enum answered *ret);
+ * manager.go:499 at 1.36.3). pods: all pods of the node; NULL: not known yet. A pod that is not among them is
+ * over, and is not taken back into the record, unless the checkpoint names no other pod that can be meant.
+ * *ret: what the checkpoint says of the ids, the worst of several containers. -ENOMEM. */
+int answered_follow(struct served *served, const struct served *checkpoint, const struct node_pods *pods,
+	char *const *ids, size_t n_ids, enum answered *ret);

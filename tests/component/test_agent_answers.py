@@ -168,6 +168,25 @@ def test_a_call_for_a_pod_without_a_placement_gives_it_no_other_pods_gpu(world):
     has_its_own(world, placed, 1)
 
 
+def test_a_pod_that_is_gone_and_had_the_same_ids_does_not_let_another_one_start(world):
+    """Two living pods can have the same ids (src/node/served.h), and the checkpoint keeps a pod that is gone until the
+    kubelet gives devices again. The containers of that one still run, so its CDI file is still there."""
+    gone, unplaced = world.pod("gone", 3, card=0), world.pod("unplaced", 3)
+    for pod in (gone, unplaced):
+        world.kubelet.admit(pod)
+    has_its_own(world, gone, 0)
+    world.kubelet.given[uid_of(gone), "main"] = world.kubelet.given[uid_of(unplaced), "main"]
+    world.kubelet.write_checkpoint()
+    world.api.patch("pods", "gone", {"status": {"phase": "Running", "containerStatuses": [
+        {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}})
+    world.api.delete("pods", "gone")
+    wait_for(lambda: uid_of(gone) in world.api.node("n1")["metadata"]["annotations"].get("ration.dev/held", ""))
+    for _ in range(2):
+        with pytest.raises(StartError, match="without a GPU being chosen"):
+            world.kubelet.run(unplaced, "main")
+    assert f"{uid_of(gone)}.main" in devices_of_files(world)
+
+
 def name_twice(world):
     """The second pod has the answer that the first one has as well."""
     pods = world.pod("first", 3, card=0), world.pod("second", 3, card=1)

@@ -92,7 +92,9 @@ bool answers_check(struct sim *sim, int n, char *const *texts, size_t n_ids)
 	enum answered answered;
 
 	answers_load(sim, n, &checkpoint);
-	if (answered_follow(served, &checkpoint, texts, n_ids, &answered) < 0)
+	if (answered_follow(served, &checkpoint,
+		    sim->nodes[n].agent.synced ? &sim->nodes[n].agent.pods : NULL, texts, n_ids,
+		    &answered) < 0)
 		sim->truncated = "out of memory";
 	answers_settle(sim, n);
 	list_for_each (item, &served->entries) {

@@ -135,6 +135,7 @@ int answers_check(
 	struct kubelet *kubelet, char *const *ids, size_t n_ids, enum answered *ret, struct error *err)
 {
 	struct node_registry *node = kubelet->deps.node;
+	const struct node_pods *pods = node->pods_listed ? &node->pods : NULL;
 	struct error problem = {""};
 	int r = checkpoint_look(&kubelet->checkpoint, kubelet->deps.checkpoint, &problem);
 
@@ -144,7 +145,7 @@ int answers_check(
 			"%s: it cannot be checked for which pods the kubelet asked for devices; going on with the agent's record",
 			problem.text);
 	kubelet->checkpoint_told = r < 0;
-	if (r == 0 && answered_follow(&node->served, &kubelet->checkpoint.served, ids, n_ids, ret) < 0)
+	if (r == 0 && answered_follow(&node->served, &kubelet->checkpoint.served, pods, ids, n_ids, ret) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (answers_settle(kubelet, err) < 0)
 		return -EPERM;
