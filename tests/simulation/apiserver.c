@@ -239,15 +239,16 @@ static void list_arrives(struct sim *sim, int w)
 	bool nodes = w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES;
 
 	count(sim, COUNT_RELISTS);
-	if (w >= PAIRS_MAX * 3 && w == kubelet_watcher((w - PAIRS_MAX * 3) / 2))
-		kubelet_listed(sim, (w - PAIRS_MAX * 3) / 2, watcher->list, watcher->n_list);
 	for (int i = 0; nodes && i < sim->n_nodes; i++)
 		ration_see_node(sim, w / 3, i, &watcher->list_nodes[i]);
 	sim->from_list = true;
-	/* What is gone comes first: the kubelet sends removes before adds (config.go Merge(), 1.36.3). */
+	/* What is gone comes first: the kubelet sends removes before adds (config.go Merge(), 1.36.3), also
+	 * while it still admits the pods of an earlier list. */
 	for (int i = 0; !nodes && i < watcher->n_list; i++)
 		if (!lists(sim, w, &watcher->list[i]))
 			deliver_pod(sim, w, i, &watcher->list[i], false);
+	if (w >= PAIRS_MAX * 3 && w == kubelet_watcher((w - PAIRS_MAX * 3) / 2))
+		kubelet_listed(sim, (w - PAIRS_MAX * 3) / 2, watcher->list, watcher->n_list);
 	for (int i = 0; !nodes && i < watcher->n_list; i++)
 		if (lists(sim, w, &watcher->list[i]))
 			deliver_pod(sim, w, i, &watcher->list[i], true);
