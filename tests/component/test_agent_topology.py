@@ -71,7 +71,8 @@ def test_topology_node_offers_its_cards_and_nothing_else(world):
 def test_links_are_in_the_config_map_that_arena_reads(world):
     """ack-facts 4.4; arena's pkg/topnode/gputopology.go: N-A on the diagonal, and a key that lacks a letter."""
     name = f"gpu-topology-{NODE}"
-    made = wait_for(lambda: world.api.get("configmaps", name, "kube-system"))
+    wait_for(lambda: name in [each["metadata"]["name"] for each in world.api.list("configmaps")])
+    made = world.api.get("configmaps", name, "kube-system")
     labels = made["metadata"]["labels"]
     assert labels["ack.node.gpu.schedule"] == "topology" and labels["nodename"] == NODE
     assert made["metadata"]["ownerReferences"][0]["uid"] == world.api.node(NODE)["metadata"]["uid"]
