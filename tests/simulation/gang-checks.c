@@ -34,13 +34,18 @@ static void recount(const struct sim *sim, int g, struct gang_truth *gang)
 			sim->pods[i].state.phase == PHASE_SUCCEEDED && *sim->pods[i].facts.owner)
 			gang->done |= BIT(i);
 	gang->sure = (gang->sure | (gang->whole ? 0 : gang->done & ~was_done)) & gang->done;
+	/* After a restart, pods that have succeeded are found by their label, and a user may have changed
+	 * it since. ration-scheduler then does not know of them. */
+	for_each_bit (i, gang->done)
+		if (sim->pods[i].state.gang != g)
+			gang->sure &= ~BIT(i);
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct state *state = &sim->pods[i].state;
 
 		if (pod_gang(sim, i) != g || !state->exists || state->deleting ||
 			state->phase >= PHASE_SUCCEEDED)
 			continue;
-		gang->mixed |= sim->pods[i].shape.gang != g;
+		gang->mixed |= sim->pods[i].shape.gang != g || !*sim->pods[i].facts.owner;
 		*(state->node < 0 ? &gang->waiting : &gang->bound) |= BIT(i);
 	}
 }

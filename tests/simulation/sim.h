@@ -304,7 +304,7 @@ struct gang_truth {
 	uint64_t bound, waiting; /* pods */
 	uint64_t done;		 /* those that succeeded and are there still, made by a controller */
 	uint64_t sure;		 /* of these: before the gang had started */
-	bool mixed;		 /* some came by their label */
+	bool mixed;		 /* some came by their label, or have no controller */
 	int64_t short_ns;	 /* since when fewer than min are bound or wait; 0: not so, or none */
 	int64_t was_short_ns;	 /* when that had lasted long enough last */
 	bool whole;		 /* min were bound at once, and since then there was always one */
