@@ -230,7 +230,7 @@ static bool gathers(struct core *core, struct bind *bind, const struct pod_facts
 	if (!facts->gang)
 		return false;
 	core_see_gang_pod(core, facts, false, now_ns);
-	if (!gangs_bind(&core->gangs, &core->ledger, bind->what.uid, now_ns))
+	if (!gangs_bind(&core->gangs, &core->ledger, bind->what.uid, bind->what.node, now_ns))
 		return false;
 	list_append(&core->binds.gathering, &bind->item);
 	core_look_at_gangs_within(core, CORE_LOOK_DELAY_NS, now_ns);

@@ -175,11 +175,17 @@ enum gang_answer scene_ask_for(struct scene *scene, const char *uid, const char 
 	return ask(scene, uid, &node, 1);
 }
 
+void scene_bind(struct scene *scene, const char *uid, const char *node)
+{
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, uid, node, scene->now_ns));
+	collect_orders(scene);
+	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
+}
+
 void scene_ask_and_bind(struct scene *scene, const char *uid)
 {
 	assert_int_equal(scene_ask(scene, uid), GANG_NODE);
-	assert_true(gangs_bind(&scene->gangs, &scene->ledger, uid, scene->now_ns));
-	collect_orders(scene);
+	scene_bind(scene, uid, scene->node);
 }
 
 void scene_all_at_bind(struct scene *scene, const char *const *uids, size_t n)

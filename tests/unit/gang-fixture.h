@@ -43,7 +43,8 @@ void scene_show(struct scene *scene, const char *uid);
 enum gang_answer scene_ask(struct scene *scene, const char *uid);
 enum gang_answer scene_ask_for(struct scene *scene, const char *uid, const char *node);
 
-/* filter must name a node, bind must wait. */
+/* bind must wait; scene_ask_and_bind(): filter must name a node first. */
+void scene_bind(struct scene *scene, const char *uid, const char *node);
 void scene_ask_and_bind(struct scene *scene, const char *uid);
 void scene_all_at_bind(struct scene *scene, const char *const *uids, size_t n);
 

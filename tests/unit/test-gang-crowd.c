@@ -199,7 +199,7 @@ static void advance(struct crowd_pod *pod)
 		pod->state = QUEUED;
 	if (pod->state == ON_ITS_WAY && pod->due_ns <= crowd.now_ns) {
 		pod->state = AT_BIND;
-		assert_true(gangs_bind(&crowd.gangs, &crowd.ledger, pod->facts.uid, crowd.now_ns));
+		assert_true(gangs_bind(&crowd.gangs, &crowd.ledger, pod->facts.uid, pod->node, crowd.now_ns));
 	}
 	if (pod->state == SENT && pod->due_ns <= crowd.now_ns)
 		land(pod);

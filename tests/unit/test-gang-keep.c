@@ -363,6 +363,33 @@ static void a_gang_that_lost_its_places_has_them_before_the_later_gang(void **st
 	assert_string_equal(scene_held(scene, "b0"), "");
 }
 
+/* kube-scheduler's PreBind waits for the volumes of "a0" until the plan of its gang is given up. */
+static void who_is_late_at_bind_has_its_part_of_what_is_kept_for_its_gang(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_occupy(scene, "s0", 10, "n0");
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	scene_pod(scene, "small", NULL, 0, 1);
+	scene_ask(scene, "a0");
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	scene_delete(scene, "s0");
+	scene_wait(scene, 0);
+	assert_int_equal(scene_ask(scene, "a0"), GANG_NODE);
+	scene_ask_and_bind(scene, "a1");
+	scene_orders(scene);
+	scene_wait(scene, GANG_BARRIER_NS);
+	assert_non_null(strstr(scene_orders(scene), "away:a1 "));
+	assert_false(fits(scene, "small"));
+	scene_bind(scene, "a0", "n0");
+	scene_wait(scene, 0);
+	assert_false(fits(scene, "small"));
+	scene_ask_and_bind(scene, "a1");
+	assert_non_null(strstr(scene_orders(scene), "go:a1 "));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +410,7 @@ int main(void)
 		scene_test(what_a_planned_gang_does_not_need_is_another_gangs_within_a_second),
 		scene_test(what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them),
 		scene_test(a_gang_that_lost_its_places_has_them_before_the_later_gang),
+		scene_test(who_is_late_at_bind_has_its_part_of_what_is_kept_for_its_gang),
 	};
 
 	return cmocka_run_group_tests_name("gang-keep", tests, NULL, NULL);

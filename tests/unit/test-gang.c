@@ -105,7 +105,7 @@ static void no_binding_leaves_before_enough_members_are_at_bind(void **state)
 			scene_sent(scene, four[i]);
 	/* The fourth goes at once. */
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
-	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u2", scene->now_ns));
+	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u2", "n0", scene->now_ns));
 }
 
 static void a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_again(void **state)
@@ -179,6 +179,34 @@ static void a_member_that_may_not_go_where_it_was_planned_goes_elsewhere(void **
 	assert_string_equal(scene_held(scene, "u0"), "");
 }
 
+/* Another process answered filter. */
+static void who_comes_to_bind_without_a_place_gets_one_there_or_is_turned_away(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	scene_occupy(scene, "there", 6, "n0");
+	scene_pods(scene, four, 2, "g", 2, 5);
+	scene_bind(scene, "u0", "n0");
+	assert_string_equal(scene_orders(scene), "away:u0 ");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u1"), "");
+	scene_bind(scene, "u0", "n1");
+	assert_string_equal(scene_held(scene, "u0"), "n1");
+	scene_bind(scene, "u1", "n1");
+	assert_string_equal(scene_orders(scene), "go:u1 ");
+}
+
+static void who_comes_to_bind_elsewhere_than_planned_holds_its_place_there(void **state)
+{
+	struct scene *scene = gathering(*state, 2, 2, 2);
+
+	assert_string_equal(scene_held(scene, "u1"), "n0");
+	scene_bind(scene, "u1", "n1");
+	assert_string_equal(scene_held(scene, "u1"), "n1");
+	assert_string_equal(scene_orders(scene), "go:u1 ");
+}
+
 static void a_spare_member_without_room_leaves_the_plan_alone(void **state)
 {
 	struct scene *scene = gathering(*state, 1, 3, 2);
@@ -235,7 +263,7 @@ static void pods_without_a_gang_are_nobodys_business(void **state)
 	scene_nodes(scene, 1, 10);
 	scene_pod(scene, "u0", NULL, 0, 5);
 	assert_int_equal(scene_ask(scene, "u0"), GANG_NONE);
-	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u0", scene->now_ns));
+	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u0", "n0", scene->now_ns));
 	assert_int_equal(scene_wait(scene, 0), INT64_MAX);
 	assert_int_equal(scene->gangs.by_uid.count, 0);
 }
@@ -357,7 +385,7 @@ static void nobody_goes_before_the_pod_groups_are_read(void **state)
 	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
 	assert_string_equal(scene->text, "the cluster's PodGroups are not read yet");
 	/* Filter was another process's. */
-	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u1", scene->now_ns));
+	scene_bind(scene, "u1", "n0");
 	scene_wait(scene, 0);
 	assert_string_equal(scene_orders(scene), "away:u1 ");
 	assert_int_equal(gangs_set_group(&scene->gangs, "default/g", &group), 0);
@@ -381,7 +409,7 @@ static void a_binding_that_was_refused_does_not_count(void **state)
 	ledger_release_reservation(&scene->ledger, "u1");
 	ledger_release_reservation(&scene->ledger, "u2");
 	scene_orders(scene);
-	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u1", scene->now_ns));
+	scene_bind(scene, "u1", "n0");
 	scene_wait(scene, 0);
 	assert_null(strstr(scene_orders(scene), "go:"));
 }
@@ -392,7 +420,7 @@ static void without_a_number_nobody_waits_at_bind(void **state)
 
 	scene_nodes(scene, 1, 10);
 	scene_pod(scene, "u0", "g", 0, 5);
-	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u0", scene->now_ns));
+	scene_bind(scene, "u0", "n0");
 	scene_wait(scene, 0);
 	assert_string_equal(scene_orders(scene), "away:u0 ");
 }
@@ -427,6 +455,8 @@ int main(void)
 		scene_test(a_member_that_goes_costs_the_others_their_plan_unless_another_takes_its_place),
 		scene_test(a_member_that_is_deleted_at_bind_is_turned_away),
 		scene_test(a_member_that_may_not_go_where_it_was_planned_goes_elsewhere),
+		scene_test(who_comes_to_bind_without_a_place_gets_one_there_or_is_turned_away),
+		scene_test(who_comes_to_bind_elsewhere_than_planned_holds_its_place_there),
 		scene_test(a_spare_member_without_room_leaves_the_plan_alone),
 		scene_test(once_whole_a_gang_has_ordinary_pods),
 		scene_test(members_bound_before_a_restart_count),

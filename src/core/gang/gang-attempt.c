@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
 #include "core/gang/gang-plan.h"
+#include "core/placement/decide.h"
 
 /* The same time as for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
@@ -358,7 +359,21 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	return GANG_WAIT;
 }
 
-bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns)
+/* A member may come to bind without a place on this node. Its gang's plan may have been given up while
+ * PreBind waited for the member's volumes, or another process may have answered filter. The member needs a
+ * place here before the gang's next plan: the plan has no place for a member at bind, and ends what is kept
+ * for it. */
+static bool has_place_on(
+	const struct gang_member *member, struct ledger *ledger, const char *node, int64_t now_ns)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+
+	if (known && known->occupancy == OCCUPANCY_TENTATIVE && strcmp(known->node, node) == 0)
+		return true;
+	return decide_hold(ledger, &member->facts, node, now_ns) == 0;
+}
+
+bool gangs_bind(struct gangs *gangs, struct ledger *ledger, const char *uid, const char *node, int64_t now_ns)
 {
 	struct gang_member *member = gang_member_find(gangs, uid);
 	struct gang *gang = member ? member->gang : NULL;
@@ -371,7 +386,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 		return false;
 	/* Another process answered filter; it knew how many members the gang needs, and this process does not
 	 * yet. */
-	if (!gangs->groups_known || !gang_min(gangs, gang)) {
+	if (!gangs->groups_known || !gang_min(gangs, gang) || !has_place_on(member, ledger, node, now_ns)) {
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 		return true;
 	}

@@ -264,8 +264,9 @@ void gangs_for_waiting(const struct gangs *gangs, const char *uid,
 bool gangs_has_none(const struct gangs *gangs, const char *uid);
 
 /* gangs_bind() - kube-scheduler wants to bind the pod to this node. True: the call waits until an order says
- * GANG_GO or GANG_TURN_AWAY, which may follow at once. */
-bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns);
+ * GANG_GO or GANG_TURN_AWAY, which may follow at once. While it waits, the pod holds its GPU on this node. */
+bool gangs_bind(
+	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *node, int64_t now_ns);
 
 /* After GANG_GO: gangs_sent() - the pod's Binding is sent and its GPU is reserved in the ledger. From then
  * on, the ledger tells the result. gangs_give_up() - the plan of this pod's gang cannot be carried out; why:
