@@ -390,6 +390,94 @@ static void who_is_late_at_bind_has_its_part_of_what_is_kept_for_its_gang(void *
 	assert_non_null(strstr(scene_orders(scene), "go:a1 "));
 }
 
+static bool is_kept_for(struct scene *scene, const char *uid)
+{
+	const struct ledger_pod *known = ledger_pod(&scene->ledger, uid);
+
+	return known && known->nomination;
+}
+
+/* Gang "a" has had its places for a while; "b" could have them, too, and waits. */
+static struct scene *next_waits(struct scene *scene, int64_t waited_ns)
+{
+	scene_nodes(scene, 2, 10);
+	scene_occupy(scene, "s0", 10, "n0");
+	scene_occupy(scene, "s1", 10, "n1");
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	scene_ask(scene, "a0");
+	scene_ask(scene, "b0");
+	scene_wait(scene, 0);
+	scene_wait(scene, waited_ns);
+	scene_delete(scene, "s0");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "a1"), "n0");
+	return scene;
+}
+
+static void what_a_gang_held_is_kept_for_it_before_the_next_gang_is_planned(void **state)
+{
+	struct scene *scene = next_waits(*state, 300 * SECOND);
+
+	assert_true(is_kept_for(scene, "b0"));
+	scene_ask_and_bind(scene, "a0");
+	scene_wait(scene, GANG_BARRIER_NS);
+	assert_string_equal(scene_held(scene, "a0"), "");
+	assert_string_equal(scene_held(scene, "b0"), "");
+	assert_true(is_kept_for(scene, "a0") && is_kept_for(scene, "a1"));
+	assert_false(is_kept_for(scene, "b0"));
+}
+
+static void what_a_gang_held_is_kept_for_it_before_the_next_question(void **state)
+{
+	struct scene *scene = next_waits(*state, 300 * SECOND);
+
+	/* A member could not be bound. */
+	gangs_give_up(&scene->gangs, &scene->ledger, "a0", "the test says so", scene->now_ns);
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_held(scene, "a0"), "n0");
+	/* kube-scheduler offers no node where its plan has a place. */
+	assert_int_equal(scene_ask_for(scene, "a1", "n1"), GANG_WAIT);
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	assert_true(is_kept_for(scene, "a0") && is_kept_for(scene, "a1"));
+}
+
+static void what_a_gang_held_is_the_next_gangs_if_it_has_not_waited_too_long(void **state)
+{
+	struct scene *scene = next_waits(*state, 290 * SECOND);
+
+	scene_ask_and_bind(scene, "a0");
+	scene_wait(scene, GANG_BARRIER_NS);
+	assert_string_equal(scene_held(scene, "b0"), "n0");
+	assert_string_equal(scene_held(scene, "b1"), "n0");
+}
+
+static void what_a_gang_held_is_not_kept_for_it_instead_of_an_earlier_one(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	scene_occupy(scene, "s0", 10, "n0");
+	scene_occupy(scene, "s1", 10, "n1");
+	scene_pod(scene, "a0", "a", 2, 10);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	scene_ask(scene, "a0");
+	scene_ask(scene, "b0");
+	scene_wait(scene, 0);
+	scene_wait(scene, 290 * SECOND);
+	scene_pod(scene, "a1", "a", 2, 10);
+	scene_wait(scene, 0);
+	scene_wait(scene, 299 * SECOND);
+	scene_delete(scene, "s0");
+	assert_int_equal(scene_ask(scene, "b0"), GANG_NODE);
+	scene_wait(scene, SECOND);
+	assert_true(is_kept_for(scene, "a0"));
+	gangs_give_up(&scene->gangs, &scene->ledger, "b0", "the test says so", scene->now_ns);
+	assert_true(is_kept_for(scene, "a0") && is_kept_for(scene, "a1"));
+	assert_false(is_kept_for(scene, "b0"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +499,10 @@ int main(void)
 		scene_test(what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them),
 		scene_test(a_gang_that_lost_its_places_has_them_before_the_later_gang),
 		scene_test(who_is_late_at_bind_has_its_part_of_what_is_kept_for_its_gang),
+		scene_test(what_a_gang_held_is_kept_for_it_before_the_next_gang_is_planned),
+		scene_test(what_a_gang_held_is_kept_for_it_before_the_next_question),
+		scene_test(what_a_gang_held_is_the_next_gangs_if_it_has_not_waited_too_long),
+		scene_test(what_a_gang_held_is_not_kept_for_it_instead_of_an_earlier_one),
 	};
 
 	return cmocka_run_group_tests_name("gang-keep", tests, NULL, NULL);

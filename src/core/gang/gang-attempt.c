@@ -150,6 +150,8 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	if (slots)
 		gang_slots_release(slots, n);
 	if (r <= 0) {
+		if (gang_has_plan(gang) && fixed < min)
+			gang_keep_held(gangs, gang, ledger, now_ns);
 		for (size_t i = 0; i < n; i++) {
 			ledger_drop_hold(ledger, members[i]->facts.uid);
 			member_wait(gangs, members[i]);
@@ -163,8 +165,10 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 }
 
 /* All members wait again. */
-static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why)
+static void disperse(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
 {
+	gang_keep_held(gangs, gang, ledger, now_ns);
 	gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_GIVEN_UP, .gang = gang, .text = why});
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
@@ -197,7 +201,7 @@ void gang_give_up(
 		member->missed = waits && (member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED);
 		waits &= !member->missed;
 	}
-	disperse(gangs, gang, ledger, why);
+	disperse(gangs, gang, ledger, why, now_ns);
 	if (gang->started)
 		return;
 	gang->backoff.not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
@@ -295,7 +299,7 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 		gang_give_up(gangs, gang, ledger, reason_text(GANG_NO_ROOM), now_ns);
 		return;
 	}
-	disperse(gangs, gang, ledger, reason_text(GANG_NO_ROOM));
+	disperse(gangs, gang, ledger, reason_text(GANG_NO_ROOM), now_ns);
 	note_no_room(gang, ledger, now_ns);
 }
 

@@ -106,7 +106,10 @@ enum gang_reason gang_waits_for(
  * that has waited too long. If two gangs shared what becomes free, both would wait forever. Returns when to
  * call again; INT64_MAX: never. gang_let_go() - keeps no GPUs any longer if they were kept for this gang.
  * gang_goes_before_kept() - call before the gang is planned. If the gang has places already, GPUs that are
- * kept for a later gang are no longer kept, since the new plan would find them taken. */
+ * kept for a later gang are no longer kept, since the new plan would find them taken. gang_keep_held() - call
+ * before the plan is given up. If the gang has waited too long and no earlier gang has GPUs kept for it, what
+ * the members hold is kept for them at once. Other gangs and pods may be tried before the next evaluation. */
 int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 void gang_let_go(struct gangs *gangs, struct gang *gang, struct ledger *ledger);
 void gang_goes_before_kept(struct gangs *gangs, const struct gang *gang, struct ledger *ledger);
+void gang_keep_held(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);

@@ -469,6 +469,30 @@ void gang_goes_before_kept(struct gangs *gangs, const struct gang *gang, struct 
 		gang_let_go(gangs, gangs->kept, ledger);
 }
 
+static bool waits_too_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
+{
+	return gang->waiting_ns && now_ns >= gang->waiting_ns + gangs->rules.keep_after_ns &&
+	       gang_is_asked_for(gang, now_ns);
+}
+
+void gang_keep_held(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	struct keeping keeping = {.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
+
+	if (!waits_too_long(gangs, gang, now_ns) || (gangs->kept && gang_is_before(gangs->kept, gang)))
+		return;
+	if (gangs->kept && gangs->kept != gang)
+		gang_let_go(gangs, gangs->kept, ledger);
+	gangs->kept = gang;
+	list_for_each (item, &gang->members) {
+		const struct ledger_pod *known = ledger_pod(ledger, member_of(item)->facts.uid);
+
+		if (known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement)
+			keep(&keeping, member_of(item), table_get(&ledger->nodes, known->node),
+				&known->placement);
+	}
+}
+
 static bool keep_for_gang(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	_cleanup_(keeping_release) struct keeping keeping = {
@@ -504,8 +528,7 @@ int64_t gangs_keep_for_first(struct gangs *gangs, struct gang **all, struct ledg
 
 	for (size_t i = 0; all[i]; i++) {
 		int64_t until_ns = all[i]->waiting_ns + gangs->rules.keep_after_ns;
-		bool waits = all[i]->waiting_ns && now_ns >= until_ns && !gang_has_plan(all[i]) &&
-			     gang_is_asked_for(all[i], now_ns);
+		bool waits = waits_too_long(gangs, all[i], now_ns) && !gang_has_plan(all[i]);
 
 		if (waits && !first && keep_for_gang(gangs, all[i], ledger, now_ns))
 			first = all[i];
