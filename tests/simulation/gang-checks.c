@@ -34,10 +34,11 @@ static void recount(const struct sim *sim, int g, struct gang_truth *gang)
 			sim->pods[i].state.phase == PHASE_SUCCEEDED && *sim->pods[i].facts.owner)
 			gang->done |= BIT(i);
 	gang->sure = (gang->sure | (gang->whole ? 0 : gang->done & ~was_done)) & gang->done;
-	/* After a restart, pods that have succeeded are found by their label, and a user may have changed
-	 * it since. ration-scheduler then does not know of them. */
+	/* After a restart, or when another pod comes, ration-scheduler asks anew which pods have succeeded.
+	 * It finds them by their label, and those of another controller do not count. So the gang need not
+	 * start without a pod that a user has labelled out of it or into it. */
 	for_each_bit (i, gang->done)
-		if (sim->pods[i].state.gang != g)
+		if (sim->pods[i].state.gang != g || sim->pods[i].shape.gang != g)
 			gang->sure &= ~BIT(i);
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct state *state = &sim->pods[i].state;
