@@ -179,7 +179,7 @@ static int64_t pod_surplus_ids_ill(
 
 		n_ill += gpu >= 0 && !node->gpus[gpu].facts.healthy;
 	}
-	return surplus * n_ill / parts->n;
+	return n_ill ? surplus * n_ill / parts->n : 0; /* a placement may name no GPU at all */
 }
 
 static uint32_t clamp_u32(uint64_t value)
