@@ -310,7 +310,7 @@ def test_agent_counts_refusals_by_reason_and_ids_of_another_card():
 
 def test_agent_shows_its_registrations_at_the_kubelet():
     with World().up(32) as world:
-        assert agent_page(world)("ration_registration_duration_seconds_count") == 1
+        wait_for(lambda: agent_page(world)("ration_registration_duration_seconds_count") == 1)    # the kubelet knows before the answer arrives
         assert agent_page(world)("ration_kubelet_watching") == 1
         world.kubelet.stop()
         wait_for(lambda: agent_page(world)("ration_kubelet_watching") == 0)

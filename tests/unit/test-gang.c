@@ -442,6 +442,22 @@ static void who_was_turned_away_waits_like_any_pod_once_the_gang_is_there(void *
 	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 ");
 }
 
+/* Filter has told it of its gang only, and has searched for no pods to evict. */
+static void who_was_turned_away_is_asked_for_again_if_less_important_pods_are_there(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 3, 2);
+
+	scene_facts(scene, "u2")->priority = 1;
+	scene_show(scene, "u2");
+	scene_all_at_bind(scene, four, 2);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	for (size_t i = 0; i < 2; i++)
+		scene_bound(scene, four[i], true);
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 nudge:u2 ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +486,7 @@ int main(void)
 		scene_test(a_binding_that_was_refused_does_not_count),
 		scene_test(without_a_number_nobody_waits_at_bind),
 		scene_test(who_was_turned_away_waits_like_any_pod_once_the_gang_is_there),
+		scene_test(who_was_turned_away_is_asked_for_again_if_less_important_pods_are_there),
 	};
 
 	return cmocka_run_group_tests_name("gang", tests, NULL, NULL);

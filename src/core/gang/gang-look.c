@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "core/gang/gang-internal.h"
+#include "core/preemption/preemption.h"
 
 /* If a controller creates pods later than this, its gang begins anew. */
 #define REMEMBERED_NS (3600 * NS_PER_S)
@@ -357,8 +358,12 @@ static void look_at_turned_away(const struct look *look, struct gang *gang)
 
 		if (!gang->started || member->stage != GANG_WAITING || !member->told)
 			continue;
-		if (requeue_list_found_waiting(look->gangs->requeues, &member->facts, look->now_ns) == 0)
-			member->told = GANG_NOTHING;
+		if (requeue_list_found_waiting(look->gangs->requeues, &member->facts, look->now_ns) < 0)
+			continue;
+		/* Filter has searched for no eviction for it, since its gang waited as a whole. */
+		if (!member->facts.never_preempts && !preemption_is_pointless(look->ledger, &member->facts))
+			requeue_list_may_evict(look->gangs->requeues, member->facts.uid);
+		member->told = GANG_NOTHING;
 	}
 }
 
