@@ -15,13 +15,24 @@ KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "PageUp": "\ue00
         "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Shift": "\ue008", "Control": "\ue009"}
 
 
+def start_driver(scratch):
+    """(its process, its port). It ends at once if the free port that it has found for IPv4 is taken for IPv6, so it has three tries."""
+    said = []
+    for _ in range(3):
+        process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=scratch)
+        for line in process.stdout:
+            said.append(line)
+            if found := re.search(r"started successfully on port (\d+)", line):
+                return process, int(found[1])
+        process.wait()
+        process.stdout.close()
+    raise AssertionError(f"chromedriver does not start: {''.join(said)}")
+
+
 class Browser:
     def __init__(self, scratch):
-        self.process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=scratch)
-        for line in self.process.stdout:
-            if found := re.search(r"started successfully on port (\d+)", line):
-                break
-        self.base = f"http://127.0.0.1:{found[1]}/session"
+        self.process, port = start_driver(scratch)
+        self.base = f"http://127.0.0.1:{port}/session"
         arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--window-size=1400,900",
                      "--enable-precise-memory-info", "--js-flags=--expose-gc", f"--user-data-dir={scratch}/profile"]
         session = self.call("", {"capabilities": {"alwaysMatch": {
