@@ -60,7 +60,7 @@ def main():
     for name, value in environment.items():
         print(f"{name}={value}")
     share = fraction(environment)
-    print("no share of a GPU in the environment" if share is None else f"share of the GPU's memory: {share:.4f}",
+    print("the environment variables name no share of a GPU" if share is None else f"share of the GPU's memory: {share:.4f}",
           flush=True)
     train(parse_arguments())
 
