@@ -350,6 +350,19 @@ static void what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them
 	assert_int_equal(scene_ask_for(scene, "a1", "n0"), GANG_NODE);
 }
 
+/* Before filter, a ResourcePolicy asks whether the gang fits. */
+static void what_is_kept_for_a_later_gang_is_room_for_a_policys_question(void **state)
+{
+	struct scene *scene = first_planned(*state);
+	const char *mate;
+	size_t needed;
+
+	assert_true(gangs_seek(
+		&scene->gangs, &scene->ledger, scene_facts(scene, "a2"), scene->now_ns, &needed, &mate));
+	assert_int_equal(needed, 2);
+	assert_true(gangs_fit_on(&scene->gangs, &scene->ledger, "a2", NULL, needed));
+}
+
 static void a_gang_that_lost_its_places_has_them_before_the_later_gang(void **state)
 {
 	struct scene *scene = first_planned(*state);
@@ -497,6 +510,7 @@ int main(void)
 		scene_test(what_is_no_longer_kept_is_another_gangs_within_a_second),
 		scene_test(what_a_planned_gang_does_not_need_is_another_gangs_within_a_second),
 		scene_test(what_is_kept_for_a_later_gang_takes_no_places_from_one_that_has_them),
+		scene_test(what_is_kept_for_a_later_gang_is_room_for_a_policys_question),
 		scene_test(a_gang_that_lost_its_places_has_them_before_the_later_gang),
 		scene_test(who_is_late_at_bind_has_its_part_of_what_is_kept_for_its_gang),
 		scene_test(what_a_gang_held_is_kept_for_it_before_the_next_gang_is_planned),

@@ -33,6 +33,17 @@ static size_t look(struct requeue_list *list, struct ledger *ledger, int64_t now
 	return requeue_list_look(list, ledger, now, pods, again);
 }
 
+/* After a change of the ledger. */
+static void assert_only_woken(struct requeue_list *list, struct ledger *ledger, const char *uid)
+{
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+	int64_t again;
+
+	ledger->generation++;
+	assert_int_equal(look(list, ledger, 0, pods, &again), 1);
+	assert_string_equal(pods[0]->uid, uid);
+}
+
 static void a_freed_gpu_wakes_the_most_important_pod_first(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts running, low, high;
@@ -98,10 +109,8 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 {
 	_cleanup_node_facts_ struct node_facts node;
 	_cleanup_pod_facts_ struct pod_facts running, two, one;
-	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	struct requeue_list list;
 	struct ledger ledger;
-	int64_t again;
 
 	ledger_init(&ledger);
 	requeue_list_init(&list);
@@ -118,9 +127,7 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 	fixture_pod(&one, "one", 3, "");
 	assert_int_equal(requeue_list_rejected(&list, &two, &ledger, 0), 0);
 	assert_int_equal(requeue_list_rejected(&list, &one, &ledger, 0), 0);
-	ledger.generation++;
-	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
-	assert_string_equal(pods[0]->uid, "one");
+	assert_only_woken(&list, &ledger, "one");
 	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
@@ -296,12 +303,10 @@ static void a_pod_whose_unit_no_node_has_keeps_no_other_pod_waiting(void **state
 /* The node has a unit that no chart sets, and more important pods name others of this kind. */
 static void many_units_that_no_node_has_keep_no_other_pod_waiting(void **state)
 {
-	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	_cleanup_node_facts_ struct node_facts node;
 	_cleanup_pod_facts_ struct pod_facts usual;
 	struct requeue_list list;
 	struct ledger ledger;
-	int64_t again;
 
 	ledger_init(&ledger);
 	fixture_node(&node, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
@@ -322,9 +327,7 @@ static void many_units_that_no_node_has_keep_no_other_pod_waiting(void **state)
 	fixture_pod(&usual, "usual", 9, "");
 	usual.request.unit_mib = 2048;
 	assert_int_equal(requeue_list_rejected(&list, &usual, &ledger, 0), 0);
-	ledger.generation++;
-	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
-	assert_string_equal(pods[0]->uid, "usual");
+	assert_only_woken(&list, &ledger, "usual");
 	requeue_list_release(&list);
 	ledger_release(&ledger);
 }
