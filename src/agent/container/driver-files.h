@@ -33,6 +33,5 @@ extern const size_t n_driver_configs;
 
 /* driver_capabilities() - what NVIDIA_DRIVER_CAPABILITIES=text means; NULL as without the variable.
  * ret_unknown: the first name in it that is not a capability, or is one that ration does not give, cut to
- * size;
- * "" if all names are known. */
+ * size; "" if all names are known. */
 int driver_capabilities(const char *text, char *ret_unknown, size_t size);
