@@ -25,6 +25,16 @@ def shares_of(obj, container):
     return {share["uuid"]: share["units"] for share in shares}
 
 
+def environment(pid):
+    """Its variables. An OSError if only a part of them could be read, which a process shows that is just ending."""
+    raw = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    env_start, env_end = int(stat[47]), int(stat[48])    # fields 50 and 51 of proc_pid_stat(5), the first here is field 3
+    if len(raw) != env_end - env_start:
+        raise OSError(f"{len(raw)} bytes of the {env_end - env_start} of the environment of process {pid}")
+    return dict(e.split("=", 1) for e in os.fsdecode(raw).split("\0") if "=" in e)
+
+
 def is_starting(pid):
     """It is the container runtime's, before it becomes the container's program."""
     try:
@@ -39,7 +49,7 @@ class Machine(threading.Thread):
 
     def __init__(self, storm, watch, gpus, isolated):
         super().__init__(daemon=True)
-        self.mark = f"STORM={storm}".encode()
+        self.mark = str(storm)
         self.watch, self.gpus = watch, gpus             # uuid -> what its node's inventory says
         self.isolated = isolated                         # whether a pod is, None: not known yet
         self.grants = self.whole = 0                     # containers compared with a grant, and with whole cards
@@ -69,15 +79,17 @@ class Machine(threading.Thread):
     def read(self, pid):
         """What this process is in, None if it is none of ours."""
         try:
-            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if self.mark not in environ:
+            env = environment(pid)
+            if env.get("STORM") != self.mark:
                 return None
             cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
             devices = {name for name in os.listdir(f"/proc/{pid}/root/dev") if re.fullmatch("nvidia[0-9]+", name)}
             limits = self.limits_of(pid) if cgroup else None
         except OSError:
             return None
-        env = dict(e.decode().split("=", 1) for e in environ if b"=" in e)
+        if "STORM_CONTAINER" not in env:
+            self.wrong.append(f"process {pid} of the storm is of no container: {env}")
+            return None
         return cgroup and {"uid": cgroup[1].decode(), "id": cgroup[2].decode(), "env": env, "devices": devices,
                            "limits": limits}
 
