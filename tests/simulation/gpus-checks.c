@@ -306,6 +306,16 @@ static bool is_moved(const struct gpus_seen *a, const struct gpus_seen *b, int p
 	return a->node[pod] != b->node[pod] || a->gpus[pod] != b->gpus[pod];
 }
 
+/* True if GPUs are kept for a pod of another gang. A gang that goes before it lets them go, is planned without
+ * them, and they are kept again in the same evaluation. */
+static bool is_kept_for_another(const struct sim *sim, const struct gpus_seen *seen, int gang)
+{
+	for (int i = 0; i < sim->n_pods; i++)
+		if (seen->kept_node[i] >= 0 && pod_gang(sim, i) && pod_gang(sim, i) != gang)
+			return true;
+	return false;
+}
+
 /* The only gang that was planned in between; 0: none, -1: one cannot tell. */
 static int planned_gang(const struct sim *sim, const struct gpus_seen *before, const struct gpus_seen *after)
 {
@@ -326,7 +336,7 @@ static int planned_gang(const struct sim *sim, const struct gpus_seen *before, c
 		if (before->kept_node[i] != after->kept_node[i] || before->kept[i] != after->kept[i] ||
 			(is_moved(before, after, i) && pod_gang(sim, i) != gang))
 			return -1;
-	return gang;
+	return gang && is_kept_for_another(sim, after, gang) ? -1 : gang;
 }
 
 void gpus_check_plans(struct sim *sim, int pair, const struct gpus_seen *before)
