@@ -213,12 +213,29 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 	return r;
 }
 
+/* The pod's containers may run, although the ledger was not told so: it is missing from a new LIST, its Binding
+ * was sent and no answer or event has told whether it was applied, or it failed after they had started. */
+static int assume_running(struct core *core, const char *uid)
+{
+	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+
+	ledger_confirm(&core->ledger, uid);
+	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
+		return 0;
+	if (pod_facts_copy(&pod->facts, &facts) < 0)
+		return -ENOMEM;
+	facts.running = true;
+	return ledger_set_pod(&core->ledger, &facts);
+}
+
 /* Containers of a Failed pod may run. PodGC makes pods of a lost node Failed while their containers run
  * (gc_controller.go, 1.36.3). A kubelet that has lost its record of devices rejects pods that run. */
 static int pod_has_finished(struct core *core, const struct pod_facts *facts, int64_t now_ns)
 {
 	bool may_run = !facts->succeeded && facts->running;
-	int forgotten = forget_pod(core, facts->uid, !may_run, now_ns), r = 0;
+	int assumed = may_run ? assume_running(core, facts->uid) : 0, r = 0;
+	int forgotten = forget_pod(core, facts->uid, !may_run, now_ns);
 
 	if (may_run && !core->pods_listed && facts->has_placement) {
 		struct pod_facts *copy = calloc(1, sizeof(*copy));
@@ -229,7 +246,7 @@ static int pod_has_finished(struct core *core, const struct pod_facts *facts, in
 		if (r < 0 && copy)
 			failed_pod_free(copy);
 	}
-	return r < 0 ? r : forgotten;
+	return assumed < 0 ? assumed : r < 0 ? r : forgotten;
 }
 
 /* The pod is "Unschedulable" though filter found a node, so something else rejected it, and its hold only
@@ -277,22 +294,6 @@ int core_see_pod(struct core *core, const struct pod_facts *facts, uintptr_t ver
 		core_follow_nomination(core, facts, now_ns);
 	}
 	return gang < 0 ? gang : r;
-}
-
-/* The pod is missing from a new LIST. Its last state is unknown, and its containers may run. They may also
- * run if its Binding was sent and no answer or event has told whether it was applied. */
-static int assume_running(struct core *core, const char *uid)
-{
-	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
-	_cleanup_pod_facts_ struct pod_facts facts = {0};
-
-	ledger_confirm(&core->ledger, uid);
-	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
-		return 0;
-	if (pod_facts_copy(&pod->facts, &facts) < 0)
-		return -ENOMEM;
-	facts.running = true;
-	return ledger_set_pod(&core->ledger, &facts);
 }
 
 int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now_ns)

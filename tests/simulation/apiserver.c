@@ -556,6 +556,8 @@ void api_on_event(struct sim *sim, const struct event *event)
 		state.requeue += event->kind == EVENT_REQUEUE;
 		state.verdict += event->kind == EVENT_VERDICT;
 		state.assigned |= event->kind == EVENT_ASSIGN;
+		/* As the kubelet shows no containers yet, pod_parse() takes the mark for them. */
+		state.live |= event->kind == EVENT_ASSIGN && state.phase == PHASE_PENDING;
 		api_set(sim, event->a, &state);
 		break;
 	case EVENT_STATUS:

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "model-fixture.h"
 #include "scheduler-fixture.h"
 #include "scheduler/actuator.h"
 #include "scheduler/leadership.h"
@@ -135,6 +136,25 @@ static void a_pod_that_the_watch_shows_deleted_before_its_outcome_is_known_was_n
 	assert_answer(&call, "Binding failed");
 	assert_int_equal(core_pod_is_gone(&world.scheduler.core, "p", true, monotonic_ns()), 0);
 	assert_int_equal(world_used(), 0);
+}
+
+/* A watch that was cut may show in one event that the containers started and that the kubelet rejected the pod. */
+static void a_pod_that_fails_as_its_containers_are_first_shown_keeps_its_gpu(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct http_call call = {0};
+
+	send_binding(&call, "p");
+	world_answer(0, 201, "{}");
+	assert_bound(&call);
+	fixture_pod(&facts, "p", 3, "");
+	fixture_bind(&facts, "n", "GPU-n-0");
+	assert_int_equal(core_see_pod(&world.scheduler.core, &facts, 0, monotonic_ns()), 0);
+	facts.finished = facts.running = true;
+	assert_int_equal(core_see_pod(&world.scheduler.core, &facts, 0, monotonic_ns()), 0);
+	assert_non_null(ledger_pod(&world.scheduler.core.ledger, "p"));
+	assert_int_equal(ledger_pod(&world.scheduler.core.ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
+	assert_int_equal(world_used(), 3);
 }
 
 static void each_unknown_outcome_has_its_own_ten_seconds(void **state)
@@ -369,6 +389,7 @@ int main(void)
 		BIND(a_binding_of_unknown_outcome_keeps_its_gpu_for_ten_seconds),
 		BIND(a_pod_that_is_gone_before_its_outcome_is_known_keeps_its_gpu),
 		BIND(a_pod_that_the_watch_shows_deleted_before_its_outcome_is_known_was_not_bound),
+		BIND(a_pod_that_fails_as_its_containers_are_first_shown_keeps_its_gpu),
 		cmocka_unit_test_setup_teardown(
 			each_unknown_outcome_has_its_own_ten_seconds, set_up_for_two, tear_down),
 		BIND(while_the_watch_is_cut_an_unknown_outcome_stays_unknown),
