@@ -106,7 +106,7 @@ def test_cpu_of_a_pod_that_has_ended_is_free_again(api, start):
 
 
 def test_a_pod_without_a_gpu_leaves_cpu_where_gpus_are_free(api, start):
-    """Ten points for nodes without free GPUs, fewer for the node whose GPUs would miss the CPU."""
+    """Ten points for the node without GPUs, fewer for the one whose GPUs are taken, and fewer still for the one whose GPUs would miss the CPU."""
     machine(api, "free", *[16384] * 4)
     machine(api, "full", 16384)
     api.create_node("plain")
@@ -119,7 +119,7 @@ def test_a_pod_without_a_gpu_leaves_cpu_where_gpus_are_free(api, start):
     def scores(pod):
         return {entry["Host"]: entry["Score"] for entry in scheduler.verb("levels/prioritize", {"Pod": pod, "Nodes": None,
                                                                                                  "NodeNames": names})}
-    assert scores(plain) == {"free": 9, "full": 10, "plain": 10, "unknown": 0}
+    assert scores(plain) == {"free": 8, "full": 9, "plain": 10, "unknown": 0}
     assert set(scores(gpu).values()) == {0}    # the other entry has ordered them
 
 

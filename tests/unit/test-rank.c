@@ -321,6 +321,35 @@ static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 	ledger_release(&ledger);
 }
 
+/* All GPUs of a and b are taken, and c is a node without GPUs; d has free GPUs. */
+static void of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first(void **state)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	const struct node_ledger *nodes[ARRAY_SIZE(names)];
+	struct pod_facts pod = {.uid = (char *)"asking", .host = {.cpu_milli = 1000, .memory_mib = 1024}};
+	int scores[ARRAY_SIZE(names)];
+	struct ledger ledger;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 1);
+	open_host(&ledger, "b", 1);
+	open_host(&ledger, "c", 0);
+	open_host(&ledger, "d", 1);
+	occupy(&ledger, "p", 10, "", "a", "GPU-a-0");
+	occupy(&ledger, "q", 10, "", "b", "GPU-b-0");
+	load(&ledger, "h", "b", 2);
+	for (int fuller = 0; fuller < 2; fuller++) {
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			nodes[i] = ledger_node(&ledger, names[i]);
+		rank_host_pod(&ledger, nodes, ARRAY_SIZE(names), &pod, scores);
+		assert_memory_equal(
+			scores, (fuller ? (int[]){9, 8, 10, 7} : (int[]){8, 9, 10, 7}), sizeof(scores));
+		load(&ledger, "i", "a", 3);
+	}
+	ledger_release(&ledger);
+}
+
 static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 {
 	struct ledger ledger;
@@ -424,6 +453,8 @@ int main(void)
 		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
 		cmocka_unit_test(a_pod_that_the_watch_has_shown_already_goes_where_it_would_go_otherwise),
 		cmocka_unit_test(the_mean_is_that_of_what_is_left_once_it_is_less),
+		cmocka_unit_test(
+			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),

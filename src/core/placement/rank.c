@@ -35,6 +35,9 @@ struct rank_rule {
 
 #define NEAR (UINT64_C(1) << 63)
 
+/* 100 CPUs that stay free cost a thousandth of a GPU. */
+#define CPU_MILLI_PER_COST 100
+
 static void rank_links(struct rank_key *key, const struct request *request, struct links_memo *memo)
 {
 	struct links_ask ask = node_ledger_links_ask(key->node, request);
@@ -181,6 +184,17 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	return 0;
 }
 
+/* Of nodes that cost the same, the one with the least CPU comes first, so that large pods find room on the
+ * others. Between nodes without GPUs kube-scheduler decides. */
+static int64_t host_pod_cost(
+	const struct node_ledger *node, const struct pod_facts *pod, const struct host_sum *mean)
+{
+	struct node_order_ask ask = node_room_ask(node, pod);
+	int64_t cost = node_order_cost(&ask, mean);
+
+	return node->facts.n_gpus ? cost + (int64_t)ask.after.cpu_milli / CPU_MILLI_PER_COST : cost;
+}
+
 void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const *nodes, size_t n,
 	const struct pod_facts *pod, int *ret_scores)
 {
@@ -191,14 +205,12 @@ void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const 
 	memset(ret_scores, 0, n * sizeof(*ret_scores));
 	for (int pass = 0; pass < 2 && ledger->node_order == NODE_ORDER_BALANCED; pass++)
 		for (size_t i = 0; i < n; i++) {
-			struct node_order_ask ask;
 			int64_t cost;
 			int at = 0;
 
 			if (!nodes[i])
 				continue;
-			ask = node_room_ask(nodes[i], pod);
-			cost = node_order_cost(&ask, &mean);
+			cost = host_pod_cost(nodes[i], pod, &mean);
 			while (at < n_lowest && lowest[at] < cost)
 				at++;
 			if (at < RANK_SCORE_MAX && pass)

@@ -23,9 +23,9 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct pod_facts *pod, const struct node_ledger **ret_spared);
 
 /* rank_host_pod() - scores for a pod that asks for no GPU, one for each node (NULL: unknown, 0). Nodes with
- * the lowest cost get 10, those with the next one 9, and so on; 0 after the tenth. Nodes without GPUs, and
- * nodes whose GPUs are all taken, cost nothing; kube-scheduler decides between them by its own scores. With
- * NODE_ORDER_FULLEST all scores are 0. */
+ * the lowest cost get 10, those with the next one 9, and so on; 0 after the tenth. Nodes without GPUs cost
+ * nothing; kube-scheduler decides between them by its own scores. Of nodes with GPUs that cost the same, the
+ * one with the least free CPU counts as cheaper. With NODE_ORDER_FULLEST all scores are 0. */
 #define RANK_SCORE_MAX 10
 void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const *nodes, size_t n,
 	const struct pod_facts *pod, int *ret_scores);
