@@ -283,12 +283,15 @@ def test_twenty_askers_do_not_disturb_filter_and_memory_stays_bounded(api, start
                                                                           for _ in range(20)]
         for done in work:
             done.result()
-    before = resident_kib()
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(keep_filtering, pod, 5000) for pod in pods]:
-            done.result()
-    # 10,000 decisions filled the ring; 20,000 more must not make it grow.
-    assert SANITIZED or resident_kib() - before < 3 << 10
+
+    def growth_kib():
+        before = resident_kib()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(keep_filtering, pod, 5000) for pod in pods]:
+                done.result()
+        return resident_kib() - before
+    # 10,000 decisions filled the ring. Later it may lie in other pages, but decisions that were kept would need memory each time.
+    assert SANITIZED or any(growth_kib() < 1 << 10 for _ in range(3))
 
 
 # -- ration why
