@@ -23,12 +23,17 @@ def cluster(lab, release_options):
     return made
 
 
+# A kubelet that has just started fails for pods until it has registered the driver again, and tries again after 10 to
+# 15 s (pod_workers.go, backOffPeriod; 1.36.3). One that never lives so long may start no pod.
+KUBELET_LIVES_S = 16
+
+
 class Killer:
-    """Kills the agent's worker and the kubelet by turns while the block runs."""
+    """Kills the agent's worker, and now and then the kubelet, while the block runs."""
 
     def __init__(self, cluster, *, kubelet=True, every=1):
         self.cluster, self.kubelet, self.every = cluster, kubelet, every
-        self.kills, self.stop, self.failure = 0, threading.Event(), None
+        self.kills, self.stop, self.failure, self.started = 0, threading.Event(), None, time.monotonic()
         self.supervisor = supervisor_pid(cluster, NODE)
 
     def __enter__(self):
@@ -39,8 +44,9 @@ class Killer:
     def _run(self):
         try:
             while not self.stop.wait(self.every):    # faster is a crash loop
-                if self.kubelet and self.kills % 3 == 2:
+                if self.kubelet and time.monotonic() > self.started + KUBELET_LIVES_S:
                     self.cluster.lab("restart", "--kill", f"kubelet@{NODE}")
+                    self.started = time.monotonic()
                 elif worker := worker_pid(self.cluster, NODE, self.supervisor):
                     self.cluster.enter(NODE, "sh", "-c", f"kill -9 {worker} || :")
                 self.kills += 1
