@@ -108,16 +108,7 @@ static void on_pod(void *userdata, struct json_object *object)
 	if (pod) {
 		pod->watched = true;
 		node_claims_follow(&agent->node, pod);
-	}
-	if (pod && pod->facts.finished && !pod->facts.succeeded) {
-		/* The pod's containers may run on, whatever its status says. PodGC makes pods of a lost node
-		 * Failed. A kubelet that has restarted rejects pods; these then show no containers, and it
-		 * ends them later (kubelet.go rejectPod(), HandlePodCleanups(), 1.36.3). Only the container
-		 * runtime knows. */
-		if (pod->facts.running)
-			leftovers_pod_gone(agent->leftovers, &pod->facts);
-		else
-			leftovers_pod_failed(agent->leftovers, &pod->facts);
+		leftovers_pod_shown(agent->leftovers, &pod->facts);
 	}
 	agent_changed(agent);
 }

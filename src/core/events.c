@@ -213,8 +213,9 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 	return r;
 }
 
-/* The pod's containers may run, although the ledger was not told so: it is missing from a new LIST, its Binding
- * was sent and no answer or event has told whether it was applied, or it failed after they had started. */
+/* The pod's containers may run, although the ledger was not told so: it is missing from a new LIST, its
+ * Binding was sent and no answer or event has told whether it was applied, or it failed after they had
+ * started. */
 static int assume_running(struct core *core, const char *uid)
 {
 	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);

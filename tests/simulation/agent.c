@@ -166,20 +166,6 @@ void agent_see_kubelet(struct sim *sim, int n)
 	sim_after(sim, agent_takes(sim, n, 30000, 3000000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 }
 
-/* The facts of a pod come into the cache by the watch or by a GET. */
-static struct node_pod *cache(struct sim *sim, int n, int pod, const struct state *state)
-{
-	struct pod_facts facts = api_facts(sim, pod, state), copy = {0};
-	struct node_pod *cached = NULL;
-
-	if (pod_facts_copy(&facts, &copy) == 0)
-		cached = node_pods_put(&sim->nodes[n].agent.pods, &copy);
-	if (!cached)
-		sim->truncated = "out of memory";
-	size_follow(sim, n);
-	return cached;
-}
-
 static void ask_runtime(struct sim *sim, int n, int64_t delay_ns)
 {
 	struct agent *agent = &sim->nodes[n].agent;
@@ -194,6 +180,22 @@ static void leftover_add(struct sim *sim, int n, int pod)
 {
 	sim->nodes[n].agent.leftovers |= BIT(pod);
 	ask_runtime(sim, n, agent_takes(sim, n, 2000, 200000));
+}
+
+/* The facts of a pod come into the cache by the watch or by a GET. */
+static struct node_pod *cache(struct sim *sim, int n, int pod, const struct state *state)
+{
+	struct pod_facts facts = api_facts(sim, pod, state), copy = {0};
+	struct node_pod *cached = NULL;
+
+	if (pod_facts_copy(&facts, &copy) == 0)
+		cached = node_pods_put(&sim->nodes[n].agent.pods, &copy);
+	if (!cached)
+		sim->truncated = "out of memory";
+	else if (cached->facts.has_placement && cached->facts.finished && !cached->facts.succeeded)
+		leftover_add(sim, n, pod); /* only the container runtime knows what runs of it */
+	size_follow(sim, n);
+	return cached;
 }
 
 uint64_t agent_orphans(const struct sim *sim, int n)
@@ -312,10 +314,6 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 		cached = cache(sim, n, pod, state);
 		if (cached)
 			cached->watched = true;
-		/* Only the container runtime knows what runs of it. */
-		if (cached && cached->facts.has_placement && cached->facts.finished &&
-			!cached->facts.succeeded)
-			leftover_add(sim, n, pod);
 	}
 	list_again_if_sick(sim, n);
 }

@@ -306,8 +306,8 @@ static bool is_moved(const struct gpus_seen *a, const struct gpus_seen *b, int p
 	return a->node[pod] != b->node[pod] || a->gpus[pod] != b->gpus[pod];
 }
 
-/* True if GPUs are kept for a pod of another gang. A gang that goes before it lets them go, is planned without
- * them, and they are kept again in the same evaluation. */
+/* True if GPUs are kept for a pod of another gang. A gang that goes before it lets them go, is planned
+ * without them, and they are kept again in the same evaluation. */
 static bool is_kept_for_another(const struct sim *sim, const struct gpus_seen *seen, int gang)
 {
 	for (int i = 0; i < sim->n_pods; i++)

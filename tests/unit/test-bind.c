@@ -138,7 +138,8 @@ static void a_pod_that_the_watch_shows_deleted_before_its_outcome_is_known_was_n
 	assert_int_equal(world_used(), 0);
 }
 
-/* A watch that was cut may show in one event that the containers started and that the kubelet rejected the pod. */
+/* A watch that was cut may show in one event that the containers started and that the kubelet rejected the
+ * pod. */
 static void a_pod_that_fails_as_its_containers_are_first_shown_keeps_its_gpu(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;

@@ -154,9 +154,13 @@ void leftovers_pod_gone(struct leftovers *l, const struct pod_facts *facts)
 	leftovers_add_facts(l, facts, false);
 }
 
-void leftovers_pod_failed(struct leftovers *l, const struct pod_facts *facts)
+/* PodGC makes pods of a lost node Failed. A kubelet that has restarted rejects pods; these then show no
+ * containers, and it ends them later (kubelet.go rejectPod(), HandlePodCleanups(), 1.36.3). Only the
+ * container runtime knows. */
+void leftovers_pod_shown(struct leftovers *l, const struct pod_facts *facts)
 {
-	leftovers_add_facts(l, facts, true);
+	if (facts->finished && !facts->succeeded)
+		leftovers_add_facts(l, facts, !facts->running);
 }
 
 void leftovers_record(const struct leftovers *l, const struct pod_facts *facts)

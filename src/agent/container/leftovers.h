@@ -39,9 +39,10 @@ void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
 /* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no GPU. */
 void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *facts);
 
-/* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended. If they
- * have ended, the node's annotation does not name the pod. */
-void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *facts);
+/* leftovers_pod_shown() - call it for each state that the API server shows of a pod of this node. The
+ * containers of a Failed pod may run on, whatever its status says. If its status shows none and they have
+ * ended, the node's annotation does not name the pod. */
+void leftovers_pod_shown(struct leftovers *leftovers, const struct pod_facts *facts);
 
 /* leftovers_record() - call it before this pod gets its devices. It writes a file with what the pod holds, so
  * that the next agent knows it even if the API server no longer has the pod. Once per pod. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/container/delivery.h"
+#include "agent/container/leftovers.h"
 #include "agent/kubelet/kubelet-internal.h"
 #include "agent/kubelet/podresources.h"
 #include "agent/node/pod-read.h"
@@ -143,8 +144,10 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0;
 		if (pod && id->gone[question->pod])
 			node_pods_remove(&id->kubelet->deps.node->pods, pod->facts.uid);
-		else if (pod)
+		else if (pod) {
 			node_pods_asked(&id->kubelet->deps.node->pods, pod, monotonic_ns());
+			leftovers_pod_shown(id->kubelet->deps.leftovers, &pod->facts);
+		}
 		delivery_follow_sizes(id->kubelet->deps.delivery, id->kubelet->deps.leftovers);
 	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
