@@ -12,9 +12,8 @@ GPU_NODES = [node.split("=")[0] for node in NODES]
 
 def settled(cluster):
     """The scheduler has what the API server has: what was deleted has ended on its node, too."""
-    used = used_per_card(cluster.pods())
-
     def equal():
+        used = used_per_card(cluster.pods())    # of pods that end, too, until they are gone
         devices = [dev for node in json.loads(cluster.scheduler_get("/inspect"))["nodes"] for dev in node["devs"]]
         seen = {dev["uuid"]: dev["usedGPU"] for dev in devices if dev["usedGPU"]}
         assert seen == used, (seen, used)
