@@ -12,7 +12,7 @@
 #include "core/registry/nomination.h"
 #include "model-fixture.h"
 
-#define SLOTS 12
+#define SLOTS 16
 
 /* A ledger and a gang of at most SEATS members u0, u1 ... */
 struct scene {
@@ -174,6 +174,28 @@ static void what_the_greedy_orders_miss_is_searched_for(void **state)
 	add_node(scene, "a", GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
 	add_members(scene, 6, (const uint32_t[]){3, 4, 3, 3, 4, 3});
 	assert_int_equal(plan(scene, 6), 6);
+	assert_can_be_held(scene);
+}
+
+/* Only if the member of 4 is one of the two containers of the last GPU do the others fill the rest. Which of
+ * thirteen equal members is where does not matter: with every order of them the search would read 100,000
+ * nodes and give up. */
+static void equal_members_are_searched_for_in_one_order(void **state)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	struct scene *scene = *state;
+
+	add_node(scene, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
+	add_node(scene, "b", GPU_POLICY_SPREAD, 2, (const uint32_t[]){10, 4});
+	fixture_node(&facts, "c", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
+	facts.instances_max = 2;
+	assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
+	add_member(scene, 4);
+	for (int i = 0; i < 13; i++)
+		add_member(scene, 2);
+	assert_int_equal(plan(scene, 14), 14);
+	assert_string_equal(scene->slots[0].node->facts.name, "c");
+	assert_int_equal(count_on(scene, "c"), 2);
 	assert_can_be_held(scene);
 }
 
@@ -447,6 +469,7 @@ int main(void)
 		plan_test(fewer_members_than_there_are_may_be_enough),
 		plan_test(the_smallest_members_are_enough_where_the_large_ones_find_no_room),
 		plan_test(what_the_greedy_orders_miss_is_searched_for),
+		plan_test(equal_members_are_searched_for_in_one_order),
 		plan_test(what_a_member_holds_already_is_free_for_the_plan),
 		plan_test(a_gpu_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not),
 		plan_test(what_is_kept_for_the_members_themselves_is_free_for_the_plan),

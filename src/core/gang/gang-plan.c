@@ -181,18 +181,21 @@ bool gang_same_request(const struct request *a, const struct request *b)
 	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
 }
 
-/* Counts the slots in work->order, from `first` on, that have the same request and the same nodes. */
+/* True if the slots at these positions of work->order have the same request and the same nodes. */
+static bool work_alike(const struct gang_work *work, size_t i, size_t k)
+{
+	const struct gang_slot *a = &work->slots[work->order[i]], *b = &work->slots[work->order[k]];
+
+	return a->nodes == b->nodes && gang_same_request(&a->pod->request, &b->pod->request);
+}
+
+/* Counts the slots in work->order, from `first` on, that are alike. */
 static size_t work_count_alike(const struct gang_work *work, size_t first)
 {
-	const struct gang_slot *a = &work->slots[work->order[first]];
 	size_t end = first + 1;
 
-	for (; end < work->n; end++) {
-		const struct gang_slot *b = &work->slots[work->order[end]];
-
-		if (a->nodes != b->nodes || !gang_same_request(&a->pod->request, &b->pod->request))
-			break;
-	}
+	while (end < work->n && work_alike(work, first, end))
+		end++;
 	return end - first;
 }
 
@@ -262,6 +265,7 @@ struct choice {
 	struct node_ledger *node;
 	const struct gpu_ledger *gpu; /* the fullest of the GPUs that it would take */
 	uint32_t left;		      /* units that would be left free on them together */
+	size_t place;		      /* its position among the GPUs of all nodes */
 };
 
 static int compare_fullest(const void *pa, const void *pb)
@@ -414,44 +418,63 @@ static void choices_add(
 	choices[at] = choice;
 }
 
-static size_t find_choices(const struct gang_work *work, size_t slot, struct choice choices[CHOICES_MAX])
+/* from: the first place that is a choice. */
+static size_t find_choices(
+	const struct gang_work *work, size_t slot, size_t from, struct choice choices[CHOICES_MAX])
 {
 	const struct request *request = &work->slots[slot].pod->request;
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	size_t n = 0;
 
-	for (size_t i = 0; i < work->n_nodes; i++) {
+	for (size_t i = from / NODE_GPUS_MAX; i < work->n_nodes; i++) {
 		size_t n_gpus = gpus_for(work, slot, work->nodes[i], gpus);
 
-		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++)
-			choices_add(choices, &n, choice_on(work->nodes[i], gpus + k, request), request);
+		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++) {
+			struct choice choice = choice_on(work->nodes[i], gpus + k, request);
+
+			choice.place = i * NODE_GPUS_MAX;
+			if (!request->whole)
+				choice.place += (size_t)(choice.gpu - work->nodes[i]->gpus);
+			if (choice.place >= from)
+				choices_add(choices, &n, choice, request);
+		}
 	}
 	return n;
 }
 
+/* Members that are alike go to places in their order, since who has which of them does not matter. Several
+ * GPUs of one member are no single place. */
+static size_t next_from(const struct gang_work *work, size_t at, const struct choice *taken)
+{
+	const struct request *request = &work->slots[work->order[at]].pod->request;
+	bool one_place = request->whole || request_gpus(request) == 1;
+
+	return one_place && at + 1 < work->n && work_alike(work, at, at + 1) ? taken->place : 0;
+}
+
 /* skips: how many members may be left out. Of equal members, the last ones are left out. */
-static int search(struct gang_work *work, size_t at, size_t skips)
+static int search(struct gang_work *work, size_t at, size_t skips, size_t from)
 {
 	struct choice choices[CHOICES_MAX];
-	size_t n;
+	size_t n = work->n_nodes - from / NODE_GPUS_MAX;
 
 	if (at + skips >= work->n)
 		return 1;
-	if (work->looks < work->n_nodes)
+	if (work->looks < n)
 		return 0;
-	work->looks -= work->n_nodes;
-	n = find_choices(work, work->order[at], choices);
+	work->looks -= n;
+	n = find_choices(work, work->order[at], from, choices);
 	for (size_t i = 0; i < n; i++) {
 		int r = choice_take(work, work->order[at], &choices[i]);
 
 		if (r == 0)
-			r = search(work, at + 1, skips);
+			r = search(work, at + 1, skips, next_from(work, at, &choices[i]));
 		if (r)
 			return r;
 		work_unplace(work, work->order[at]);
 	}
 	n = skips ? work_count_alike(work, at) : 0;
-	return n && n <= skips ? search(work, at + n, skips - n) : 0;
+	return n && n <= skips ? search(work, at + n, skips - n, 0) : 0;
 }
 
 /* True if the sums do not suffice, or if the order does not matter: all are equal and need one GPU each. */
@@ -478,7 +501,7 @@ static int pack_search(struct gang_work *work, size_t first, size_t needed)
 {
 	work_clear(work);
 	work->looks = LOOKS_MAX;
-	return is_hopeless(work, first, needed) ? 0 : search(work, first, work->n - first - needed);
+	return is_hopeless(work, first, needed) ? 0 : search(work, first, work->n - first - needed, 0);
 }
 
 /* Packing only counts whole GPUs. Now each node's members choose theirs one after the other, as single pods
