@@ -374,6 +374,34 @@ def test_pod_waits_for_the_containers_of_a_pod_that_a_kubelet_without_its_record
     assert wait_for(lambda: starts(world, new))
 
 
+def test_pod_waits_for_the_containers_of_a_pod_that_only_a_question_shows_failed(world):
+    """The watch is behind. The agent asks for the pod since it and the new one have more than the GPU together."""
+    old = run(world, "old", 12)
+    world.api.silence(True)
+    world.api.patch("pods", "old", {"status": {"phase": "Failed", "containerStatuses": None}})
+    world.api.clear_requests()
+    new = bound_beside(world, 6)
+    assert not starts(world, new)
+    assert world.api.requests_for("GET", "/pods/old$")
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new))
+
+
+def test_pod_is_remembered_when_its_container_starts(world):
+    """Allocate may have taken the call for one of another pod, and recorded that one."""
+    old = world.pod("old", 12, card=1)
+    world.kubelet.admit(old)
+    (world.state / "pods" / f"{uid_of(old)}.json").unlink()
+    world.kubelet.run(old, "main")
+    world.kill_agent()
+    delete_by_force(world, old)
+    registered = len(world.kubelet.registrations)
+    world.start_agent()
+    wait_for(lambda: len(world.kubelet.registrations) > registered)
+    world.kubelet.wait_devices(32)
+    assert not starts(world, bound_beside(world, 6))
+
+
 def test_runtime_that_does_not_answer_makes_the_new_pod_wait(world):
     old = run(world, "old", 12)
     world.kubelet.cri_server.stop(0).wait()

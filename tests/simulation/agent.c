@@ -779,6 +779,7 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 	else
 		sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_GPU ? ids : 0);
+	node->records |= BIT(i); /* leftovers_record() */
 	if (!(node->agent.assigned & BIT(i)))
 		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);
 	node->agent.assigned |= BIT(i);

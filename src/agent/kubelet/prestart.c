@@ -79,6 +79,8 @@ static int prestart_entry(struct kubelet *kubelet, const struct served_entry *en
 	if (r < 0)
 		return r;
 	served_set_waits(&kubelet->deps.node->served, entry->uid, entry->container, false);
+	/* Allocate may have taken the call for one of another pod, and recorded that one. */
+	leftovers_record(kubelet->deps.leftovers, &pod->facts);
 	assign_pod(kubelet, pod);
 	return 0;
 }
