@@ -277,6 +277,21 @@ static void members_on_several_gpus_and_on_one_share_them(void **state)
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 }
 
+/* 1, 4 and 6 free: the member on two GPUs leaves room for the others only on the first and the third, which
+ * are no neighbours in the order of what is free. Found by the simulation. */
+static void a_member_on_several_gpus_may_leave_out_one_between_them(void **state)
+{
+	struct scene *scene = *state;
+
+	add_node(scene, "a", GPU_POLICY_SPREAD, 3, (const uint32_t[]){4, 4, 10});
+	occupy(scene, "first", 3, "a", "GPU-a-0");
+	occupy(scene, "third", 4, "a", "GPU-a-2");
+	add_members(scene, 3, (const uint32_t[]){4, 4, 2});
+	assert_int_equal(request_set_gpus(&scene->pods[2].request, 2, NULL), 0);
+	assert_int_equal(plan(scene, 3), 3);
+	assert_can_be_held(scene);
+}
+
 /* 2, 1 and 1 free: one on the first GPU and the second, one on the first and the third. Found by the
  * simulation. */
 static void members_on_several_gpus_leave_each_other_room(void **state)
@@ -476,6 +491,7 @@ int main(void)
 		plan_test(a_member_goes_only_where_it_may),
 		plan_test(members_on_several_gpus_and_on_one_share_them),
 		plan_test(members_on_several_gpus_leave_each_other_room),
+		plan_test(a_member_on_several_gpus_may_leave_out_one_between_them),
 		plan_test(the_largest_member_is_left_out_though_it_is_not_the_hardest),
 		plan_test(most_of_a_gang_can_be_asked_for),
 		plan_test(whole_gpus_are_chosen_by_their_links_however_the_plan_was_found),

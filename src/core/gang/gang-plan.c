@@ -13,6 +13,8 @@
 /* How many choices a search tries for one member, and how many nodes it reads in all: some milliseconds. */
 #define CHOICES_MAX 24
 #define LOOKS_MAX 100000
+#define SETS_PER_LOOK 16 /* what as many sets of GPUs cost counts as one node read */
+#define EACH_SET_MAX 8	 /* GPUs that fit; there are 70 sets of four of them */
 
 /* PLAN_MOST: as many members as find room. PLAN_EMPTY: as if the cluster had no other pods. */
 enum plan_kind { PLAN_ALL, PLAN_MOST, PLAN_EMPTY };
@@ -263,9 +265,9 @@ static int slot_in_rank(struct gang_work *work)
 /* One possible place for one member. */
 struct choice {
 	struct node_ledger *node;
-	const struct gpu_ledger *gpu; /* the fullest of the GPUs that it would take */
-	uint32_t left;		      /* units that would be left free on them together */
-	size_t place;		      /* its position among the GPUs of all nodes */
+	uint64_t gpus; /* a bit for each of node->gpus that it would take */
+	uint32_t left; /* units that would be left free on them together */
+	size_t place;  /* the position of the first of them among the GPUs of all nodes */
 };
 
 static int compare_fullest(const void *pa, const void *pb)
@@ -297,13 +299,15 @@ static size_t fullest_gpus(
 static struct choice choice_on(
 	struct node_ledger *node, const struct gpu_ledger *const *gpus, const struct request *request)
 {
-	struct choice choice = {.node = node, .gpu = gpus[0]};
+	struct choice choice = {.node = node};
 
 	/* A request for whole GPUs leaves nothing on them. What counts is how many other GPUs stay free. */
 	if (request->whole)
 		choice.left = (uint32_t)(node_free_units(node) - request->units);
-	for (uint32_t k = 0; k < request_gpus(request); k++)
+	for (uint32_t k = 0; k < request_gpus(request); k++) {
+		choice.gpus |= UINT64_C(1) << (gpus[k] - node->gpus);
 		choice.left += gpu_free_units(gpus[k]) - request_units_per_gpu(request);
+	}
 	return choice;
 }
 
@@ -312,12 +316,13 @@ static int choice_take(struct gang_work *work, size_t slot, const struct choice 
 	const struct request *request = &work->slots[slot].pod->request;
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	struct placement placement;
-	size_t n = fullest_gpus(choice->node, request, gpus), from = 0;
+	size_t n = fullest_gpus(choice->node, request, gpus), taken = 0;
 	int r;
 
-	while (from + request_gpus(request) < n && gpus[from] != choice->gpu)
-		from++;
-	r = placement_on_gpus(choice->node, gpus + from, request, &placement);
+	for (size_t i = 0; i < n; i++)
+		if (choice->gpus >> (gpus[i] - choice->node->gpus) & 1)
+			gpus[taken++] = gpus[i];
+	r = placement_on_gpus(choice->node, gpus, request, &placement);
 	if (r < 0)
 		return r;
 	work_place(work, slot, choice->node, &placement);
@@ -384,20 +389,25 @@ static uint32_t instances_left(const struct gpu_ledger *gpu)
 	return gpu->instances < gpu->instances_max ? gpu->instances_max - gpu->instances : 0;
 }
 
+static bool gpus_alike(const struct gpu_ledger *a, const struct gpu_ledger *b)
+{
+	return gpu_free_units(a) == gpu_free_units(b) && gpu_free_core(a) == gpu_free_core(b) &&
+	       instances_left(a) == instances_left(b);
+}
+
 /* GPUs with the same free amounts are one choice. Of the thousands in a full cluster, few are different. */
 static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
 {
-	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
 	const struct node_ledger *m = a->node, *n = b->node;
+	const struct gpu_ledger *x = &m->gpus[__builtin_ctzll(a->gpus)];
+	const struct gpu_ledger *y = &n->gpus[__builtin_ctzll(b->gpus)];
 
 	if (request->whole)
 		return a->left == b->left;
 	if (request_gpus(request) > 1)
 		return false;
-	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
-	       instances_left(x) == instances_left(y) && m->facts.mode == n->facts.mode &&
-	       m->facts.mixing == n->facts.mixing && !m->with_core == !n->with_core &&
-	       !m->without_core == !n->without_core;
+	return gpus_alike(x, y) && m->facts.mode == n->facts.mode && m->facts.mixing == n->facts.mixing &&
+	       !m->with_core == !n->with_core && !m->without_core == !n->without_core;
 }
 
 /* Keeps the choices sorted by what they leave; drops the worst one if there are too many. */
@@ -418,27 +428,68 @@ static void choices_add(
 	choices[at] = choice;
 }
 
-/* from: the first place that is a choice. */
-static size_t find_choices(
-	const struct gang_work *work, size_t slot, size_t from, struct choice choices[CHOICES_MAX])
+static uint64_t lowest_bits(size_t n)
+{
+	return n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+}
+
+/* The next set of as many GPUs, of a list that is sorted. each: of all sets, in the order of their numbers;
+ * otherwise of neighbours. */
+static uint64_t next_set(uint64_t set, bool each)
+{
+	uint64_t lowest = set & -set, up = set + lowest;
+
+	return each ? up | ((set ^ up) / lowest >> 2) : set << 1;
+}
+
+/* False if a set with an earlier GPU of the list in place of one that is like it is a choice, too. */
+static bool is_first_of_its_kind(uint64_t set, const struct gpu_ledger *const *gpus, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if ((set >> i & 1) && !(set >> (i - 1) & 1) && gpus_alike(gpus[i - 1], gpus[i]))
+			return false;
+	return true;
+}
+
+/* Adds what the member may take on a node. Of several GPUs each set is a choice where there are few. */
+static void find_choices_on(
+	struct gang_work *work, size_t slot, size_t node, size_t from, struct choice *choices, size_t *n)
 {
 	const struct request *request = &work->slots[slot].pod->request;
-	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX], *taken[NODE_GPUS_MAX];
+	size_t n_gpus = gpus_for(work, slot, work->nodes[node], gpus), n_sets = 0;
+	int wanted = (int)request_gpus(request);
+	uint64_t all = lowest_bits(n_gpus);
+	bool each = !request->whole && wanted > 1 && n_gpus <= EACH_SET_MAX;
+
+	for (uint64_t set = lowest_bits((size_t)wanted); !(set & ~all) && __builtin_popcountll(set) == wanted;
+		set = next_set(set, each), n_sets++) {
+		struct choice choice;
+		size_t k = 0;
+
+		if (each && !is_first_of_its_kind(set, gpus, n_gpus))
+			continue;
+		for (size_t i = 0; i < n_gpus; i++)
+			if (set >> i & 1)
+				taken[k++] = gpus[i];
+		choice = choice_on(work->nodes[node], taken, request);
+		choice.place = node * NODE_GPUS_MAX +
+			       (request->whole ? 0 : (size_t)__builtin_ctzll(choice.gpus));
+		if (choice.place >= from)
+			choices_add(choices, n, choice, request);
+	}
+	n_sets /= SETS_PER_LOOK;
+	work->looks -= n_sets < work->looks ? n_sets : work->looks;
+}
+
+/* from: the first place that is a choice. */
+static size_t find_choices(
+	struct gang_work *work, size_t slot, size_t from, struct choice choices[CHOICES_MAX])
+{
 	size_t n = 0;
 
-	for (size_t i = from / NODE_GPUS_MAX; i < work->n_nodes; i++) {
-		size_t n_gpus = gpus_for(work, slot, work->nodes[i], gpus);
-
-		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++) {
-			struct choice choice = choice_on(work->nodes[i], gpus + k, request);
-
-			choice.place = i * NODE_GPUS_MAX;
-			if (!request->whole)
-				choice.place += (size_t)(choice.gpu - work->nodes[i]->gpus);
-			if (choice.place >= from)
-				choices_add(choices, &n, choice, request);
-		}
-	}
+	for (size_t i = from / NODE_GPUS_MAX; i < work->n_nodes; i++)
+		find_choices_on(work, slot, i, from, choices, &n);
 	return n;
 }
 
