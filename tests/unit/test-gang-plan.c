@@ -199,6 +199,29 @@ static void equal_members_are_searched_for_in_one_order(void **state)
 	assert_can_be_held(scene);
 }
 
+/* Members with and without a percentage must not meet on a node. So the two of 60 % have to share the node
+ * with two GPUs, and the search has to see that its GPUs are another choice than that of the other node,
+ * though as much is free. */
+static void who_is_first_on_a_node_decides_who_may_follow(void **state)
+{
+	static const uint32_t seven[] = {7, 7};
+	struct scene *scene = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+
+		fixture_node(&facts, i ? "two" : "one", GPU_POLICY_BINPACK, i + 1, seven);
+		facts.mode = GPU_MODE_CORE_MEM;
+		assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
+	}
+	add_members(scene, 3, (const uint32_t[]){4, 5, 5});
+	for (size_t i = 1; i < 3; i++)
+		scene->pods[i].request.core = scene->pods[i].request.containers[0].core = 60;
+	assert_int_equal(plan(scene, 3), 3);
+	assert_string_equal(scene->slots[0].node->facts.name, "one");
+	assert_can_be_held(scene);
+}
+
 static void what_a_member_holds_already_is_free_for_the_plan(void **state)
 {
 	struct scene *scene = *state;
@@ -485,6 +508,7 @@ int main(void)
 		plan_test(the_smallest_members_are_enough_where_the_large_ones_find_no_room),
 		plan_test(what_the_greedy_orders_miss_is_searched_for),
 		plan_test(equal_members_are_searched_for_in_one_order),
+		plan_test(who_is_first_on_a_node_decides_who_may_follow),
 		plan_test(what_a_member_holds_already_is_free_for_the_plan),
 		plan_test(a_gpu_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not),
 		plan_test(what_is_kept_for_the_members_themselves_is_free_for_the_plan),

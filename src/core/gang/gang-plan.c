@@ -395,6 +395,13 @@ static bool gpus_alike(const struct gpu_ledger *a, const struct gpu_ledger *b)
 	       instances_left(a) == instances_left(b);
 }
 
+/* True if the first pod on this node decides which kind may come after it: with or without a percentage. */
+static bool is_undecided(const struct node_ledger *node)
+{
+	return node->facts.mode == GPU_MODE_CORE_MEM && !node->facts.mixing && !node->with_core &&
+	       !node->without_core;
+}
+
 /* GPUs with the same free amounts are one choice. Of the thousands in a full cluster, few are different. */
 static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
 {
@@ -404,7 +411,7 @@ static bool is_alike(const struct choice *a, const struct choice *b, const struc
 
 	if (request->whole)
 		return a->left == b->left;
-	if (request_gpus(request) > 1)
+	if (request_gpus(request) > 1 || (m != n && is_undecided(m)))
 		return false;
 	return gpus_alike(x, y) && m->facts.mode == n->facts.mode && m->facts.mixing == n->facts.mixing &&
 	       !m->with_core == !n->with_core && !m->without_core == !n->without_core;
