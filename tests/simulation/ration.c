@@ -490,7 +490,8 @@ static void send_binding(struct sim *sim, int pair, struct bind *bind)
 	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node,
 		api_gpus(sim, node, &ration->sending[pod]));
 	ration->held[pod] = -1;
-	ration->sent_gang[pod] = gang_in_ledger(ration, bind->what.uid);
+	/* bind has read the pod, and may know before the watch that it has left its gang. */
+	ration->sent_gang[pod] = sim->pods[pod].state.gang ? gang_in_ledger(ration, bind->what.uid) : 0;
 	controller_check_sent(sim, pair, pod);
 	sim->bindings[i] = (struct binding){.placement = ration->sending[pod],
 		.bind = bind,
