@@ -185,15 +185,17 @@ def test_a_changed_driver_version_reaches_new_pods_and_leaves_limits(cluster):
 
 # -- the container's cgroup
 
+def kubelet_with(cluster, text):
+    """Gives the kubelet another file. Its memory of processors belongs to one policy, and a kubelet that runs may write it again."""
+    (cluster.folder / "nodes" / NODE / "kubelet.json").write_text(text)
+    cluster.enter(NODE, "sh", "-c", "pkill -STOP -x kubelet && rm -f /var/lib/kubelet/cpu_manager_state")
+    cluster.lab("restart", "--kill", f"kubelet@{NODE}")
+
+
 def kubelet_setting(cluster, change):
-    """Rewrites the kubelet's file; its memory of processors belongs to one policy."""
-    path = cluster.folder / "nodes" / NODE / "kubelet.json"
-    before = path.read_text()
-    path.write_text(json.dumps(change(json.loads(before))))
-    cluster.enter(NODE, "rm", "-f", "/var/lib/kubelet/cpu_manager_state")
-    cluster.lab("restart", f"kubelet@{NODE}")
-    return lambda: (path.write_text(before), cluster.enter(NODE, "rm", "-f", "/var/lib/kubelet/cpu_manager_state"),
-                    cluster.lab("restart", f"kubelet@{NODE}"))
+    before = (cluster.folder / "nodes" / NODE / "kubelet.json").read_text()
+    kubelet_with(cluster, json.dumps(change(json.loads(before))))
+    return lambda: kubelet_with(cluster, before)
 
 
 def may_open(cluster, name, device):
