@@ -382,6 +382,18 @@ bool api_pod_lives(const struct pod *pod)
 	return false;
 }
 
+/* The agent asks for a pod that its watch has never shown some 10 s later, and only then knows that it is
+ * gone. */
+static bool is_unknown_to_its_node(const struct sim *sim, const struct pod *pod)
+{
+	const struct node *node = pod->state.node >= 0 ? &sim->nodes[pod->state.node] : NULL;
+	const struct node_pod *known = node && node->agent.alive
+					       ? node_pods_by_uid(&node->agent.pods, pod->uid_text)
+					       : NULL;
+
+	return known && !known->watched;
+}
+
 static void gone(struct sim *sim, int i)
 {
 	struct pod *pod = &sim->pods[i];
@@ -392,7 +404,7 @@ static void gone(struct sim *sim, int i)
 		count(sim, COUNT_ORPHANS);
 		sim->statistics->counts[COUNT_UNSEEN] += !state.live;
 	}
-	pod->unseen = !state.live;
+	pod->unseen = !state.live || is_unknown_to_its_node(sim, pod);
 	state.exists = false;
 	api_set(sim, i, &state);
 	if (pod->shape.remakes)
