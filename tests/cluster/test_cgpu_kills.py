@@ -186,10 +186,14 @@ def test_a_changed_driver_version_reaches_new_pods_and_leaves_limits(cluster):
 # -- the container's cgroup
 
 def kubelet_with(cluster, text):
-    """Gives the kubelet another file. Its memory of processors belongs to one policy, and a kubelet that runs may write it again."""
+    """Gives the kubelet another file. Its memory of processors belongs to one policy. The kubelet that is ending may write it again;
+    the next one ends at once then, and the one after it finds no such memory."""
     (cluster.folder / "nodes" / NODE / "kubelet.json").write_text(text)
-    cluster.enter(NODE, "sh", "-c", "pkill -STOP -x kubelet && rm -f /var/lib/kubelet/cpu_manager_state")
-    cluster.lab("restart", "--kill", f"kubelet@{NODE}")
+    lives = ""
+    while not lives:
+        cluster.enter(NODE, "rm", "-f", "/var/lib/kubelet/cpu_manager_state")
+        cluster.lab("restart", f"kubelet@{NODE}")
+        lives = cluster.enter(NODE, "sh", "-c", "sleep 3; pgrep -x kubelet || :")
 
 
 def kubelet_setting(cluster, change):
