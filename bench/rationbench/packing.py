@@ -35,6 +35,8 @@ def arguments(argv):
                         "without it both are generated")
     parser.add_argument("--redraw", type=whole(1, SEEDS_MAX), metavar="N", help="also N lists drawn from each list of pods, always the same: "
                         "pods with no GPU, a part, one and several, with and without models, a quarter to four times as often")
+    parser.add_argument("--redraw-seed", type=whole(0, SEED_MAX), metavar="N", help="seed of the first drawn list, also in its name; the next one "
+                        f"has the next seed (default: {REDRAW_SEED})")
     parser.add_argument("--nodes", type=whole(1, NODES_MAX), default=1213, help="nodes to generate (default: %(default)s)")
     parser.add_argument("--seed", type=whole(0, SEED_MAX), default=42, help="seed of the first order of arrivals (default: %(default)s)")
     parser.add_argument("--seeds", type=whole(1, SEEDS_MAX), default=10, help="number of orders of arrivals (default: %(default)s)")
@@ -62,6 +64,8 @@ def arguments(argv):
         parser.error("--moves needs --hours")
     if args.redraw and not args.trace:
         parser.error("--redraw needs --trace")
+    if args.redraw_seed is not None and not args.redraw:
+        parser.error("--redraw-seed needs --redraw")
     if args.weights and not args.live:
         parser.error("--weights needs --live")
     return args
@@ -218,10 +222,15 @@ def main(argv):
         return 130
 
 
+def redraw_seeds(args):
+    first = REDRAW_SEED if args.redraw_seed is None else args.redraw_seed
+    return range(first, first + (args.redraw or 0))
+
+
 def names_of(args, pods):
     """The names of a list and of those that are drawn from it."""
     stem = Path(pods).stem
-    return [stem, *(f"{stem}-redrawn-{seed}" for seed in range(REDRAW_SEED, REDRAW_SEED + (args.redraw or 0)))]
+    return [stem, *(f"{stem}-redrawn-{seed}" for seed in redraw_seeds(args))]
 
 
 def lists_of(args, folder):
@@ -231,7 +240,7 @@ def lists_of(args, folder):
     for pods in (args.trace or [])[1:]:
         name, *drawn = names_of(args, pods)
         yield name, pods
-        for seed, name in enumerate(drawn, REDRAW_SEED):
+        for seed, name in zip(redraw_seeds(args), drawn):
             path = Path(folder) / f"{name}.csv"
             path.write_text(redraw.redrawn(pods, seed))
             yield name, path

@@ -194,6 +194,17 @@ def run(*args):
                           env=dict(os.environ, RATION_BUILD=str(BUILD)))
 
 
+def test_the_seed_of_the_first_drawn_list_can_be_chosen(tmp_path, monkeypatch):
+    """The list of a seed is the same one, whether it is the first or the second that is drawn; the list itself is not drawn again."""
+    drawn = []
+    monkeypatch.setattr(packing.redraw, "redrawn", lambda path, seed: f"{pathlib.Path(path).name} {seed}\n")
+    for first in 0, 1:
+        args = packing.arguments(["--trace", "nodes.csv", "pods.csv", "--redraw", "2", "--redraw-seed", str(first)])
+        drawn.append([(name, path if name == "pods" else path.read_text()) for name, path in packing.lists_of(args, tmp_path)])
+    assert drawn[0] == [("pods", "pods.csv"), ("pods-redrawn-0", "pods.csv 0\n"), ("pods-redrawn-1", "pods.csv 1\n")]
+    assert drawn[1] == [("pods", "pods.csv"), ("pods-redrawn-1", "pods.csv 1\n"), ("pods-redrawn-2", "pods.csv 2\n")]
+
+
 def refused(nodes, pods):
     """The message with which the program of the benchmark refuses these lists."""
     done = subprocess.run([BUILD / "bench/bench-packing", "--nodes", nodes, "--pods", pods], capture_output=True, text=True,
@@ -209,7 +220,8 @@ def refused(nodes, pods):
     (["--seeds", "1000000000"], "must be a whole number from 1 to 1000"), (["--seeds", "ten"], "'ten': must be a whole number"),
     (["--seed", "-1"], "must be a whole number from 0 to"), (["--nodes", "0"], "must be a whole number from 1 to 20000"),
     (["--nodes", "10000000"], "must be a whole number from 1 to 20000"), (["--weights", "1", "0"], "--weights needs --live"),
-    (["--redraw", "1"], "--redraw needs --trace"), (["--trace", "nodes.csv"], "at least one list of pods"),
+    (["--redraw", "1"], "--redraw needs --trace"), (["--redraw-seed", "7"], "--redraw-seed needs --redraw"),
+    (["--trace", "n.csv", "p.csv", "--redraw", "1", "--redraw-seed", "-1"], "'-1': must be a whole number from 0 to"), (["--trace", "nodes.csv"], "at least one list of pods"),
     (["--trace", "nodes.csv", "a/pods.csv", "b/pods.csv"], "two lists of pods have the same name"),
     (["--trace", "nodes.csv", "pods.csv", "pods-redrawn-1002.csv", "--redraw", "2"], "two lists of pods have the same name")])
 def test_arguments_that_measure_nothing_are_refused(args, said, capsys):
