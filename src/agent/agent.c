@@ -380,7 +380,8 @@ static int start_dra(struct agent *agent)
 {
 	char kubelet_socket[PATH_MAX];
 	int r;
-	const struct dra_deps dra = {.loop = agent->loop,
+	const struct dra_deps dra = {.kept = agent->kept,
+		.loop = agent->loop,
 		.client = agent->client,
 		.node = &agent->node,
 		.events = &agent->events,

@@ -45,6 +45,7 @@ struct agent {
 	struct options options;
 	struct loop *loop;
 	struct relay_ends relays; /* to the supervisor; the plugins take them */
+	struct dra_kept *kept;	  /* the supervisor's */
 	struct kube_client *client;
 	struct events events;
 	struct kube_watch *node_watch, *pod_watch;

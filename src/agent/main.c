@@ -62,9 +62,10 @@ static void on_signal(void *userdata, int signo)
 }
 
 /* The process that does the agent's work, until a signal ends it. */
-static int worker_run(const struct options *options, struct relay_ends ends, unsigned int respawns)
+static int worker_run(
+	const struct options *options, struct relay_ends ends, struct dra_kept *kept, unsigned int respawns)
 {
-	struct agent agent = {.options = *options, .relays = ends, .respawns = respawns};
+	struct agent agent = {.options = *options, .relays = ends, .kept = kept, .respawns = respawns};
 	char checkpoint[4096];
 	struct error err = {""};
 	int r;

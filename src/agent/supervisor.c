@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/dra/deps.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/front.h"
 #include "agent/kubelet/plugin.h"
@@ -43,6 +45,7 @@ struct supervisor {
 	struct front *fronts[PLUGINS];
 	struct loop_timer *timer; /* starts the worker; when stopping, ends it */
 	struct loop_timer *watch; /* checks whether the worker still answers */
+	struct dra_kept *kept;	  /* shared with the workers */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
 	bool may_notify; /* the supervisor is stopping, and there is time for a notification */
@@ -61,16 +64,16 @@ static int compare_fds(const void *a, const void *b)
 }
 
 /* No file of the supervisor may stay open here, or its sockets would outlive it in this process. */
-static void close_all_but(struct relay_ends ends)
+static void close_all_but(int *fds, size_t n)
 {
 	int first = STDERR_FILENO + 1;
 
-	qsort(ends.fds, PLUGINS, sizeof(ends.fds[0]), compare_fds);
-	for (int i = 0; i < PLUGINS; i++) {
-		if (ends.fds[i] > first)
-			close_range((unsigned int)first, (unsigned int)ends.fds[i] - 1, 0);
-		if (ends.fds[i] >= first)
-			first = ends.fds[i] + 1;
+	qsort(fds, n, sizeof(*fds), compare_fds);
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i] > first)
+			close_range((unsigned int)first, (unsigned int)fds[i] - 1, 0);
+		if (fds[i] >= first)
+			first = fds[i] + 1;
 	}
 	close_range((unsigned int)first, UINT_MAX, 0);
 }
@@ -78,17 +81,24 @@ static void close_all_but(struct relay_ends ends)
 /* ends NULL: runs notify. */
 static int child_main(const struct supervisor *s, const struct relay_ends *ends, pid_t parent)
 {
-	static const struct relay_ends none_of_them = {{-1, -1, -1}};
+	int fds[PLUGINS + 2];
+	size_t n = 0;
 	sigset_t none;
 
 	/* Without a pid namespace of its own, the kernel does not end this process with its parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return EXIT_FAILURE;
-	close_all_but(ends ? *ends : none_of_them);
+	if (ends) {
+		memcpy(fds, ends->fds, sizeof(ends->fds));
+		n = PLUGINS;
+		fds[n++] = s->kept->plugin.fd;
+		fds[n++] = s->kept->registration.fd;
+	}
+	close_all_but(fds, n);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return ends ? s->run(s->options, *ends, s->worker.respawns) : s->notify(s->options);
+	return ends ? s->run(s->options, *ends, s->kept, s->worker.respawns) : s->notify(s->options);
 }
 
 static void close_all(const int *fds)
@@ -341,6 +351,23 @@ static void on_watch(void *userdata)
 	kill(s->worker.pid, SIGKILL);
 }
 
+static int keep(struct supervisor *s)
+{
+	struct kept_socket *sockets[2];
+
+	s->kept = mmap(NULL, sizeof(*s->kept), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s->kept == MAP_FAILED)
+		return -errno;
+	sockets[0] = &s->kept->plugin;
+	sockets[1] = &s->kept->registration;
+	for (size_t i = 0; i < ARRAY_SIZE(sockets); i++) {
+		sockets[i]->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (sockets[i]->fd < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 static int supervisor_init(struct supervisor *s)
 {
 	static const char *const endpoints[PLUGINS] = {
@@ -348,8 +375,10 @@ static int supervisor_init(struct supervisor *s)
 		[PLUGIN_OF_CORE] = CORE_PLUGIN_ENDPOINT,
 		[PLUGIN_OF_GPU] = GPU_PLUGIN_ENDPOINT,
 	};
-	int r = loop_new(&s->loop);
+	int r = keep(s);
 
+	if (r == 0)
+		r = loop_new(&s->loop);
 	if (r == 0)
 		r = loop_add_signal(s->loop, SIGTERM, on_signal, s);
 	if (r == 0)

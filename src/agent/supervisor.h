@@ -6,11 +6,13 @@
 
 #include "agent/kubelet/relay.h"
 
+struct dra_kept;
 struct options;
 
-/* Runs in the worker; returns its exit status. It takes the ends over. respawns: how many workers died before
- * it. */
-typedef int (*worker_fn)(const struct options *options, struct relay_ends ends, unsigned int respawns);
+/* Runs in the worker; returns its exit status. It takes the ends over. kept: see dra_kept. respawns: how many
+ * workers died before it. */
+typedef int (*worker_fn)(
+	const struct options *options, struct relay_ends ends, struct dra_kept *kept, unsigned int respawns);
 
 /* Runs in place of the worker if a signal comes while there is no worker, or ends the worker too early. */
 typedef int (*notify_fn)(const struct options *options);

@@ -14,6 +14,7 @@ struct grpc_server {
 	dev_t dev; /* identifies the socket file: another process may have replaced it */
 	ino_t ino;
 	int fd;
+	struct kept_socket *kept;
 	struct loop_io *io;
 	struct loop_timer *sweep;
 	const struct grpc_method *methods;

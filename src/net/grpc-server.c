@@ -1,6 +1,7 @@
 #include "net/grpc-server-internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,19 +124,47 @@ static void server_sweep(void *userdata)
 	loop_timer_set(server->sweep, SWEEP_NS);
 }
 
+bool kept_socket_is_at(const struct kept_socket *kept, const char *path)
+{
+	struct stat st;
+
+	return kept && kept->fd >= 0 && kept->ino && lstat(path, &st) == 0 && st.st_dev == kept->dev &&
+	       st.st_ino == kept->ino;
+}
+
+/* A socket to bind: the kept one if it is new. It can be bound once only, and when its file is gone another
+ * file may get the same number. */
+static int server_socket(struct grpc_server *server)
+{
+	if (server->kept && server->kept->fd >= 0 && !server->kept->ino)
+		return fcntl(server->kept->fd, F_DUPFD_CLOEXEC, 0);
+	if (server->kept)
+		server->kept->fd = -1;
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
 static int server_listen(struct grpc_server *server, struct error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct kept_socket *kept = server->kept;
 	struct stat st;
 	mode_t before;
 	int r;
 
+	if (kept_socket_is_at(kept, server->path)) {
+		server->fd = fcntl(kept->fd, F_DUPFD_CLOEXEC, 0);
+		server->dev = kept->dev;
+		server->ino = kept->ino;
+		return server->fd < 0 ? error_set(err, errno, "cannot go on with the socket at %s: %s",
+						server->path, strerror(errno))
+				      : 0;
+	}
 	if (strlen(server->path) >= sizeof(address.sun_path))
 		return error_set(err, ENAMETOOLONG, "%s: too long for a unix socket", server->path);
 	strcpy(address.sun_path, server->path);
 	if (lstat(server->path, &st) == 0 && S_ISSOCK(st.st_mode))
 		unlink(server->path);
-	server->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	server->fd = server_socket(server);
 	if (server->fd < 0)
 		return error_set(err, errno, "cannot create a socket: %s", strerror(errno));
 	before = umask(0177);
@@ -143,10 +172,17 @@ static int server_listen(struct grpc_server *server, struct error *err)
 	umask(before);
 	if (r == 0 && (listen(server->fd, SOMAXCONN) < 0 || stat(server->path, &st) < 0))
 		r = errno;
-	if (r)
+	if (r) {
+		if (kept)
+			kept->fd = -1;
 		return error_set(err, r, "cannot listen on %s: %s", server->path, strerror(r));
+	}
 	server->dev = st.st_dev;
 	server->ino = st.st_ino;
+	if (kept && kept->fd >= 0) {
+		kept->dev = st.st_dev;
+		kept->ino = st.st_ino;
+	}
 	return 0;
 }
 
@@ -179,15 +215,19 @@ int grpc_server_listen_again(struct grpc_server *server, struct error *err)
 }
 
 int grpc_server_new(struct loop *loop, const char *path, const struct grpc_method *methods, size_t n_methods,
-	void *userdata, struct grpc_server **ret_server, struct error *err)
+	void *userdata, struct kept_socket *kept, struct grpc_server **ret_server, struct error *err)
 {
 	struct grpc_server *server = calloc(1, sizeof(*server));
 	int r = -ENOMEM;
 
 	if (!server)
 		return error_set(err, ENOMEM, "out of memory");
-	*server = (struct grpc_server){
-		.loop = loop, .fd = -1, .methods = methods, .n_methods = n_methods, .userdata = userdata};
+	*server = (struct grpc_server){.loop = loop,
+		.fd = -1,
+		.methods = methods,
+		.n_methods = n_methods,
+		.userdata = userdata,
+		.kept = kept};
 	list_init(&server->connections);
 	server->path = strdup(path);
 	if (server->path)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "net/grpc-frame.h"
 
@@ -29,10 +30,23 @@ struct grpc_method {
 	void (*closed)(void *userdata, struct grpc_call *call);
 };
 
+/* A socket that outlives the process that listens on it. A supervisor opens it, in memory that it shares with
+ * the processes that it forks. The first server that is given it binds it, and a server of a later process
+ * goes on with it: clients that connect in between wait, and its file does not change. */
+struct kept_socket {
+	int fd; /* -1: none, or of no use any more */
+	dev_t dev;
+	ino_t ino; /* of its file; 0: it is not bound yet */
+};
+
+/* kept_socket_is_at() - a server of an earlier process listened at this path, and clients still find it
+ * there. */
+bool kept_socket_is_at(const struct kept_socket *kept, const char *path);
+
 /* grpc_server_new() - listens on path (mode 0600) and replaces a stale socket there. methods must outlive the
- * server. */
+ * server. kept: a socket to use, NULL: none; it must outlive the server, and belongs to one path. */
 int grpc_server_new(struct loop *loop, const char *path, const struct grpc_method *methods, size_t n_methods,
-	void *userdata, struct grpc_server **ret_server, struct error *err);
+	void *userdata, struct kept_socket *kept, struct grpc_server **ret_server, struct error *err);
 
 /* grpc_server_free() - sends GOAWAY to all peers, closes, and removes the socket if it is still ours.
  * closed() is called for open calls. Not from within handle(). Accepts NULL. */

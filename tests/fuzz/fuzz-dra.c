@@ -80,6 +80,7 @@ static bool grants_fail;
 
 static struct node_registry node;
 static struct dra_deps deps;
+static struct dra_kept dra_kept;
 static struct preparer *preparer;
 static struct health_stream *health;
 static struct service *service;
@@ -99,7 +100,7 @@ void log_write(enum log_level level, const char *format, ...)
 /* ---- in place of the server ---- */
 
 int grpc_server_new(struct loop *on, const char *path, const struct grpc_method *methods, size_t n,
-	void *userdata, struct grpc_server **ret_server, struct error *err)
+	void *userdata, struct kept_socket *kept, struct grpc_server **ret_server, struct error *err)
 {
 	MUST(n_servers < ARRAY_SIZE(servers));
 	servers[n_servers].methods = methods;
@@ -111,6 +112,11 @@ int grpc_server_new(struct loop *on, const char *path, const struct grpc_method 
 
 void grpc_server_free(struct grpc_server *server)
 {
+}
+
+bool kept_socket_is_at(const struct kept_socket *kept, const char *path)
+{
+	return false;
 }
 
 int grpc_server_listen_again(struct grpc_server *server, struct error *err)
@@ -288,7 +294,8 @@ static void agent_start(void)
 	node.inventory.unit_mib = 1024;
 	MUST(inventory_update(&node.inventory, gpus, ARRAY_SIZE(gpus)));
 	node.in_force = GPU_MODE_DRA;
-	deps = (struct dra_deps){.loop = loop,
+	deps = (struct dra_deps){.kept = &dra_kept,
+		.loop = loop,
 		.node = &node,
 		.state_dir = dir,
 		.kubelet_dir = dir,

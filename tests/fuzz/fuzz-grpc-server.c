@@ -67,7 +67,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	snprintf(path, sizeof(path), "/tmp/ration-fuzz-%d.sock", (int)getpid());
 	MUST(loop_new(&loop) == 0);
-	MUST(grpc_server_new(loop, path, methods, 2, NULL, &server, &err) == 0);
+	MUST(grpc_server_new(loop, path, methods, 2, NULL, NULL, &server, &err) == 0);
 	return 0;
 }
 

@@ -35,7 +35,7 @@ static const struct grpc_method *methods;
 static void *methods_data;
 
 int grpc_server_new(struct loop *on, const char *path, const struct grpc_method *given, size_t n,
-	void *userdata, struct grpc_server **ret_server, struct error *err)
+	void *userdata, struct kept_socket *kept, struct grpc_server **ret_server, struct error *err)
 {
 	MUST(n == RELAY_METHOD_MAX);
 	methods = given;

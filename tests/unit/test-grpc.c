@@ -80,7 +80,7 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(f->dir));
 	snprintf(f->path, sizeof(f->path), "%s/s.sock", f->dir);
 	assert_int_equal(loop_new(&f->loop), 0);
-	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &f->server, &err), 0);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, NULL, &f->server, &err), 0);
 	assert_int_equal(grpc_client_new(f->loop, f->path, GRPC_MESSAGE_MAX, &f->client), 0);
 	return 0;
 }
@@ -290,7 +290,7 @@ static void stale_socket_is_replaced(void **state)
 	struct error err = {""};
 
 	/* The first server's file is replaced; when the first goes, the second's file stays. */
-	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &second, &err), 0);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, NULL, &second, &err), 0);
 	grpc_server_free(f->server);
 	f->server = second;
 	call(f, "/t.T/Echo", "x", 1);
@@ -308,7 +308,7 @@ static void path_that_is_too_long_is_refused_with_a_sentence(void **state)
 	memset(path, 'a', sizeof(path));
 	path[0] = '/';
 	path[199] = '\0';
-	assert_int_equal(grpc_server_new(f->loop, path, METHODS, 3, f, &server, &err), -ENAMETOOLONG);
+	assert_int_equal(grpc_server_new(f->loop, path, METHODS, 3, f, NULL, &server, &err), -ENAMETOOLONG);
 	assert_non_null(strstr(err.text, "too long"));
 	assert_int_equal(grpc_client_new(f->loop, path, 1, &client), -ENAMETOOLONG);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "model/shares.h"
+#include "net/grpc-server.h"
 
 struct delivery;
 struct events;
@@ -19,8 +20,18 @@ struct dra_counts {
 	uint64_t prepared, refused, unprepared;
 };
 
+/* What a worker that serves claims leaves to the next one, in memory that the supervisor shares with all of
+ * them. A kubelet whose driver's registration socket goes takes the driver for gone, and a pod whose claims
+ * it could not prepare waits for the pod's next synchronisation, 60 to 90 s (kuberuntime_manager.go
+ * SyncPod(), pod_workers.go completeWork(); 1.36.3). */
+struct dra_kept {
+	struct kept_socket plugin, registration;
+	bool registered; /* at the kubelet, as the last worker knew */
+};
+
 /* All of it must outlive the struct dra. */
 struct dra_deps {
+	struct dra_kept *kept;
 	struct loop *loop;
 	struct kube_client *client;
 	struct node_registry *node; /* its mode that is asked for, and problems, are written here */

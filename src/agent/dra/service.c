@@ -87,7 +87,7 @@ static void handle_notify(void *userdata, struct grpc_call *call, const uint8_t 
 		log_info("the kubelet has registered " DRA_DRIVER);
 	if (!status->plugin_registered)
 		log_warning("the kubelet does not register " DRA_DRIVER ": %.300s", status->error);
-	service->registered = status->plugin_registered;
+	service->registered = service->deps->kept->registered = status->plugin_registered;
 	snprintf(service->refusal, sizeof(service->refusal), "%.299s",
 		status->plugin_registered ? "" : status->error);
 	grpc_call_reply(call, NULL, 0);
@@ -137,7 +137,7 @@ static const struct grpc_method PLUGIN[] = {
 /* ---- sockets ---- */
 
 static int listen_at(struct service *service, const char *path, const struct grpc_method *methods, size_t n,
-	struct grpc_server **server, struct error *err)
+	struct kept_socket *kept, struct grpc_server **server, struct error *err)
 {
 	_cleanup_free_ char *folder = strdup(path);
 
@@ -149,23 +149,30 @@ static int listen_at(struct service *service, const char *path, const struct grp
 	fs_mkdir_parents(folder, 0750);
 	if (*server)
 		return grpc_server_listen_again(*server, err);
-	return grpc_server_new(service->deps->loop, path, methods, n, service, server, err);
+	return grpc_server_new(service->deps->loop, path, methods, n, service, kept, server, err);
 }
 
 /* The kubelet dials the plugin as soon as it sees the socket of the registration. */
 int service_open(struct service *service, struct error *err)
 {
+	struct dra_kept *kept = service->deps->kept;
 	char path[PATH_MAX];
 	int r = endpoint_path(service, path);
 
 	if (r == 0)
-		r = listen_at(service, path, PLUGIN, ARRAY_SIZE(PLUGIN), &service->plugin, err);
+		r = listen_at(
+			service, path, PLUGIN, ARRAY_SIZE(PLUGIN), &kept->plugin, &service->plugin, err);
 	if (r < 0)
 		return r;
 	if (snprintf(path, sizeof(path), "%s/plugins_registry/" DRA_DRIVER "-reg.sock",
 		    service->deps->kubelet_dir) >= PATH_MAX)
 		return error_set(err, ENAMETOOLONG, "%s: the path is too long", service->deps->kubelet_dir);
-	return listen_at(service, path, REGISTRATION, ARRAY_SIZE(REGISTRATION), &service->registration, err);
+	/* The kubelet has seen nothing of the end of the worker that it registered, and does not call again.
+	 */
+	if (!service->registration && kept_socket_is_at(&kept->registration, path))
+		service->registered = kept->registered;
+	return listen_at(service, path, REGISTRATION, ARRAY_SIZE(REGISTRATION), &kept->registration,
+		&service->registration, err);
 }
 
 void service_close(struct service *service)
@@ -173,7 +180,7 @@ void service_close(struct service *service)
 	grpc_server_free(service->registration);
 	grpc_server_free(service->plugin);
 	service->registration = service->plugin = NULL;
-	service->registered = false;
+	service->registered = service->deps->kept->registered = false;
 	service->refusal[0] = '\0';
 }
 

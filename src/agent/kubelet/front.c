@@ -159,7 +159,7 @@ static void on_frame(void *userdata, const struct relay_frame *frame, const uint
 			r = grpc_server_listen_again(front->server, &err);
 		else
 			r = grpc_server_new(front->loop, front->path, METHODS, ARRAY_SIZE(METHODS), front,
-				&front->server, &err);
+				NULL, &front->server, &err);
 		relay_send(front->relay, RELAY_LISTENING, 0, 0, err.text, r < 0 ? strlen(err.text) : 0);
 	}
 	if (!c)
