@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/complain.h"
 #include "cli/cordon.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
@@ -19,26 +18,26 @@
 #define PODS_TOLD_MAX 20
 
 struct options {
-	struct cordon_options given;
+	struct cordon_options given; /* the first member, for command_run() */
 	struct cordon_change change;
 };
 
-/* Returns -1 to go on, or the exit status. */
-static int parse(int argc, char **argv, struct options *options)
+static const struct option_table *table_of(const struct options *options)
 {
-	const struct option_table *table = options->change.uncordon ? &uncordon_option_table
-								    : &cordon_option_table;
-	const struct cordon_options *given = &options->given;
-	int r = options_parse(table, argc, argv, &options->given);
+	return options->change.uncordon ? &uncordon_option_table : &cordon_option_table;
+}
 
-	if (r >= 0)
-		return r;
+static int check(void *userdata)
+{
+	struct options *options = userdata;
+	const struct cordon_options *given = &options->given;
+
 	options->change.node = given->node;
 	if (given->reason)
 		fault_reason_copy(options->change.fault.reason, given->reason);
 	return fault_parse_gpu(given->gpu, &options->change.fault) == 0
 		       ? -1
-		       : options_refuse(table,
+		       : options_refuse(table_of(options),
 				 "GPU: invalid value \"%.80s\"; must be the index or the UUID of a GPU",
 				 given->gpu);
 }
@@ -113,8 +112,9 @@ static void tell(const struct options *options, const struct inspect *inspect, b
 			gpu->reason ? gpu->reason : "it is unhealthy");
 }
 
-static int run(struct options *options, struct error *err)
+static int run(void *userdata, struct error *err)
 {
+	struct options *options = userdata;
 	_cleanup_inspect_ struct inspect inspect;
 	const struct inspect_gpu *gpu;
 	bool changed;
@@ -141,20 +141,13 @@ static int run(struct options *options, struct error *err)
 	if (r < 0)
 		return r;
 	tell(options, &inspect, changed);
-	return fflush(stdout) == EOF ? error_set(err, EIO, "the output cannot be written") : 0;
+	return output_end(err);
 }
 
 int cordon_command(int argc, char **argv)
 {
 	struct options options = {
 		.change = {.uncordon = strcmp(argv[0], "uncordon") == 0, .fault = {.index = -1}}};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.given.kubectl);
-	r = parse(argc, argv, &options);
-	if (r < 0)
-		r = complain_end(run(&options, &err), &err);
-	kubectl_release(&options.given.kubectl);
-	return r;
+	return command_run(table_of(&options), argc, argv, &options, check, run);
 }

@@ -9,40 +9,31 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/history.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "cli/printable.h"
 #include "cli/replay.h"
 
-static int print_history(const struct kubectl *kubectl, struct error *err)
+static int print_history(void *userdata, struct error *err)
 {
+	const struct history_options *options = userdata;
 	_cleanup_strbuf_ struct strbuf body;
 	int r;
 
 	strbuf_init(&body, HISTORY_MAX);
-	r = history_fetch(kubectl, &body, err);
+	r = history_fetch(&options->kubectl, &body, err);
 	if (r < 0)
 		return r;
 	fputs(strbuf_cstr(&body), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return output_end(err);
 }
 
 int history_command(int argc, char **argv)
 {
 	struct history_options options = {0};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&history_option_table, argc, argv, &options);
-	if (r < 0)
-		r = complain_end(print_history(&options.kubectl, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&history_option_table, argc, argv, &options, NULL, print_history);
 }
 
 static void print_sum(const struct history_replay *history)

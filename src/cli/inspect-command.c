@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/complain.h"
 #include "cli/inspect.h"
 #include "cli/inspect-text.h"
 #include "cli/kubectl.h"
@@ -86,14 +85,16 @@ static int run_once(const struct inspect_run *run, struct strbuf *out, bool firs
 
 static int print(const struct inspect_run *run, const struct strbuf *out, bool clear_screen)
 {
+	struct error err = {""};
+	int r;
+
 	if (clear_screen)
 		fputs("\033[H\033[2J", stdout);
 	fputs(strbuf_cstr(out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout)) {
-		complain(run->program, "the output cannot be written");
-		return -EIO;
-	}
-	return 0;
+	r = output_end(&err);
+	if (r < 0)
+		complain(run->program, err.text);
+	return r;
 }
 
 /* An error is printed, and the loop continues: the user wants to see when the cluster is available again. */

@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/fields.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
@@ -147,7 +146,7 @@ static int tell(
 	if (!is_true(status, "applied"))
 		return error_set(err, EPERM, "pod %s: %s", options->name, message);
 	printf("pod %s %s\n", options->name, printable(message));
-	return fflush(stdout) == EOF ? error_set(err, EIO, "the output cannot be written") : 0;
+	return output_end(err);
 }
 
 /* If the API server accepts no answer on the pod, the scheduler reports it in an Event of the pod. */
@@ -236,16 +235,14 @@ int set_size(const struct set_options *options, struct error *err)
 	return r < 0 ? r : await(options, facts.namespace_, request, err);
 }
 
+static int run(void *options, struct error *err)
+{
+	return set_size(options, err);
+}
+
 int set_command(int argc, char **argv)
 {
 	struct set_options options = {0};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&set_option_table, argc, argv, &options);
-	if (r < 0)
-		r = complain_end(set_size(&options, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&set_option_table, argc, argv, &options, NULL, run);
 }

@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "cli/printable.h"
@@ -30,18 +29,18 @@
 #define TABLE_MAX (64u << 20)
 
 struct top {
-	struct top_options options;
+	const struct top_options *options;
 	struct top_cluster *cluster; /* NULL: shows runs */
 	struct strbuf problems;
 };
 
 /* Searches a configuration as kubectl does. */
-static bool has_cluster(const struct top *top)
+static bool has_cluster(const struct top_options *options)
 {
 	const char *home = getenv("HOME"), *named = getenv("KUBECONFIG");
 	char path[PATH_MAX];
 
-	if (top->options.nodes[0] || top->options.kubectl.flags.n || (named && *named) ||
+	if (options->nodes[0] || options->kubectl.flags.n || (named && *named) ||
 		getenv("KUBERNETES_SERVICE_HOST"))
 		return true;
 	snprintf(path, sizeof(path), "%.4000s/.kube/config", home ? home : "");
@@ -74,7 +73,7 @@ static int sample_take(struct top *top, struct top_sample *sample, struct error 
 static int table(const struct top *top, const struct top_sample *before, const struct top_sample *now,
 	struct strbuf *out, struct error *err)
 {
-	int r = top_table(before, now, top->options.runs, out);
+	int r = top_table(before, now, top->options->runs, out);
 
 	if (r < 0)
 		return error_set(err, -r, "out of memory");
@@ -95,8 +94,8 @@ static int print_once(const struct top *top, const struct top_sample *before, co
 	int r = 0;
 
 	strbuf_init(&out, TABLE_MAX);
-	if (top->options.output == OUTPUT_JSON) {
-		_cleanup_json_ struct json_object *document = top_json(before, now, top->options.runs);
+	if (top->options->output == OUTPUT_JSON) {
+		_cleanup_json_ struct json_object *document = top_json(before, now, top->options->runs);
 
 		strbuf_addf(&out, "%s\n",
 			json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY |
@@ -110,9 +109,7 @@ static int print_once(const struct top *top, const struct top_sample *before, co
 	if (r < 0 || out.failed)
 		return r < 0 ? r : error_set(err, -out.failed, "out of memory");
 	fputs(strbuf_cstr(&out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return output_end(err);
 }
 
 static int show_once(struct top *top, struct top_sample *samples, struct error *err)
@@ -164,57 +161,47 @@ static int show_live(struct top *top, struct top_sample *samples, struct error *
 	return 0;
 }
 
-static int run(struct top *top, struct error *err)
+static int run(void *userdata, struct error *err)
 {
+	const struct top_options *options = userdata;
+	struct top top = {.options = options};
 	struct top_sample samples[2];
 	size_t n_nodes = 0;
 	int r = 0;
 
+	strbuf_init(&top.problems, 64 << 10);
 	for (int i = 0; i < 2; i++)
 		top_sample_init(&samples[i]);
-	while (top->options.nodes[n_nodes])
+	while (options->nodes[n_nodes])
 		n_nodes++;
-	if (!top->options.runs)
-		r = top_cluster_open(
-			&top->options.kubectl, top->options.nodes, n_nodes, false, &top->cluster, err);
+	if (!options->runs)
+		r = top_cluster_open(&options->kubectl, options->nodes, n_nodes, false, &top.cluster, err);
 	if (r == 0)
-		r = top->options.once || top->options.output == OUTPUT_JSON || !isatty(STDOUT_FILENO) ||
+		r = options->once || options->output == OUTPUT_JSON || !isatty(STDOUT_FILENO) ||
 				    !isatty(STDIN_FILENO)
-			    ? show_once(top, samples, err)
-			    : show_live(top, samples, err);
-	top_cluster_close(top->cluster);
+			    ? show_once(&top, samples, err)
+			    : show_live(&top, samples, err);
+	top_cluster_close(top.cluster);
+	strbuf_release(&top.problems);
 	for (int i = 0; i < 2; i++)
 		top_sample_release(&samples[i]);
 	return r;
 }
 
-/* Returns -1 to go on, or the exit status. */
-static int parse(int argc, char **argv, struct top *top)
+static int check(void *userdata)
 {
-	struct top_options *options = &top->options;
-	int r = options_parse(&top_option_table, argc, argv, options);
+	struct top_options *options = userdata;
 
-	if (r >= 0)
-		return r;
 	if (options->runs && (options->nodes[0] || options->kubectl.flags.n))
 		return options_refuse(&top_option_table,
 			"--runs is about this machine: nodes and options of kubectl do not go with it");
-	options->runs = options->runs || !has_cluster(top);
+	options->runs = options->runs || !has_cluster(options);
 	return -1;
 }
 
 int top_command(int argc, char **argv)
 {
-	struct top top = {0};
-	struct error err = {""};
-	int r;
+	struct top_options options = {0};
 
-	kubectl_init(&top.options.kubectl);
-	strbuf_init(&top.problems, 64 << 10);
-	r = parse(argc, argv, &top);
-	if (r < 0)
-		r = complain_end(run(&top, &err), &err);
-	strbuf_release(&top.problems);
-	kubectl_release(&top.options.kubectl);
-	return r;
+	return command_run(&top_option_table, argc, argv, &options, check, run);
 }

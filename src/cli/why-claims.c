@@ -14,7 +14,7 @@
 #include "base/strbuf.h"
 #include "cli/claim-fit.h"
 #include "cli/claims.h"
-#include "cli/complain.h"
+#include "cli/commands.h"
 #include "cli/fields.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"

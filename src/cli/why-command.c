@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/forward.h"
 #include "cli/kubectl.h"
 #include "cli/leader.h"
@@ -107,9 +106,7 @@ static int print_text(
 	if (out.failed || text->failed)
 		return error_set(err, ENOMEM, "out of memory");
 	fputs(strbuf_cstr(&out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return output_end(err);
 }
 
 static int print_answer(const struct why_options *options, const struct pod_facts *facts,
@@ -175,8 +172,9 @@ static int tell_impossible(const struct pod_facts *facts, struct error *problem)
 	return 0;
 }
 
-static int run(struct why_options *options, struct error *err)
+static int run(void *userdata, struct error *err)
 {
+	const struct why_options *options = userdata;
 	struct error problem = {""};
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
@@ -209,13 +207,6 @@ static int run(struct why_options *options, struct error *err)
 int why_command(int argc, char **argv)
 {
 	struct why_options options = {0};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&why_option_table, argc, argv, &options);
-	if (r < 0)
-		r = complain_end(run(&options, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&why_option_table, argc, argv, &options, NULL, run);
 }

@@ -14,7 +14,6 @@
 #include "cli/advise/show.h"
 #include "cli/advise/world.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/fields.h"
 #include "cli/options.h"
 #include "cli/pod.h"
@@ -48,9 +47,7 @@ static int print(const struct advise_world *world, const struct advise_options *
 	if (r < 0 || out.failed)
 		return error_set(err, ENOMEM, "out of memory");
 	fputs(strbuf_cstr(&out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return output_end(err);
 }
 
 /* The table must still be true: it is the same pod, with the same size. */
@@ -134,7 +131,7 @@ static int apply(const struct advise_options *options, struct top_cluster *clust
 		done += r == 0;
 	}
 	printf("%zu of %zu commands were carried out.\n", done, n);
-	return fflush(stdout) == EOF && r == 0 ? error_set(err, EIO, "the output cannot be written") : r;
+	return r == 0 ? output_end(err) : r;
 }
 
 static int run_on(const struct advise_options *options, struct top_cluster *cluster, struct error *err)
@@ -156,8 +153,9 @@ static int run_on(const struct advise_options *options, struct top_cluster *clus
 	return r == 0 && options->apply ? apply(options, cluster, &world, err) : r;
 }
 
-static int run(const struct advise_options *options, struct error *err)
+static int run(void *userdata, struct error *err)
 {
+	const struct advise_options *options = userdata;
 	struct top_cluster *cluster = NULL;
 	size_t n_nodes = 0;
 	int r;
@@ -174,19 +172,19 @@ static int run(const struct advise_options *options, struct error *err)
 	return r;
 }
 
+static int check(void *userdata)
+{
+	const struct advise_options *options = userdata;
+
+	return options->apply && options->output == OUTPUT_JSON
+		       ? options_refuse(&advise_option_table,
+				 "--apply says what it does as text: -o json does not go with it")
+		       : -1;
+}
+
 int advise_command(int argc, char **argv)
 {
 	struct advise_options options = {0};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&advise_option_table, argc, argv, &options);
-	if (r < 0 && options.apply && options.output == OUTPUT_JSON)
-		r = options_refuse(&advise_option_table,
-			"--apply says what it does as text: -o json does not go with it");
-	if (r < 0)
-		r = complain_end(run(&options, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&advise_option_table, argc, argv, &options, check, run);
 }

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/table.h"
 #include "cli/advise/advice.h"
-#include "cli/progress.h"
+#include "cli/commands.h"
 #include "model/placement.h"
 
 struct advise_options;

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/doctor/cluster.h"
 #include "cli/doctor/machine.h"
 #include "cli/doctor/report.h"
@@ -36,14 +35,6 @@ static int parse(int argc, char **argv, struct doctor_options *options)
 	if ((options->image || options->args.n) && !options->kubeadm)
 		return options_refuse(&doctor_option_table, "--image and --arg need --kubeadm");
 	return -1;
-}
-
-static int print(const struct strbuf *out, struct error *err)
-{
-	fputs(strbuf_cstr(out), stdout);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
 }
 
 static int examine(
@@ -88,8 +79,10 @@ static int run(const struct doctor_options *options)
 	strbuf_init(&out, OUTPUT_MAX);
 	r = options->scheduler_config ? print_scheduler_config(options, &out, &err)
 				      : examine(options, &out, &status, &err);
-	if (r == 0)
-		r = print(&out, &err);
+	if (r == 0) {
+		fputs(strbuf_cstr(&out), stdout);
+		r = output_end(&err);
+	}
 	if (r < 0) {
 		complain("ration", err.text);
 		return options->scheduler_config && r == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN;

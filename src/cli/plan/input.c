@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "cli/complain.h"
+#include "cli/commands.h"
 #include "cli/history.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"

@@ -8,7 +8,7 @@
 
 #include "base/strbuf.h"
 #include "cli/list-read.h"
-#include "cli/progress.h"
+#include "cli/commands.h"
 #include "cli/replay.h"
 #include "plan/place.h"
 

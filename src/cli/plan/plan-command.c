@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/options.h"
 #include "cli/plan/plan.h"
 #include "cli/printable.h"
@@ -42,8 +41,9 @@ static int check_change(const struct plan_options *options)
 }
 
 /* Combinations that the table cannot express. Returns -1, or the status to end with. */
-static int check(const struct plan_options *options)
+static int check(void *userdata)
 {
+	const struct plan_options *options = userdata;
 	const struct option_table *table = &plan_option_table;
 	const char *const files[] = {options->file, options->history, options->objects};
 	int n = 0;
@@ -91,9 +91,7 @@ int plan_print(struct strbuf *out, struct error *err)
 	printable_lines(out);
 	fputs(strbuf_cstr(out), stdout);
 	strbuf_clear(out);
-	if (fflush(stdout) == EOF || ferror(stdout))
-		return error_set(err, EIO, "the output cannot be written");
-	return 0;
+	return output_end(err);
 }
 
 static int decide(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
@@ -115,8 +113,9 @@ static int decide(struct plan_input *input, struct json_object *manifest, const 
 	}
 }
 
-static int make(const struct plan_options *options, struct error *err)
+static int make(void *userdata, struct error *err)
 {
+	const struct plan_options *options = userdata;
 	_cleanup_plan_input_ struct plan_input input;
 	_cleanup_json_ struct json_object *manifest = NULL;
 	_cleanup_strbuf_ struct strbuf out;
@@ -140,15 +139,6 @@ static int make(const struct plan_options *options, struct error *err)
 int plan_command(int argc, char **argv)
 {
 	struct plan_options options = {0};
-	struct error err = {""};
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&plan_option_table, argc, argv, &options);
-	if (r < 0)
-		r = check(&options);
-	if (r < 0)
-		r = complain_end(make(&options, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&plan_option_table, argc, argv, &options, check, make);
 }

@@ -15,9 +15,7 @@
 #include "base/fs.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/complain.h"
 #include "cli/options.h"
-#include "cli/progress.h"
 #include "cli/ui/data.h"
 #include "cli/ui/page-files.h"
 #include "cli/ui/runs.h"
@@ -149,8 +147,7 @@ static int serve(const struct ui_options *options, struct error *err)
 		return r;
 	site = ui_server_site(server);
 	printf("http://127.0.0.1:%u/%s/\n", site->port, site->token);
-	if (fflush(stdout) == EOF)
-		r = error_set(err, EIO, "the output cannot be written");
+	r = output_end(err);
 	if (r == 0 && !options->no_browser)
 		open_browser(site);
 	if (r == 0)
@@ -159,27 +156,35 @@ static int serve(const struct ui_options *options, struct error *err)
 	return r;
 }
 
+static bool is_once(const struct ui_options *options)
+{
+	return options->file || options->output == OUTPUT_JSON;
+}
+
+static int check(void *userdata)
+{
+	const struct ui_options *options = userdata;
+
+	if (is_once(options) && (options->port || options->no_browser))
+		return options_refuse(&ui_option_table,
+			"--static and -o json start no server: leave out --port and --no-browser");
+	if (options->file && options->output == OUTPUT_JSON)
+		return options_refuse(
+			&ui_option_table, "-o json prints what --static writes as a page: give one of them");
+	if (options->runs && options->kubectl.flags.n)
+		return options_refuse(&ui_option_table,
+			"--runs is about this machine: options of kubectl do not go with it");
+	return -1;
+}
+
+static int run(void *options, struct error *err)
+{
+	return is_once(options) ? write_once(options, err) : serve(options, err);
+}
+
 int ui_command(int argc, char **argv)
 {
 	struct ui_options options = {0};
-	struct error err = {""};
-	bool once;
-	int r;
 
-	kubectl_init(&options.kubectl);
-	r = options_parse(&ui_option_table, argc, argv, &options);
-	once = options.file || options.output == OUTPUT_JSON;
-	if (r < 0 && once && (options.port || options.no_browser))
-		r = options_refuse(&ui_option_table,
-			"--static and -o json start no server: leave out --port and --no-browser");
-	else if (r < 0 && options.file && options.output == OUTPUT_JSON)
-		r = options_refuse(
-			&ui_option_table, "-o json prints what --static writes as a page: give one of them");
-	else if (r < 0 && options.runs && options.kubectl.flags.n)
-		r = options_refuse(&ui_option_table,
-			"--runs is about this machine: options of kubectl do not go with it");
-	else if (r < 0)
-		r = complain_end(once ? write_once(&options, &err) : serve(&options, &err), &err);
-	kubectl_release(&options.kubectl);
-	return r;
+	return command_run(&ui_option_table, argc, argv, &options, check, run);
 }
