@@ -97,13 +97,11 @@ static int cordon_list_apply(const struct cordon_change *change, struct fault_li
 static int object_new(const char *name, struct json_object **ret_object)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
-	struct json_object *metadata = json_object_new_object();
+	struct json_object *metadata = json_set_object(object, "metadata");
 
-	if (json_set(object, "metadata", metadata) < 0 ||
-		json_set(object, "apiVersion", json_object_new_string("v1")) < 0 ||
-		json_set(object, "kind", json_object_new_string("ConfigMap")) < 0 ||
-		json_set(metadata, "name", json_object_new_string(name)) < 0 ||
-		json_set(metadata, "namespace", json_object_new_string(NAMESPACE_SYSTEM)) < 0 ||
+	if (!metadata || json_set_text(object, "apiVersion", "v1") < 0 ||
+		json_set_text(object, "kind", "ConfigMap") < 0 || json_set_text(metadata, "name", name) < 0 ||
+		json_set_text(metadata, "namespace", NAMESPACE_SYSTEM) < 0 ||
 		json_set(metadata, "labels", json_new_pair("app.kubernetes.io/managed-by", "ration")) < 0)
 		return -ENOMEM;
 	*ret_object = TAKE_PTR(object);
@@ -134,13 +132,7 @@ static struct json_object *inner(struct json_object *object, const char *key)
 
 	if (json_object_is_type(there, json_type_object))
 		return there;
-	there = json_object_new_object();
-	return json_set(object, key, there) < 0 ? NULL : there;
-}
-
-static int put_text(struct json_object *object, const char *key, const char *text)
-{
-	return object && text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
+	return json_set_object(object, key);
 }
 
 /* An empty list is removed, because the open extender reads "" as GPU 0. */
@@ -157,8 +149,8 @@ static int object_write(struct json_object *object, const struct fault_list *lis
 	json_object_object_del(annotations, ANNOTATION_CORDONED);
 	if (!list->n)
 		return 0;
-	r = put_text(data, CONFIG_MAP_UNHEALTHY_KEY, gpus);
-	return r < 0 ? r : put_text(annotations, ANNOTATION_CORDONED, notes);
+	r = json_set_text(data, CONFIG_MAP_UNHEALTHY_KEY, gpus);
+	return r < 0 ? r : json_set_text(annotations, ANNOTATION_CORDONED, notes);
 }
 
 static int refused(const struct strbuf *complaints, const char *verb, const char *name, struct error *err)

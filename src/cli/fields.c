@@ -38,3 +38,10 @@ void add_bytes(struct strbuf *out, uint64_t bytes)
 	}
 	strbuf_addf(out, "%" PRIu64 " %s", bytes, names[unit]);
 }
+
+int add_document(struct strbuf *out, struct json_object *object)
+{
+	return strbuf_addf(out, "%s\n",
+		json_object_to_json_string_ext(object,
+			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
+}

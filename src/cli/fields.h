@@ -1,5 +1,5 @@
 /* fields.h - members of a JSON object: "", 0 or false if the member is missing or has another type; and the
- * text of a number. */
+ * texts of numbers and objects. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,3 +17,6 @@ const char *plural(int64_t n);
 
 /* add_bytes() - "3 GiB", "1536 MiB" or "17 bytes": the largest unit without a fraction. */
 void add_bytes(struct strbuf *out, uint64_t bytes);
+
+/* add_document() - a JSON object as indented text, and a newline. */
+int add_document(struct strbuf *out, struct json_object *object);

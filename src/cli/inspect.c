@@ -10,13 +10,6 @@
 #include "cli/printable.h"
 #include "model/units.h"
 
-static char *printable_copy(const char *text)
-{
-	char *copy = strdup(text);
-
-	return copy ? printable(copy) : NULL;
-}
-
 void inspect_init(struct inspect *inspect)
 {
 	*inspect = (struct inspect){0};

@@ -1,6 +1,7 @@
 #include "cli/printable.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 
@@ -15,6 +16,13 @@ char *printable(char *text)
 		if (!is_printable(*p))
 			*p = '?';
 	return text;
+}
+
+char *printable_copy(const char *text)
+{
+	char *copy = strdup(text);
+
+	return copy ? printable(copy) : NULL;
 }
 
 void printable_lines(struct strbuf *text)

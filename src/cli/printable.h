@@ -4,6 +4,8 @@
 
 struct strbuf;
 
-/* printable() - returns text. printable_lines() - keeps newlines. */
+/* printable() - returns text. printable_copy() - of a copy, which the caller frees; NULL when out of memory.
+ * printable_lines() - keeps newlines. */
 char *printable(char *text);
+char *printable_copy(const char *text);
 void printable_lines(struct strbuf *text);

@@ -79,7 +79,7 @@ static int check_room(struct json_object *pod, const char *request, struct error
 {
 	_cleanup_json_ struct json_object *changes = json_object_new_object();
 
-	if (json_set(changes, ANNOTATION_RESIZE, json_object_new_string(request)) < 0)
+	if (json_set_text(changes, ANNOTATION_RESIZE, request) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return annotations_size_with(annotations_of(pod), changes) <= ANNOTATIONS_MAX ? 0
 										      : refuse_full(pod, err);
@@ -89,15 +89,14 @@ static int ask(
 	const struct set_options *options, const char *namespace_, const char *request, struct error *err)
 {
 	_cleanup_json_ struct json_object *patch = json_object_new_object();
-	struct json_object *metadata = json_object_new_object(), *annotations = json_object_new_object();
+	struct json_object *annotations = json_set_object(json_set_object(patch, "metadata"), "annotations");
 	_cleanup_strbuf_ struct strbuf out, complaints;
 	_cleanup_free_ char *flag = NULL;
 	int r;
 
 	strbuf_init(&out, ANSWER_MAX);
 	strbuf_init(&complaints, ANSWER_MAX);
-	if (json_set(metadata, "annotations", annotations) < 0 || json_set(patch, "metadata", metadata) < 0 ||
-		json_set(annotations, ANNOTATION_RESIZE, json_object_new_string(request)) < 0 ||
+	if (json_set_text(annotations, ANNOTATION_RESIZE, request) < 0 ||
 		asprintf(&flag, "--patch=%s", json_text(patch)) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = kubectl_run(&options->kubectl,
@@ -168,7 +167,7 @@ static bool find_event(const struct set_options *options, struct json_object *po
 		return false;
 	items = json_member(list, "items");
 	for (size_t i = 0; i < json_count(items); i++) {
-		const char *message = json_text_of(json_object_array_get_idx(items, i), "message");
+		const char *message = json_text_of(json_item(items, i), "message");
 
 		if (strstr(message, request)) {
 			error_set(ret_said, EPERM, "%s", message);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/fields.h"
 #include "cli/kubectl.h"
 #include "cli/options.h"
 #include "cli/printable.h"
@@ -97,10 +98,7 @@ static int print_once(const struct top *top, const struct top_sample *before, co
 	if (top->options->output == OUTPUT_JSON) {
 		_cleanup_json_ struct json_object *document = top_json(before, now, top->options->runs);
 
-		strbuf_addf(&out, "%s\n",
-			json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY |
-									 JSON_C_TO_STRING_SPACED |
-									 JSON_C_TO_STRING_NOSLASHESCAPE));
+		add_document(&out, document);
 		if (top->problems.len)
 			complain("ration", strbuf_cstr(&top->problems));
 	} else {

@@ -60,7 +60,7 @@ static int set_text(struct json_object *object, const char *key, const char *tex
 	for (char *p = copy; p && *p; p++)
 		if (isspace((unsigned char)*p))
 			*p = ' ';
-	return copy ? json_set(object, key, json_object_new_string(printable(copy))) : -ENOMEM;
+	return copy ? json_set_text(object, key, printable(copy)) : -ENOMEM;
 }
 
 static int set_device(struct json_object *object, const struct claims_device *device)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/fields.h"
 #include "cli/forward.h"
 #include "cli/kubectl.h"
 #include "cli/leader.h"
@@ -60,11 +61,11 @@ static int is_none_of_ours(const struct why_options *options, struct json_object
 	if (r < 0 || ours)
 		return r;
 	/* The API server allows any text as the name of a scheduler; it must not control the terminal. */
-	named = strdup(scheduler);
+	named = printable_copy(scheduler);
 	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM
 	       " but names the scheduler %.253s, which does not use ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME
 	       ".\n",
-		facts->namespace_, facts->name, named ? printable(named) : "?",
+		facts->namespace_, facts->name, named ? named : "?",
 		*facts->node ? "it has no GPU, and the node's agent does not start it"
 			     : "it will get no GPU");
 	return 1;
@@ -97,10 +98,7 @@ static int print_text(
 
 	strbuf_init(&out, ANSWER_MAX);
 	if (options->output == OUTPUT_JSON)
-		strbuf_addf(&out, "%s\n",
-			json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY |
-								       JSON_C_TO_STRING_SPACED |
-								       JSON_C_TO_STRING_NOSLASHESCAPE));
+		add_document(&out, answer);
 	else
 		strbuf_adds(&out, strbuf_cstr(text));
 	if (out.failed || text->failed)

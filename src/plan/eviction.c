@@ -23,8 +23,8 @@ struct json_object *plan_controller(struct json_object *pod)
 	size_t n = json_count(owners);
 
 	for (size_t i = 0; i < n; i++)
-		if (json_object_get_boolean(json_member(json_object_array_get_idx(owners, i), "controller")))
-			return json_object_array_get_idx(owners, i);
+		if (json_object_get_boolean(json_member(json_item(owners, i), "controller")))
+			return json_item(owners, i);
 	return NULL;
 }
 

@@ -32,7 +32,7 @@ static bool is_tolerated(struct json_object *pod, const char *key, const char *v
 	struct json_object *tolerations = json_member(json_member(pod, "spec"), "tolerations");
 
 	for (size_t i = 0; i < json_count(tolerations); i++)
-		if (tolerates(json_object_array_get_idx(tolerations, i), key, value, effect))
+		if (tolerates(json_item(tolerations, i), key, value, effect))
 			return true;
 	return false;
 }
@@ -40,7 +40,7 @@ static bool is_tolerated(struct json_object *pod, const char *key, const char *v
 static struct json_object *first_untolerated(const struct kube_node *node, struct json_object *pod)
 {
 	for (size_t i = 0; i < json_count(node->taints); i++) {
-		struct json_object *taint = json_object_array_get_idx(node->taints, i);
+		struct json_object *taint = json_item(node->taints, i);
 		const char *effect = json_text_of(taint, "effect");
 
 		if (strcmp(effect, "NoSchedule") != 0 && strcmp(effect, "NoExecute") != 0)
@@ -56,7 +56,7 @@ static struct json_object *first_untolerated(const struct kube_node *node, struc
 static bool is_among(struct json_object *values, const char *text)
 {
 	for (size_t i = 0; i < json_count(values); i++) {
-		const char *value = json_string(json_object_array_get_idx(values, i));
+		const char *value = json_string(json_item(values, i));
 
 		if (value && strcmp(value, text) == 0)
 			return true;
@@ -79,7 +79,7 @@ static bool compares(struct json_object *values, const char *label, bool greater
 	long long number, limit;
 
 	if (json_count(values) != 1 || !whole_number(label, &number) ||
-		!whole_number(json_string(json_object_array_get_idx(values, 0)), &limit))
+		!whole_number(json_string(json_item(values, 0)), &limit))
 		return false;
 	return greater ? number > limit : number < limit;
 }
@@ -109,13 +109,13 @@ static bool term_holds(struct json_object *term, const struct kube_node *node)
 			   *fields = json_member(term, "matchFields");
 
 	for (size_t i = 0; i < json_count(labels); i++) {
-		struct json_object *requirement = json_object_array_get_idx(labels, i);
+		struct json_object *requirement = json_item(labels, i);
 
 		if (!holds(requirement, json_member_string(node->labels, json_text_of(requirement, "key"))))
 			return false;
 	}
 	for (size_t i = 0; i < json_count(fields); i++) {
-		struct json_object *requirement = json_object_array_get_idx(fields, i);
+		struct json_object *requirement = json_item(fields, i);
 
 		if (strcmp(json_text_of(requirement, "key"), "metadata.name") != 0 ||
 			!holds(requirement, node->name))
@@ -141,7 +141,7 @@ static bool is_selected(const struct kube_node *node, struct json_object *pod)
 		}
 	}
 	for (size_t i = 0; i < json_count(terms); i++)
-		if (term_holds(json_object_array_get_idx(terms, i), node))
+		if (term_holds(json_item(terms, i), node))
 			return true;
 	return !required;
 }

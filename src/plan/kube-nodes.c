@@ -117,7 +117,7 @@ static int see_controller(struct kube_nodes *nodes, struct json_object *metadata
 	const char *namespace_ = json_member_string(metadata, "namespace");
 
 	for (size_t i = 0; i < n && namespace_; i++) {
-		struct json_object *owner = json_object_array_get_idx(owners, i);
+		struct json_object *owner = json_item(owners, i);
 		const char *kind = json_member_string(owner, "kind"),
 			   *name = json_member_string(owner, "name"), *uid = json_member_string(owner, "uid");
 		size_t hash;

@@ -37,21 +37,6 @@ static struct json_object *template_of(struct json_object *manifest, const char 
 	return json_member(json_member(spec, "template"), "spec") ? json_member(spec, "template") : NULL;
 }
 
-/* {"kind", "name", "uid", "controller": true} in a list. */
-static struct json_object *owner_reference(const char *kind, const char *name, const char *uid)
-{
-	_cleanup_json_ struct json_object *list = json_object_new_array(), *owner = json_object_new_object();
-
-	if (!list || !owner || json_set(owner, "kind", json_new_text(kind)) < 0 ||
-		json_set(owner, "name", json_new_text(name)) < 0 ||
-		json_set(owner, "uid", json_new_text(uid)) < 0 ||
-		json_set(owner, "controller", json_object_new_boolean(true)) < 0 ||
-		json_object_array_add(list, owner) < 0)
-		return NULL;
-	TAKE_PTR(owner);
-	return TAKE_PTR(list);
-}
-
 static int copy_member(struct json_object *to, const char *key, struct json_object *value)
 {
 	return value ? json_set(to, key, json_object_get(value)) : 0;
@@ -85,9 +70,9 @@ static int make_metadata(struct json_object *manifest, struct json_object *templ
 	if (copy_member(metadata, "labels", json_member(its, "labels")) < 0 ||
 		copy_member(metadata, "annotations", json_member(its, "annotations")) < 0 ||
 		copy_member(metadata, "ownerReferences", json_member(its, "ownerReferences")) < 0 ||
-		json_set(metadata, "name", json_new_text(name && *name ? name : "plan")) < 0)
+		json_set_text(metadata, "name", name && *name ? name : "plan") < 0)
 		return -ENOMEM;
-	return json_set(metadata, "namespace", json_new_text(space ? space : namespace_));
+	return json_set_text(metadata, "namespace", space ? space : namespace_);
 }
 
 /* The pods of a template have a controller: the existing one if a pod of it was seen. */
@@ -98,9 +83,13 @@ static int add_controller(struct json_object *manifest, const char *kind, const 
 	const char *uid = name && nodes ? kube_nodes_controller(nodes,
 						  json_member_string(metadata, "namespace"), kind, name)
 					: NULL;
+	struct json_object *owner = json_append_object(json_set_array(metadata, "ownerReferences"));
 
-	return json_set(metadata, "ownerReferences",
-		owner_reference(kind, name ? name : "plan", uid ? uid : NEW_OWNER_UID));
+	if (json_set_text(owner, "kind", kind) < 0 ||
+		json_set_text(owner, "name", name ? name : "plan") < 0 ||
+		json_set_text(owner, "uid", uid ? uid : NEW_OWNER_UID) < 0)
+		return -ENOMEM;
+	return json_set(owner, "controller", json_object_new_boolean(true));
 }
 
 int plan_pod_object(struct json_object *manifest, const char *namespace_, const struct kube_nodes *nodes,
@@ -129,7 +118,7 @@ int plan_pod_object(struct json_object *manifest, const char *namespace_, const 
 		(template != manifest && add_controller(manifest, kind, nodes, metadata) < 0) ||
 		copy_member(pod, "metadata", metadata) < 0 ||
 		copy_member(pod, "spec", json_member(template, "spec")) < 0 ||
-		json_set(pod, "kind", json_new_text("Pod")) < 0)
+		json_set_text(pod, "kind", "Pod") < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	*ret_pod = TAKE_PTR(pod);
 	return 0;
@@ -175,8 +164,7 @@ int plan_pod_read(struct json_object *object, size_t number, struct plan_pod *re
 	*ret_pod = (struct plan_pod){0};
 	pod_facts_init(&ret_pod->facts);
 	snprintf(uid, sizeof(uid), "plan-%zu", number);
-	if ((number || !json_member_string(metadata, "uid")) &&
-		json_set(metadata, "uid", json_new_text(uid)) < 0)
+	if ((number || !json_member_string(metadata, "uid")) && json_set_text(metadata, "uid", uid) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = pod_facts_read(object, &ret_pod->facts, err);
 	if (r < 0)
@@ -208,8 +196,7 @@ static void check_affinity(struct json_object *spec, struct strbuf *out)
 	if (json_count(json_member(json_member(affinity, "podAntiAffinity"), required)))
 		add_unconsidered(out, "podAntiAffinity");
 	for (size_t i = 0; i < json_count(spread); i++) {
-		const char *when = json_member_string(
-			json_object_array_get_idx(spread, i), "whenUnsatisfiable");
+		const char *when = json_member_string(json_item(spread, i), "whenUnsatisfiable");
 
 		if (!when || strcmp(when, "ScheduleAnyway") != 0) {
 			add_unconsidered(out, "topologySpreadConstraints");
@@ -226,7 +213,7 @@ static void check_volumes(struct json_object *spec, struct strbuf *out)
 
 	for (size_t i = 0; i < json_count(volumes); i++)
 		for (size_t j = 0; j < ARRAY_SIZE(bound_to_nodes); j++)
-			if (json_member(json_object_array_get_idx(volumes, i), bound_to_nodes[j])) {
+			if (json_member(json_item(volumes, i), bound_to_nodes[j])) {
 				add_unconsidered(out, "volumes");
 				return;
 			}
@@ -237,10 +224,10 @@ static void check_ports(struct json_object *spec, struct strbuf *out)
 	struct json_object *containers = json_member(spec, "containers");
 
 	for (size_t i = 0; i < json_count(containers); i++) {
-		struct json_object *ports = json_member(json_object_array_get_idx(containers, i), "ports");
+		struct json_object *ports = json_member(json_item(containers, i), "ports");
 
 		for (size_t j = 0; j < json_count(ports); j++)
-			if (json_member(json_object_array_get_idx(ports, j), "hostPort")) {
+			if (json_member(json_item(ports, j), "hostPort")) {
 				add_unconsidered(out, "hostPort");
 				return;
 			}

@@ -276,10 +276,10 @@ static struct json_object *lasting_taints(struct json_object *taints)
 	struct json_object *list = json_object_new_array();
 
 	for (size_t i = 0; list && i < n; i++) {
-		struct json_object *taint = json_object_array_get_idx(taints, i);
+		struct json_object *taint = json_item(taints, i);
 
 		if (!is_of_the_machine(taint))
-			json_object_array_add(list, json_object_get(taint));
+			json_append(list, json_object_get(taint));
 	}
 	return list;
 }
@@ -297,9 +297,8 @@ static int rename_node(struct json_object *node, const char *name, struct json_o
 	spec = json_member(copy, "spec");
 	if (!metadata)
 		return -EINVAL;
-	if (json_set(metadata, "name", json_new_text(name)) < 0 ||
-		json_set(metadata, "uid", json_new_text(name)) < 0 ||
-		(labels && json_set(labels, "kubernetes.io/hostname", json_new_text(name)) < 0) ||
+	if (json_set_text(metadata, "name", name) < 0 || json_set_text(metadata, "uid", name) < 0 ||
+		(labels && json_set_text(labels, "kubernetes.io/hostname", name) < 0) ||
 		(spec && json_set(spec, "taints", lasting_taints(json_member(spec, "taints"))) < 0))
 		return -ENOMEM;
 	if (spec)

@@ -150,7 +150,7 @@ static int read_init_containers(struct json_object *list, struct quantities *all
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < json_count(list); i++) {
-		struct json_object *container = json_object_array_get_idx(list, i);
+		struct json_object *container = json_item(list, i);
 		bool sidecar = json_member_is(container, "restartPolicy", "Always");
 		_cleanup_quantities_ struct quantities own = {0};
 
@@ -175,7 +175,7 @@ int quantities_of_pod(struct json_object *pod, struct quantities *quantities)
 	for (size_t i = 0; r == 0 && i < json_count(containers); i++) {
 		_cleanup_quantities_ struct quantities own = {0};
 
-		r = read_container(json_object_array_get_idx(containers, i), &own);
+		r = read_container(json_item(containers, i), &own);
 		if (r == 0)
 			r = quantities_add(quantities, &own, 1);
 	}

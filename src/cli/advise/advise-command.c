@@ -37,10 +37,7 @@ static int print(const struct advise_world *world, const struct advise_options *
 
 		if (!document)
 			return error_set(err, ENOMEM, "out of memory");
-		strbuf_addf(&out, "%s\n",
-			json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY |
-									 JSON_C_TO_STRING_SPACED |
-									 JSON_C_TO_STRING_NOSLASHESCAPE));
+		add_document(&out, document);
 	} else {
 		r = advise_show_table(world, options, &out);
 	}

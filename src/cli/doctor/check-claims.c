@@ -84,15 +84,11 @@ void collect_claims_of_pod(
 
 	if (!json_count(asked) || *facts->node || facts->deleting)
 		return;
-	object = json_new_pair("namespace", facts->namespace_);
-	names = json_object_new_array();
-	if (!object || json_set(object, "pod", json_object_new_string(facts->name)) < 0 ||
-		json_set(object, "claims", names) < 0 ||
-		json_object_array_add(cluster->claims->waiting, object) < 0) {
-		json_object_put(object);
+	object = json_append_object(cluster->claims->waiting);
+	names = json_set_array(object, "claims");
+	if (!names || json_set_text(object, "namespace", facts->namespace_) < 0 ||
+		json_set_text(object, "pod", facts->name) < 0)
 		cluster->report->failed = true;
-		return;
-	}
 	for (size_t i = 0; i < json_count(asked) + json_count(made); i++) {
 		struct json_object *item = i < json_count(asked) ? json_item(asked, i)
 								 : json_item(made, i - json_count(asked));

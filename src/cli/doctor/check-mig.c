@@ -41,9 +41,8 @@ void check_mig(struct cluster *cluster, struct json_object *node, const struct n
 		json_member(json_member(node, "metadata"), "annotations"), ANNOTATION_NODE_MIG);
 	_cleanup_json_ struct json_object *list = NULL;
 
-	if (!*text || json_parse(text, strlen(text), &list, NULL) < 0 ||
-		!json_object_is_type(list, json_type_array))
+	if (!*text || json_parse(text, strlen(text), &list, NULL) < 0)
 		return;
-	for (size_t i = 0; i < json_object_array_length(list) && i < NODE_GPUS_MAX; i++)
-		tell(cluster, facts->name, json_object_array_get_idx(list, i));
+	for (size_t i = 0; i < json_count(list) && i < NODE_GPUS_MAX; i++)
+		tell(cluster, facts->name, json_item(list, i));
 }

@@ -76,7 +76,7 @@ static void tell_noted(struct report *report, struct json_object *node, const ch
 	struct json_object *conditions = json_member(json_member(node, "status"), "conditions");
 
 	for (size_t i = 0; i < json_count(conditions); i++) {
-		struct json_object *condition = json_object_array_get_idx(conditions, i);
+		struct json_object *condition = json_item(conditions, i);
 
 		const char *reason = json_text_of(condition, "reason");
 

@@ -17,34 +17,21 @@
 #include "kube/json.h"
 #include "model/facts.h"
 
-static struct json_object *gpus_of(const struct placement *placement)
-{
-	const struct gpu_share *gpus[NODE_GPUS_MAX];
-	struct json_object *list = json_object_new_array();
-	size_t n = placement_gpus(placement, gpus);
-
-	for (size_t i = 0; list && i < n; i++)
-		json_object_array_add(list, json_object_new_string(gpus[i]->uuid));
-	return list;
-}
-
 static int remember(struct json_object *placed, const struct pod_facts *facts)
 {
-	struct json_object *there = json_member(placed, facts->node), *pod;
-	int r = 0;
+	struct json_object *there = json_member(placed, facts->node), *pod, *list;
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&facts->placement, gpus);
+	int r;
 
-	if (!there) {
-		there = json_object_new_array();
-		r = json_set(placed, facts->node, there);
-	}
-	pod = r == 0 ? json_new_pair("namespace", facts->namespace_) : NULL;
-	if (!pod || json_set(pod, "pod", json_object_new_string(facts->name)) < 0 ||
-		json_set(pod, "gpus", gpus_of(&facts->placement)) < 0 ||
-		json_object_array_add(there, pod) < 0) {
-		json_object_put(pod);
-		return -ENOMEM;
-	}
-	return 0;
+	pod = json_append_object(there ? there : json_set_array(placed, facts->node));
+	list = json_set_array(pod, "gpus");
+	r = json_set_text(pod, "namespace", facts->namespace_);
+	if (r == 0)
+		r = json_set_text(pod, "pod", facts->name);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = json_append(list, json_object_new_string(gpus[i]->uuid));
+	return r;
 }
 
 void collect_placement(
@@ -62,8 +49,8 @@ static void compare(struct cluster *cluster, struct json_object *pod, const stru
 	struct json_object *gpus = json_member(pod, "gpus");
 	char where[600], mend[700];
 
-	for (size_t i = 0; i < json_object_array_length(gpus); i++) {
-		const char *uuid = json_object_get_string(json_object_array_get_idx(gpus, i));
+	for (size_t i = 0; i < json_count(gpus); i++) {
+		const char *uuid = json_string(json_item(gpus, i));
 
 		if (node_facts_has_gpu(facts, uuid))
 			continue;
@@ -83,6 +70,6 @@ void check_placements(struct cluster *cluster, struct json_object *node, const s
 
 	/* Without an inventory the GPUs cannot be compared; check_agents() reports why the node has no
 	 * inventory. */
-	for (size_t i = 0; there && facts->n_gpus && i < json_object_array_length(there); i++)
-		compare(cluster, json_object_array_get_idx(there, i), facts);
+	for (size_t i = 0; facts->n_gpus && i < json_count(there); i++)
+		compare(cluster, json_item(there, i), facts);
 }

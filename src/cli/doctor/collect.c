@@ -78,54 +78,37 @@ static const char *lease_of(struct json_object *container)
 	return NAMESPACE_SYSTEM "/" SCHEDULER_NAME;
 }
 
-static struct json_object *record(struct json_object *pod, const char *what)
+/* Fills the object. -ENOMEM, also for NULL. */
+static int record(struct json_object *object, struct json_object *pod, const char *what)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
-	struct json_object *object = json_new_pair("namespace", json_text_of(metadata, "namespace"));
 	const char *release = json_text_of(json_member(metadata, "labels"), "app.kubernetes.io/instance");
 
-	if (json_set(object, "pod", json_object_new_string(json_text_of(metadata, "name"))) < 0 ||
-		json_set(object, "release", json_object_new_string(release)) < 0 ||
-		json_set(object, "what", json_object_new_string(what)) < 0 ||
-		json_set(object, "ready", json_object_new_boolean(is_ready(pod))) < 0) {
-		json_object_put(object);
-		return NULL;
-	}
-	return object;
-}
-
-static int append(struct json_object *array, struct json_object *value)
-{
-	if (value && json_object_array_add(array, value) == 0)
-		return 0;
-	json_object_put(value);
-	return -ENOMEM;
+	if (json_set_text(object, "namespace", json_text_of(metadata, "namespace")) < 0 ||
+		json_set_text(object, "pod", json_text_of(metadata, "name")) < 0 ||
+		json_set_text(object, "release", release) < 0 || json_set_text(object, "what", what) < 0)
+		return -ENOMEM;
+	return json_set(object, "ready", json_object_new_boolean(is_ready(pod)));
 }
 
 static int add_agent(struct cluster *cluster, struct json_object *pod, const char *node, const char *image)
 {
-	struct json_object *agent = record(pod, "ration-agent");
+	struct json_object *agent = json_set_object(cluster->agents, node);
 	bool ends = json_member(json_member(pod, "metadata"), "deletionTimestamp");
 
-	if (json_set(agent, "tag", json_object_new_string(tag_of(image))) < 0 ||
-		json_set(agent, "ends", json_object_new_boolean(ends)) < 0) {
-		json_object_put(agent);
+	if (record(agent, pod, "ration-agent") < 0 || json_set_text(agent, "tag", tag_of(image)) < 0)
 		return -ENOMEM;
-	}
-	return json_set(cluster->agents, node, agent);
+	return json_set(agent, "ends", json_object_new_boolean(ends));
 }
 
 static int add_scheduler(struct cluster *cluster, struct json_object *pod, struct json_object *container)
 {
-	struct json_object *scheduler = record(pod, "ration-scheduler");
-	const char *image = json_text_of(container, "image");
+	struct json_object *scheduler = json_append_object(cluster->schedulers);
 
-	if (json_set(scheduler, "tag", json_object_new_string(tag_of(image))) < 0 ||
-		json_set(scheduler, "lease", json_object_new_string(lease_of(container))) < 0) {
-		json_object_put(scheduler);
+	if (record(scheduler, pod, "ration-scheduler") < 0 ||
+		json_set_text(scheduler, "tag", tag_of(json_text_of(container, "image"))) < 0)
 		return -ENOMEM;
-	}
-	return append(cluster->schedulers, scheduler);
+	return json_set_text(scheduler, "lease", lease_of(container));
 }
 
 static const struct foreign *foreign_find(struct json_object *pod)
@@ -156,8 +139,7 @@ static int set_origin(struct json_object *one, struct json_object *pod)
 	owners = json_member(json_member(pod, "metadata"), "ownerReferences");
 	for (size_t i = 0; r == 0 && i < json_count(owners); i++)
 		if (strcmp(json_text_of(json_item(owners, i), "kind"), "DaemonSet") == 0)
-			r = json_set(one, "daemonset",
-				json_object_new_string(json_text_of(json_item(owners, i), "name")));
+			r = json_set_text(one, "daemonset", json_text_of(json_item(owners, i), "name"));
 	terms = json_member(json_member(json_member(spec, "affinity"), "nodeAffinity"),
 		"requiredDuringSchedulingIgnoredDuringExecution");
 	terms = json_member(terms, "nodeSelectorTerms");
@@ -173,23 +155,13 @@ static int add_foreign(struct cluster *cluster, struct json_object *pod, const c
 
 	if (!foreign)
 		return 0;
-	one = record(pod, foreign->what);
 	if (!foreign->resource)
-		return append(cluster->extenders, one);
-	if (json_set(one, "resource", json_object_new_string(foreign->resource)) < 0 ||
-		set_origin(one, pod) < 0) {
-		json_object_put(one);
-		return -ENOMEM;
-	}
+		return record(json_append_object(cluster->extenders), pod, foreign->what);
 	there = json_member(cluster->foreign, node);
-	if (!there) {
-		there = json_object_new_array();
-		if (json_set(cluster->foreign, node, there) < 0) {
-			json_object_put(one);
-			return -ENOMEM;
-		}
-	}
-	return append(there, one);
+	one = json_append_object(there ? there : json_set_array(cluster->foreign, node));
+	if (record(one, pod, foreign->what) < 0 || json_set_text(one, "resource", foreign->resource) < 0)
+		return -ENOMEM;
+	return set_origin(one, pod);
 }
 
 void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)

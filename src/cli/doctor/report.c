@@ -51,9 +51,9 @@ static struct json_object *current(const struct report *report)
 /* Names of objects in the cluster must not control the terminal. */
 static int set_text(struct json_object *object, const char *key, const char *text)
 {
-	_cleanup_free_ char *copy = strdup(text);
+	_cleanup_free_ char *copy = printable_copy(text);
 
-	return copy ? json_set(object, key, json_object_new_string(printable(copy))) : -ENOMEM;
+	return json_set_text(object, key, copy);
 }
 
 static void count_finding(struct report *report, enum severity severity)
@@ -79,13 +79,11 @@ void report_find(struct report *report, enum severity severity, const char *wher
 	va_start(args, what);
 	vsnprintf(text, sizeof(text), what, args);
 	va_end(args);
-	finding = json_new_pair("severity", severity_texts[severity]);
-	if (set_text(finding, "check", report->current) < 0 || set_text(finding, "where", where) < 0 ||
-		set_text(finding, "what", text) < 0 || set_text(finding, "mend", mend) < 0 ||
-		json_object_array_add(report->findings, finding) < 0) {
-		json_object_put(finding);
+	finding = json_append_object(report->findings);
+	if (json_set_text(finding, "severity", severity_texts[severity]) < 0 ||
+		set_text(finding, "check", report->current) < 0 || set_text(finding, "where", where) < 0 ||
+		set_text(finding, "what", text) < 0 || set_text(finding, "mend", mend) < 0)
 		report->failed = true;
-	}
 }
 
 void report_unknown(struct report *report, const char *reason)
@@ -160,38 +158,29 @@ int report_text(const struct report *report, struct strbuf *out)
 	return report->failed ? -ENOMEM : out->failed;
 }
 
-static struct json_object *check_to_json(const char *name, struct json_object *check)
+static int add_check(struct json_object *list, const char *name, struct json_object *check)
 {
-	struct json_object *out = json_new_pair("name", name);
+	struct json_object *out = json_append_object(list);
 
-	if (json_set(out, "state", json_object_new_string(state_of(check))) < 0 ||
+	if (json_set_text(out, "name", name) < 0 || json_set_text(out, "state", state_of(check)) < 0 ||
 		json_set(out, "findings", json_object_new_int64(number_of(check, "findings"))) < 0 ||
-		json_set(out, "notes", json_object_new_int64(number_of(check, "notes"))) < 0 ||
-		(json_member(check, "unknown") &&
-			json_set(out, "reason", json_object_new_string(json_text_of(check, "unknown"))) <
-				0)) {
-		json_object_put(out);
-		return NULL;
-	}
-	return out;
+		json_set(out, "notes", json_object_new_int64(number_of(check, "notes"))) < 0)
+		return -ENOMEM;
+	return json_member(check, "unknown") ? json_set_text(out, "reason", json_text_of(check, "unknown"))
+					     : 0;
 }
 
 int report_json(const struct report *report, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	struct json_object *checks = json_object_new_array(), *check;
+	struct json_object *checks = json_set_array(root, "checks");
 
-	if (json_set(root, "checks", checks) < 0 ||
-		json_set(root, "findings", json_object_get(report->findings)) < 0 || report->failed)
+	if (!checks || json_set(root, "findings", json_object_get(report->findings)) < 0 || report->failed)
 		return -ENOMEM;
-	json_object_object_foreach (report->checks, name, state) {
-		check = check_to_json(name, state);
-		if (!check || json_object_array_add(checks, check) < 0)
+	json_object_object_foreach (report->checks, name, check)
+		if (add_check(checks, name, check) < 0)
 			return -ENOMEM;
-	}
-	return strbuf_addf(out, "%s\n",
-		json_object_to_json_string_ext(root,
-			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
+	return add_document(out, root);
 }
 
 int report_status(const struct report *report)

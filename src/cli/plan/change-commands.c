@@ -155,7 +155,7 @@ static int add_json(const struct plan_input *input, const struct plan_change *ch
 			r = json_set(json_item(again, i), "asNow",
 				json_object_new_boolean(is_as_before(change, i)));
 	}
-	return r < 0 ? r : show_json(root, out);
+	return r < 0 ? r : add_document(out, root);
 }
 
 /* Takes the notes over. */

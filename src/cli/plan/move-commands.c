@@ -48,7 +48,7 @@ static int add_json(const struct plan_input *input, const struct plan_moves *mov
 		r = show_move_json(&input->world, &moves->list[i], json_append_object(list));
 	if (r == 0 && done)
 		r = execution_set_json(&done->execution, done->stopped, root, list, done->at);
-	return r < 0 ? r : show_json(root, out);
+	return r < 0 ? r : add_document(out, root);
 }
 
 static int add_moves(const struct plan_input *input, const struct plan_moves *moves, bool waiting,

@@ -46,9 +46,8 @@ struct json_object *show_gpus_json(const struct plan_world *world, const struct 
 int show_reasons(const struct plan_outcome *outcome, struct strbuf *out);
 int show_reasons_json(const struct plan_outcome *outcome, struct json_object *object);
 
-/* show_reasons_line() - the reasons as part of a line. show_json() - the object as indented text. */
+/* show_reasons_line() - the reasons as part of a line. */
 void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out);
-int show_json(struct json_object *object, struct strbuf *out);
 
 /* show_notes() - the parts of the cluster and of the pod's manifest that the plan does not consider. pod:
  * NULL if there is no manifest. */

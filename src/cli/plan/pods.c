@@ -232,7 +232,7 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 	struct json_object *object, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	int r = json_set(root, "fit", json_object_new_int64((int64_t)fit->n));
+	int r = json_set_number(root, "fit", fit->n);
 
 	if (r == 0 && asked)
 		r = json_set(root, "asked", json_object_new_int64(asked));
@@ -248,7 +248,7 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 		r = json_set(root, "notes", show_notes_json(input, object));
 	if (r < 0)
 		return r;
-	return show_json(root, out);
+	return add_document(out, root);
 }
 
 int plan_pods_check(struct json_object *manifest, const struct plan_options *options, struct error *err)

@@ -188,7 +188,7 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 		r = add_move_json(&input->world, &moves->list[i], list);
 	if (r == 0 && execution)
 		r = set_execution(execution, stopped, root, list);
-	return r < 0 ? r : show_json(root, out);
+	return r < 0 ? r : add_document(out, root);
 }
 
 static void tell(void *userdata, size_t found)

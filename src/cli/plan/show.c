@@ -147,13 +147,6 @@ void show_reasons_line(const struct plan_outcome *outcome, struct strbuf *out)
 		strbuf_adds(out, "there is no node with GPUs");
 }
 
-int show_json(struct json_object *object, struct strbuf *out)
-{
-	return strbuf_addf(out, "%s\n",
-		json_object_to_json_string_ext(object,
-			JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
-}
-
 static int add_reason_json(const struct plan_reason *reason, struct json_object *list)
 {
 	struct json_object *node = json_append_object(list);
@@ -196,12 +189,11 @@ int show_reasons_json(const struct plan_outcome *outcome, struct json_object *ob
 	int r = json_set(object, "nodes", reasons_json(outcome));
 
 	if (r == 0)
-		r = json_set(
-			object, "nodesWithoutGPUs", json_object_new_int64((int64_t)outcome->n_without_gpus));
+		r = json_set_number(object, "nodesWithoutGPUs", outcome->n_without_gpus);
 	if (r == 0)
 		r = json_set(object, "stoppedBy", shortages_json(outcome));
 	if (r == 0 && outcome->text)
-		r = json_set(object, "text", json_new_text(outcome->text));
+		r = json_set_text(object, "text", outcome->text);
 	return r;
 }
 

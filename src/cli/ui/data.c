@@ -17,11 +17,11 @@
 
 static void note(void *userdata, const char *text)
 {
-	_cleanup_free_ char *copy = strdup(text);
+	_cleanup_free_ char *copy = printable_copy(text);
 	struct strbuf *notes = userdata;
 
 	strbuf_adds(notes, notes->len ? ", " : "");
-	json_add_string(notes, copy ? printable(copy) : "out of memory");
+	json_add_string(notes, copy ? copy : "out of memory");
 }
 
 static void add_waiting(struct strbuf *out, const struct inspect_waiting *waiting, const struct ui_more *more)

@@ -43,9 +43,9 @@ int ui_runs_sample(struct top_sample *sample, struct error *err)
 
 static void add_text(struct strbuf *out, const char *text)
 {
-	_cleanup_free_ char *copy = strdup(text);
+	_cleanup_free_ char *copy = printable_copy(text);
 
-	json_add_string(out, copy ? printable(copy) : "");
+	json_add_string(out, copy ? copy : "");
 }
 
 static uint64_t granted_on(const struct top_sample *sample, const struct top_gpu *gpu)

@@ -59,9 +59,9 @@ static int write_line(const struct measuring *measuring, const char *node, struc
 static int tell_problem(const struct measuring *measuring, const char *node, const char *text)
 {
 	_cleanup_json_ struct json_object *document = json_object_new_object();
-	_cleanup_free_ char *copy = strdup(text);
+	_cleanup_free_ char *copy = printable_copy(text);
 
-	if (!copy || json_set_text(document, "error", printable(copy)) < 0)
+	if (json_set_text(document, "error", copy) < 0)
 		return -ENOMEM;
 	return write_line(measuring, node, document);
 }
