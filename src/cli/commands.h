@@ -20,8 +20,7 @@ int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int top_command(int argc, char **argv);
 int doctor_command(int argc, char **argv); /* has its own statuses: see ration-doctor(1) */
-int run_command(int argc, char **argv);
-int ps_command(int argc, char **argv);
+int run_command(int argc, char **argv);	   /* argv[0]: run or ps */
 
 /* inspect_command() - argv[0] is not read. program: the name that messages begin with. */
 int inspect_command(int argc, char **argv, const struct option_table *table, const char *program);

@@ -280,10 +280,8 @@ const struct inspect_gpu *cordon_gpu(const struct inspect_node *node, const stru
 int cordon_look(
 	const struct kubectl *kubectl, const char *node, struct inspect *ret_inspect, struct error *err)
 {
-	struct warnings warnings = {0};
-
 	inspect_release(ret_inspect);
-	return inspect_fetch(ret_inspect, kubectl, node, &warnings, err);
+	return inspect_fetch(ret_inspect, kubectl, node, NULL, err);
 }
 
 /* Whether the GPU has the state of the list now. If the GPU is unhealthy for another reason, the list has no

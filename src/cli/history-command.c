@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/history.h"
-#include "cli/kubectl.h"
+#include "cli/leader.h"
 #include "cli/options.h"
 #include "cli/printable.h"
 #include "cli/replay.h"
@@ -22,7 +22,7 @@ static int print_history(void *userdata, struct error *err)
 	int r;
 
 	strbuf_init(&body, HISTORY_MAX);
-	r = history_fetch(&options->kubectl, &body, err);
+	r = leader_get(&options->kubectl, HISTORY_PATH, &body, err);
 	if (r < 0)
 		return r;
 	fputs(strbuf_cstr(&body), stdout);

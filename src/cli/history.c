@@ -6,19 +6,9 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/forward.h"
-#include "cli/leader.h"
 #include "cli/replay.h"
 
 #define LINE_MAX_BYTES (16u << 20)
-
-int history_fetch(const struct kubectl *kubectl, struct strbuf *body, struct error *err)
-{
-	_cleanup_free_ char *leader = NULL;
-	int r = leader_find_pod(kubectl, &leader, err);
-
-	return r < 0 ? r : forward_get(kubectl, leader, "/history", body, err);
-}
 
 /* Returns whether there was a line. -EMSGSIZE: it is longer than line->max; the file may come from an
  * attacker. */

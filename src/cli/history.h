@@ -6,13 +6,10 @@
 
 struct error;
 struct history_replay;
-struct kubectl;
 struct strbuf;
 
+#define HISTORY_PATH "/history" /* for leader_get() */
 #define HISTORY_MAX (256u << 20)
-
-/* history_fetch() - appends what the leading replica has recorded to body. */
-int history_fetch(const struct kubectl *kubectl, struct strbuf *body, struct error *err);
 
 /* history_replay_file(), history_replay_text() - the whole history. Both return as history_replay_end(): 0; 1
  * with a sentence for the first event whose result differs; a negative errno with a sentence. -EFBIG: a line

@@ -154,6 +154,6 @@ struct kubectl;
 struct warnings;
 
 /* inspect_fetch() - fetches everything, in pages, through kubectl; node NULL for all nodes. inspect must be
- * empty. */
+ * empty. warnings: NULL, or for malformed objects. */
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err);

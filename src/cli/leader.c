@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "cli/forward.h"
 #include "cli/list-read.h"
 #include "cli/pod.h"
 #include "kube/json.h"
@@ -89,7 +90,7 @@ static char *pod_of(const char *holder, bool on_host)
 	return pod;
 }
 
-int leader_find_pod(const struct kubectl *kubectl, char **ret_pod, struct error *err)
+static int find_pod(const struct kubectl *kubectl, char **ret_pod, struct error *err)
 {
 	_cleanup_free_ char *owner = NULL, *holder = NULL;
 	int r = leader_find_owner(kubectl, &owner, err);
@@ -115,6 +116,18 @@ int leader_find_pod(const struct kubectl *kubectl, char **ret_pod, struct error 
 				 "/%s has no holder: no scheduler leads at the moment. Look at `kubectl -n " NAMESPACE_SYSTEM
 				 " get pods`, and try again in 15 seconds",
 				 name);
+}
+
+int leader_get(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
+{
+	_cleanup_free_ char *pod = NULL;
+	int r = find_pod(kubectl, &pod, err);
+
+	if (r < 0)
+		return r;
+	if (!pod_name_is_valid(pod))
+		return error_set(err, EINVAL, "the holder of the scheduler's Lease is not a pod");
+	return forward_get(kubectl, pod, path, body, err);
 }
 
 bool leader_serves(const char *owner, const char *scheduler)

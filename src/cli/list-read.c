@@ -21,6 +21,8 @@
 
 void list_warn(struct warnings *warnings, const char *text)
 {
+	if (!warnings)
+		return;
 	warnings->n++;
 	if (!warnings->tell)
 		return;

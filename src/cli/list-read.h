@@ -18,7 +18,7 @@ struct warnings {
 	void (*tell)(void *userdata, const char *text); /* NULL: problems are not reported */
 	void *userdata;
 };
-void list_warn(struct warnings *warnings, const char *text);
+void list_warn(struct warnings *warnings, const char *text); /* accepts NULL */
 
 struct list_reader {
 	const char *kind; /* of the list: "PodList" */
@@ -26,7 +26,7 @@ struct list_reader {
 	/* Called with each object that has the sign. A negative result, with a sentence, ends the reading. */
 	int (*read)(void *userdata, struct json_object *item, struct error *err);
 	void *userdata;
-	struct warnings *warnings;   /* about objects that are not valid JSON */
+	struct warnings *warnings;   /* about objects that are not valid JSON; NULL: none */
 	const char *const *unwanted; /* see json_split_leave_out(); NULL: only managedFields */
 	int unwanted_depth_max;
 };

@@ -18,7 +18,7 @@ static const struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } commands[] = {
 	{"run", run_command},
-	{"ps", ps_command},
+	{"ps", run_command},
 	{"top", top_command},
 	{"why", why_command},
 	{"plan", plan_command},

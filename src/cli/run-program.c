@@ -1,10 +1,24 @@
 #include "cli/run-program.h"
 
-#ifndef __linux__
-
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fs.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+
+#define EXIT_NOT_FOUND 127
+#define EXIT_RUN_FAILURE 125 /* as in ration-run: differs from any status of the program that is run */
+
+#ifndef __linux__
 
 static int needs_linux(const char *command, struct error *err)
 {
@@ -24,21 +38,6 @@ int run_program_output(const char *command, struct strbuf *out, struct error *er
 }
 
 #else
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/cleanup.h"
-#include "base/error.h"
-#include "base/fs.h"
-#include "base/strbuf.h"
-
-#define EXIT_NOT_FOUND 127
 
 int run_program_exec(char *const *argv, struct error *err)
 {
@@ -109,3 +108,18 @@ int run_program_output(const char *command, struct strbuf *out, struct error *er
 }
 
 #endif
+
+/* ration run, ration ps: this process becomes ration-run. */
+int run_command(int argc, char **argv)
+{
+	_cleanup_free_ char **arguments = calloc((size_t)argc + 2, sizeof(*arguments));
+	struct error err = {"out of memory"};
+
+	if (arguments) {
+		arguments[0] = (char *)"ration-run";
+		memcpy(arguments + 1, argv, (size_t)argc * sizeof(*argv));
+		run_program_exec(arguments, &err);
+	}
+	fprintf(stderr, "ration: %s\n", err.text);
+	return EXIT_RUN_FAILURE;
+}

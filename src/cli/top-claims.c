@@ -91,12 +91,8 @@ static int take_claim(void *userdata, struct json_object *item, struct error *er
 
 void top_claims_refresh(struct top_claims *claims, const struct kubectl *kubectl, struct strbuf *problems)
 {
-	struct warnings ignored = {0};
-	struct list_reader reader = {.kind = "ResourceClaimList",
-		.sign = DRA_DRIVER,
-		.read = take_claim,
-		.userdata = claims,
-		.warnings = &ignored};
+	const struct list_reader reader = {
+		.kind = "ResourceClaimList", .sign = DRA_DRIVER, .read = take_claim, .userdata = claims};
 	bool is_new = claims->read_at_ns && monotonic_ns() - claims->read_at_ns < REFRESH_NS;
 
 	if (!is_new) {

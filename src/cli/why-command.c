@@ -13,7 +13,6 @@
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/fields.h"
-#include "cli/forward.h"
 #include "cli/kubectl.h"
 #include "cli/leader.h"
 #include "cli/options.h"
@@ -74,20 +73,13 @@ static int is_none_of_ours(const struct why_options *options, struct json_object
 static int ask(const struct why_options *options, const struct pod_facts *facts, struct strbuf *body,
 	struct error *err)
 {
-	_cleanup_free_ char *leader = NULL;
 	char path[1200];
-	int r;
 
 	snprintf(path, sizeof(path), "/why?namespace=%s&name=%s&uid=%s%s%s", facts->namespace_, facts->name,
 		facts->uid, options->node ? "&node=" : "", options->node ? options->node : "");
 	if (!pod_name_is_valid(facts->uid))
 		return error_set(err, EINVAL, "the API server's answer has no valid uid");
-	r = leader_find_pod(&options->kubectl, &leader, err);
-	if (r < 0)
-		return r;
-	if (!pod_name_is_valid(leader))
-		return error_set(err, EINVAL, "the holder of the scheduler's Lease is not a pod");
-	return forward_get(&options->kubectl, leader, path, body, err);
+	return leader_get(&options->kubectl, path, body, err);
 }
 
 /* Prints the text, or for -o json the answer. */

@@ -180,17 +180,15 @@ static int read_classes(struct cluster *cluster, struct error *err)
 /* If no node gives GPUs to claims, only the slices are read: slices of deleted nodes may be left. */
 int cluster_read_claims(struct cluster *cluster, struct error *err)
 {
-	struct list_reader slices = {
+	const struct list_reader slices = {
 		.kind = "ResourceSliceList", .sign = DRA_DRIVER, .read = take_slice, .userdata = cluster};
-	struct list_reader claims = {
+	const struct list_reader claims = {
 		.kind = "ResourceClaimList", .sign = DRA_DRIVER, .read = take_claim, .userdata = cluster};
 	_cleanup_json_ struct json_object *api = NULL;
-	struct warnings ignored = {0};
 	int r = object_read(cluster->kubectl, DRA_API_PATH, &api, err);
 
 	if (r == -ENOENT)
 		return 0;
-	slices.warnings = claims.warnings = &ignored;
 	cluster->claims->served = r == 0;
 	if (r == 0)
 		r = list_read(cluster->kubectl, DRA_SLICES_PATH, "spec.driver=" DRA_DRIVER, &slices, err);

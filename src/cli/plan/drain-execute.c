@@ -70,17 +70,12 @@ static int cordon_node(const struct plan_options *options, const char *node, str
 }
 
 /* The pods that are on the nodes now must be in the plan. */
-struct present {
-	const struct plan_input *input;
-	struct table planned; /* uids */
-};
-
 static int on_present(void *userdata, struct json_object *pod, struct error *err)
 {
-	const struct present *present = userdata;
+	const struct table *planned = userdata; /* uids */
 	struct json_object *metadata = json_member(pod, "metadata");
 
-	if (table_get(&present->planned, uid_of(pod)))
+	if (table_get(planned, uid_of(pod)))
 		return 0;
 	return error_set(err, ESTALE,
 		"pod %.120s/%.120s has come to node %.120s since the plan was made; no pod is evicted: run the command again",
@@ -91,19 +86,15 @@ static int on_present(void *userdata, struct json_object *pod, struct error *err
 static int check_present(
 	const struct plan_input *input, const struct plan_options *options, struct error *err)
 {
-	struct present present = {.input = input};
-	struct warnings left_out = {0};
-	struct list_reader reader = {.kind = "PodList",
-		.sign = "metadata",
-		.read = on_present,
-		.userdata = &present,
-		.warnings = &left_out};
+	struct table planned;
+	const struct list_reader reader = {
+		.kind = "PodList", .sign = "metadata", .read = on_present, .userdata = &planned};
 	char selector[340];
 	int r = 0;
 
-	table_init(&present.planned);
+	table_init(&planned);
 	for (size_t i = 0; r == 0 && i < input->n_pods; i++)
-		r = table_set(&present.planned, uid_of(input->pods[i]), &present);
+		r = table_set(&planned, uid_of(input->pods[i]), &planned);
 	if (r < 0)
 		error_set(err, ENOMEM, "out of memory");
 	for (char **node = options->nodes; r == 0 && *node; node++) {
@@ -111,7 +102,7 @@ static int check_present(
 			"spec.nodeName=%s,status.phase!=Succeeded,status.phase!=Failed", *node);
 		r = list_read(&options->kubectl, "/api/v1/pods", selector, &reader, err);
 	}
-	table_release(&present.planned);
+	table_release(&planned);
 	return r;
 }
 

@@ -336,12 +336,8 @@ static int look_at_siblings(struct executor *executor, bool first, struct error 
 		.controller = json_text_of(plan_controller(step_of(executor)->pod), "uid"),
 		.first = first,
 		.wrong = {""}};
-	struct warnings left_out = {0};
-	struct list_reader reader = {.kind = "PodList",
-		.sign = siblings.controller,
-		.read = on_sibling,
-		.userdata = &siblings,
-		.warnings = &left_out};
+	const struct list_reader reader = {
+		.kind = "PodList", .sign = siblings.controller, .read = on_sibling, .userdata = &siblings};
 	char path[300];
 	int r;
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/history.h"
-#include "cli/kubectl.h"
+#include "cli/leader.h"
 #include "cli/list-read.h"
 #include "cli/options.h"
 #include "cli/pod.h"
@@ -41,7 +41,7 @@ static int read_history(struct plan_input *input, const struct plan_options *opt
 		r = file ? history_replay_file(&input->history, file, err)
 			 : error_set(err, errno, "%s", strerror(errno));
 	} else {
-		r = history_fetch(&options->kubectl, &body, err);
+		r = leader_get(&options->kubectl, HISTORY_PATH, &body, err);
 		if (r < 0)
 			return r;
 		progress_say(&input->progress, "repeating the history of the scheduler");

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/history.h"
+#include "cli/leader.h"
 #include "cli/printable.h"
 #include "cli/ui/moment.h"
 #include "cli/ui/source.h"
@@ -41,7 +42,7 @@ static int read_history(void *userdata, int fd)
 	int r;
 
 	strbuf_init(&text, HISTORY_MAX);
-	r = history_fetch(past->kubectl, &text, &err);
+	r = leader_get(past->kubectl, HISTORY_PATH, &text, &err);
 	if (r == 0)
 		r = ui_moment_range(&text, &from_ms, &to_ms, &err);
 	if (r < 0) {
