@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/claims.h"
-#include "cli/inspect-internal.h"
 #include "model/units.h"
 
 #define MIB (UINT64_C(1) << 20)

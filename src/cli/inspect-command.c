@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/inspect.h"
-#include "cli/inspect-text.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "cli/options.h"

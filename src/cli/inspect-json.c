@@ -1,7 +1,6 @@
 /* -o json, written piece by piece, because a tree of objects for a large cluster would take hundreds of
  * megabytes. The members are documented in kubectl-inspect-cgpu(1): members may be added, but none is
  * removed. */
-#include "cli/inspect-text.h"
 
 #include <errno.h>
 #include <inttypes.h>

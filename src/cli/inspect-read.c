@@ -11,7 +11,6 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/claims.h"
-#include "cli/inspect-internal.h"
 #include "cli/kubectl.h"
 #include "cli/list-read.h"
 #include "kube/json.h"

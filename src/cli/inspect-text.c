@@ -1,4 +1,5 @@
-#include "cli/inspect-text.h"
+/* The output of `ration inspect` as text. */
+#include "cli/inspect.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "cli/inspect.h"
 #include "cli/tabwriter.h"
 
 #define TEXT_MAX (64u << 20)
@@ -74,6 +74,13 @@ static void add_models(struct strbuf *text, const struct inspect_node *node)
 	}
 }
 
+static void add_gpu_health(struct strbuf *text, const struct inspect_gpu *gpu)
+{
+	strbuf_adds(text, gpu->healthy ? "healthy" : "unhealthy");
+	if (gpu->reason)
+		strbuf_addf(text, " (%s)", gpu->reason);
+}
+
 /* "healthy", or each unhealthy GPU with the reason. */
 static void add_health(struct strbuf *text, const struct inspect_node *node)
 {
@@ -84,8 +91,8 @@ static void add_health(struct strbuf *text, const struct inspect_node *node)
 
 		if (gpu->healthy)
 			continue;
-		strbuf_addf(text, "%sGPU%d unhealthy%s%s%s", between, gpu->column, gpu->reason ? " (" : "",
-			gpu->reason ? gpu->reason : "", gpu->reason ? ")" : "");
+		strbuf_addf(text, "%sGPU%d ", between, gpu->column);
+		add_gpu_health(text, gpu);
 		between = ", ";
 	}
 	if (*between == '\t')
@@ -199,4 +206,66 @@ int inspect_details(const struct inspect *inspect, struct strbuf *out)
 	strbuf_adds(&text, "\n\nAllocated/Total GPU Memory In Cluster:\t");
 	add_cluster_sum(&text, inspect);
 	return format(&text, out);
+}
+
+/* ---- --topology ---- */
+
+static void add_matrix(struct strbuf *text, const struct inspect_node *node)
+{
+	char link[LINK_TEXT_SIZE];
+
+	for (size_t i = 0; i < node->n_gpus; i++)
+		strbuf_addf(text, "\tGPU%d", node->gpus[i].column);
+	strbuf_adds(text, "\tALLOCATED\tHEALTH\n");
+	for (size_t a = 0; a < node->n_gpus; a++) {
+		const struct inspect_gpu *gpu = &node->gpus[a];
+
+		strbuf_addf(text, "GPU%d", gpu->column);
+		for (size_t b = 0; b < node->n_gpus; b++)
+			strbuf_addf(text, "\t%s", a == b ? "X" : link_text(gpu->links[b], link));
+		strbuf_addf(text, "\t%" PRIu64 "/%u\t", gpu->allocated, gpu->total);
+		add_gpu_health(text, gpu);
+		strbuf_adds(text, "\n");
+	}
+}
+
+static void add_whole_gpus(struct strbuf *text, const struct inspect_node *node)
+{
+	if (node->n_pods)
+		strbuf_adds(text, "\nNAME\tNAMESPACE\tGPUS\n");
+	for (size_t i = 0; i < node->n_pods; i++) {
+		const struct inspect_pod *pod = &node->pods[i];
+		const char *between = "";
+
+		strbuf_addf(text, "%s%s\t%s\t", pod->name, pod->orphan ? ORPHAN_MARK : "", pod->namespace_);
+		for (size_t k = 0; k < node->n_columns; k++) {
+			if (!pod->units[k])
+				continue;
+			strbuf_addf(text, "%s%zu", between, k);
+			between = ",";
+		}
+		if (pod->pending)
+			strbuf_addf(text, "%s%u pending", *between ? ", " : "", pod->pending);
+		strbuf_adds(text, "\n");
+	}
+}
+
+int inspect_topology(const struct inspect *inspect, struct strbuf *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < inspect->n_nodes && r == 0; i++) {
+		const struct inspect_node *node = inspect->nodes[i];
+		_cleanup_strbuf_ struct strbuf text;
+
+		strbuf_init(&text, TEXT_MAX);
+		strbuf_addf(&text, "NAME:\t%s\nIPADDRESS:\t%s\n\n", node->name, node->address);
+		add_matrix(&text, node);
+		add_whole_gpus(&text, node);
+		strbuf_adds(&text, "\n");
+		r = format(&text, out);
+	}
+	strbuf_adds(out, "Allocated/Total GPUs In Cluster:\n");
+	add_cluster_sum(out, inspect);
+	return r < 0 ? r : out->failed;
 }

@@ -1,5 +1,4 @@
 /* The pods that wait for GPUs of ration by ResourceClaims. Reads pods, claims and DeviceClasses. */
-#include "cli/inspect-internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/inspect-internal.h"
 #include "cli/printable.h"
 #include "model/units.h"
 

@@ -10,6 +10,10 @@
 #include "model/facts.h"
 
 struct claims;
+struct error;
+struct kubectl;
+struct strbuf;
+struct warnings;
 
 struct inspect_gpu {
 	int column;		  /* in the table: the GPU's index */
@@ -149,11 +153,43 @@ const char *inspect_unit_text(const struct inspect *inspect, char *buf, size_t s
 /* unit_text() - of one unit: "GiB" or "128MiB". Returns buf. */
 const char *unit_text(uint32_t unit_mib, char *buf, size_t size);
 
-struct error;
-struct kubectl;
-struct warnings;
-
 /* inspect_fetch() - fetches everything, in pages, through kubectl; node NULL for all nodes. inspect must be
  * empty. warnings: NULL, or for malformed objects. */
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err);
+
+/* ---- the output formats: each function adds to `out` and returns 0, -ENOMEM or -EMSGSIZE ---- */
+
+/* The mark after the name of a pod that was deleted while its containers still run. Names of pods have no
+ * parentheses. The mark is one word, for scripts that split lines at blanks. */
+#define ORPHAN_MARK "(orphan)"
+
+/* The marks of a pod that shares its ResourceClaim with other pods, and of a claim that no pod uses. */
+#define SHARED_MARK "(shared)"
+#define CLAIM_MARK "(claim)"
+
+/* One line per node, then the sum. `wide` adds mode, unit, GPU models and health. */
+int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out);
+
+/* One table of pods per node, then the sum (-d). */
+int inspect_details(const struct inspect *inspect, struct strbuf *out);
+
+/* For topology nodes: how the GPUs are connected, as nvidia-smi topo -m shows it, and which pod has which. */
+int inspect_topology(const struct inspect *inspect, struct strbuf *out);
+
+/* One JSON document with everything. */
+int inspect_json(const struct inspect *inspect, struct strbuf *out);
+
+/* ---- what the files inspect*.c share ---- */
+
+/* inspect_gpu_by_uuid() - NULL if the node has no such GPU. */
+struct inspect_gpu *inspect_gpu_by_uuid(struct inspect_node *node, const char *uuid);
+
+/* inspect_pod_new() - *ret_pod is valid until the next call. -ENOMEM. */
+int inspect_pod_new(
+	struct inspect_node *node, const char *namespace_, const char *name, struct inspect_pod **ret_pod);
+
+/* inspect_fetch_waiting() - adds the pods that wait for GPUs of ration by ResourceClaims. A pod whose claim
+ * does not exist yet is left out, because its request is not known yet. */
+int inspect_fetch_waiting(
+	struct inspect *inspect, const struct kubectl *kubectl, struct warnings *warnings, struct error *err);

@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "cli/inspect-text.h"
 #include "cli/inspect.h"
 #include "cli/tabwriter.h"
 #include "model-fixture.h"

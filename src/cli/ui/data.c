@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/inspect.h"
-#include "cli/inspect-text.h"
 #include "cli/list-read.h"
 #include "cli/printable.h"
 #include "cli/ui/stranded.h"
