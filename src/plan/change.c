@@ -15,7 +15,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/resource-policy.h"
-#include "plan/moves-internal.h"
+#include "plan/moves.h"
 
 void plan_change_release(struct plan_change *change)
 {
@@ -121,7 +121,7 @@ static int create_again(
 {
 	struct plan_moves *moves = &change->again;
 	struct plan_trial trial;
-	int r = plan_trial_begin(&trial, world, moves) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+	int r = plan_trial_begin(&trial, world, moves, err);
 
 	for (size_t i = 0; r == 0 && i < moves->n; i++) {
 		_cleanup_json_ struct json_object *next = next_pod(moves->list[i].pod, edit);

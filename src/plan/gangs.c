@@ -1,4 +1,5 @@
-#include "plan/gangs.h"
+/* Pods that may belong to gangs are tried: those of a gang are bound when enough of them have places. */
+#include "plan/place.h"
 
 #include <errno.h>
 #include <stdio.h>

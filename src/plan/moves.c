@@ -1,4 +1,4 @@
-#include "plan/moves-internal.h"
+#include "plan/moves.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -57,11 +57,12 @@ struct plan_move *plan_add_move(struct plan_moves *moves, struct json_object *po
 
 /* ---- the pods are tried ---- */
 
-int plan_trial_begin(struct plan_trial *trial, struct plan_world *world, struct plan_moves *moves)
+int plan_trial_begin(
+	struct plan_trial *trial, struct plan_world *world, struct plan_moves *moves, struct error *err)
 {
 	*trial = (struct plan_trial){
 		.world = world, .moves = moves, .pods = calloc(moves->n + 1, sizeof(*trial->pods))};
-	return trial->pods ? 0 : -ENOMEM;
+	return trial->pods ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 int plan_trial_create(
@@ -108,13 +109,19 @@ int plan_trial_end(struct plan_trial *trial, int r, struct error *err)
 	return r;
 }
 
-/* ---- drain ---- */
+int plan_try_moves(struct plan_world *world, struct plan_moves *moves, size_t number, struct error *err)
+{
+	struct plan_trial trial;
+	int r = plan_trial_begin(&trial, world, moves, err);
 
-struct drain {
-	struct plan_world *world;
-	const char *const *nodes;
-	struct table spent; /* uid of a PodDisruptionBudget -> how many evictions of this plan it has seen */
-};
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = plan_trial_create(&trial, i, moves->list[i].pod, number ? number + i : 0, err);
+	for (size_t i = 0; r == 0 && i < moves->n; i++)
+		r = plan_trial_try(&trial, i, err);
+	return plan_trial_end(&trial, r, err);
+}
+
+/* ---- drain ---- */
 
 static bool is_named(const char *const *nodes, const char *name)
 {
@@ -122,26 +129,6 @@ static bool is_named(const char *const *nodes, const char *name)
 		if (strcmp(*nodes, name) == 0)
 			return true;
 	return false;
-}
-
-/* Decides whether the pod is evicted; else move->fate and text say why not. */
-static int evict(struct drain *drain, struct plan_move *move, bool *ret_evicted)
-{
-	int fate;
-
-	*ret_evicted = false;
-	if (json_member(json_member(move->pod, "metadata"), "deletionTimestamp")) {
-		move->fate = PLAN_STAYS;
-		snprintf(move->text, sizeof(move->text), "it is ending already");
-		return 0;
-	}
-	fate = plan_may_evict(drain->world, &drain->spent, move->pod, move->text);
-	*ret_evicted = fate == PLAN_RUNS || fate == PLAN_LOST;
-	if (fate < 0)
-		return fate;
-	if (fate != PLAN_RUNS)
-		move->fate = (enum plan_fate)fate;
-	return *ret_evicted ? plan_spend_budget(drain->world, &drain->spent, move->pod) : 0;
 }
 
 int plan_end_pod(struct plan_world *world, struct json_object *pod)
@@ -187,45 +174,40 @@ int plan_compare_names(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
-/* The pod is evicted, and its controller makes a new one. */
-static int evict_pod(struct drain *drain, struct plan_trial *trial, size_t i, struct error *err)
+/* The pod is evicted, and its controller makes a new one; or the pod's fate and text say why not. spent: uid
+ * of a PodDisruptionBudget -> how many evictions of this plan it has seen. */
+static int evict_pod(struct plan_trial *trial, size_t i, struct table *spent, struct error *err)
 {
 	struct plan_move *move = &trial->moves->list[i];
 	_cleanup_json_ struct json_object *next = NULL;
-	bool evicted;
+	int fate;
 
-	if (evict(drain, move, &evicted) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	if (!evicted)
+	if (json_member(json_member(move->pod, "metadata"), "deletionTimestamp")) {
+		move->fate = PLAN_STAYS;
+		snprintf(move->text, sizeof(move->text), "it is ending already");
 		return 0;
-	if (plan_end_pod(drain->world, move->pod) < 0)
+	}
+	fate = plan_may_evict(trial->world, spent, move->pod, move->text);
+	if (fate < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (move->fate == PLAN_LOST)
+	if (fate != PLAN_RUNS)
+		move->fate = (enum plan_fate)fate;
+	if (fate != PLAN_RUNS && fate != PLAN_LOST)
+		return 0;
+	if (plan_spend_budget(trial->world, spent, move->pod) < 0 ||
+		plan_end_pod(trial->world, move->pod) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (fate == PLAN_LOST)
 		return 0;
 	next = plan_replacement(move->pod);
 	return next ? plan_trial_create(trial, i, next, i + 1, err) : error_set(err, ENOMEM, "out of memory");
 }
 
-static int evict_all(struct drain *drain, struct plan_moves *moves, bool one_by_one, struct error *err)
-{
-	struct plan_trial trial;
-	int r = plan_trial_begin(&trial, drain->world, moves) < 0 ? error_set(err, ENOMEM, "out of memory")
-								  : 0;
-
-	for (size_t i = 0; r == 0 && i < moves->n; i++) {
-		r = evict_pod(drain, &trial, i, err);
-		if (r == 0 && one_by_one)
-			r = plan_trial_try(&trial, i, err);
-	}
-	for (size_t i = 0; r == 0 && i < moves->n && !one_by_one; i++)
-		r = plan_trial_try(&trial, i, err);
-	return plan_trial_end(&trial, r, err);
-}
-
 int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t n, const char *const *nodes,
 	bool one_by_one, struct plan_moves *moves, struct error *err)
 {
-	struct drain drain = {.world = world, .nodes = nodes};
+	struct plan_trial trial;
+	struct table spent;
 	int r = cordon(world, nodes, err);
 
 	if (r < 0)
@@ -237,10 +219,17 @@ int plan_drain(struct plan_world *world, struct json_object *const *pods, size_t
 			return error_set(err, ENOMEM, "out of memory");
 	if (moves->n)
 		qsort(moves->list, moves->n, sizeof(*moves->list), plan_compare_names);
-	table_init(&drain.spent);
-	r = evict_all(&drain, moves, one_by_one, err);
-	table_release(&drain.spent);
-	return r;
+	table_init(&spent);
+	r = plan_trial_begin(&trial, world, moves, err);
+	for (size_t i = 0; r == 0 && i < moves->n; i++) {
+		r = evict_pod(&trial, i, &spent, err);
+		if (r == 0 && one_by_one)
+			r = plan_trial_try(&trial, i, err);
+	}
+	for (size_t i = 0; r == 0 && i < moves->n && !one_by_one; i++)
+		r = plan_trial_try(&trial, i, err);
+	table_release(&spent);
+	return plan_trial_end(&trial, r, err);
 }
 
 /* ---- nodes that join ---- */
@@ -374,14 +363,6 @@ int plan_list_waiting(struct json_object *const *pods, size_t n, struct plan_mov
 int plan_waiting(struct plan_world *world, struct json_object *const *pods, size_t n,
 	struct plan_moves *moves, struct error *err)
 {
-	struct plan_trial trial = {.world = world, .moves = moves};
-	int r = plan_list_waiting(pods, n, moves);
-
-	if (r < 0 || plan_trial_begin(&trial, world, moves) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = plan_trial_create(&trial, i, moves->list[i].pod, 0, err);
-	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = plan_trial_try(&trial, i, err);
-	return plan_trial_end(&trial, r, err);
+	return plan_list_waiting(pods, n, moves) < 0 ? error_set(err, ENOMEM, "out of memory")
+						     : plan_try_moves(world, moves, 0, err);
 }

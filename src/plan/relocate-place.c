@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "core/core.h"
 #include "core/events.h"
-#include "plan/moves-internal.h"
+#include "plan/moves.h"
 
 void relocate_bound_release(struct relocate_bound *bound)
 {
@@ -144,20 +144,6 @@ static int take_result(struct relocate_search *search, struct plan_move *tried, 
 	return new->uid &&new->node &&quantities_of_pod(tried->pod, &new->requests) == 0 ? 1 : -ENOMEM;
 }
 
-/* All pods of a gang exist before the first is tried. */
-static int try_all(struct relocate_search *search, struct plan_moves *moves, size_t number, struct error *err)
-{
-	struct plan_trial trial;
-	int r = plan_trial_begin(&trial, search->world, moves) < 0 ? error_set(err, ENOMEM, "out of memory")
-								   : 0;
-
-	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = plan_trial_create(&trial, i, moves->list[i].pod, number + i, err);
-	for (size_t i = 0; r == 0 && i < moves->n; i++)
-		r = plan_trial_try(&trial, i, err);
-	return plan_trial_end(&trial, r, err);
-}
-
 static int place_gang(struct relocate_search *search, size_t waiter, struct error *err)
 {
 	const size_t number = search->number + 1;
@@ -172,7 +158,7 @@ static int place_gang(struct relocate_search *search, size_t waiter, struct erro
 				    : error_set(err, ENOMEM, "out of memory");
 	search->number += moves.n;
 	if (r == 0)
-		r = try_all(search, &moves, number, err);
+		r = plan_try_moves(search->world, &moves, number, err);
 	for (size_t i = waiter; r >= 0 && n < moves.n; i++) {
 		struct relocate_waiter *one = &search->waiters[i];
 

@@ -17,7 +17,6 @@
 #include "core/events.h"
 #include "kube/json.h"
 #include "kube/names.h"
-#include "plan/gangs.h"
 
 #define PODS_MAX 10000
 
