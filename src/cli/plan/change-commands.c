@@ -158,33 +158,26 @@ static int add_json(const struct plan_input *input, const struct plan_change *ch
 	return r < 0 ? r : add_document(out, root);
 }
 
-/* Takes the notes over. */
-static int add_notes(struct json_object *notes, const char *const *more, struct json_object *root, bool json,
-	struct strbuf *out)
-{
-	_cleanup_json_ struct json_object *list = notes;
-	int r = list ? 0 : -ENOMEM;
-
-	for (; r == 0 && *more; more++)
-		r = json_append(list, json_new_text(*more));
-	for (size_t i = 0; r == 0 && !json && i < json_count(list); i++)
-		strbuf_addf(out, "Note: %s\n", json_string(json_item(list, i)));
-	return r == 0 && json ? json_set(root, "notes", json_object_get(list)) : r;
-}
-
-/* What both subcommands end with. r: of what came before. root: what the subcommand has added of its own. */
+/* What both subcommands end with. r: of what came before. root: what the subcommand has added of its own.
+ * more: its own notes. */
 static int finish(int r, const struct plan_input *input, const struct plan_change *change,
-	const char *const *notes, const struct plan_options *options, struct json_object *root,
+	const char *const *more, const struct plan_options *options, struct json_object *root,
 	struct strbuf *out, struct error *err)
 {
-	bool json = options->output == OUTPUT_JSON;
+	_cleanup_strbuf_ struct strbuf notes;
 
-	if (r == 0 && !json)
+	strbuf_init(&notes, PLAN_NOTES_MAX);
+	plan_notes(input, NULL, &notes);
+	for (; *more; more++)
+		strbuf_addf(&notes, "%s\n", *more);
+	if (r == 0 && options->output == OUTPUT_JSON) {
+		r = show_notes_json(&notes, root);
+		if (r == 0)
+			r = add_json(input, change, root, out);
+	} else if (r == 0) {
 		r = add_pods(input, change, out);
-	if (r == 0)
-		r = add_notes(show_notes_json(input, NULL), notes, root, json, out);
-	if (r == 0 && json)
-		r = add_json(input, change, root, out);
+		show_notes(&notes, out);
+	}
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }
 

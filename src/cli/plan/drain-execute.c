@@ -36,17 +36,22 @@ static const char *uid_of(struct json_object *pod)
 
 /* ---- before the first eviction ---- */
 
+static size_t count_fate(
+	const struct plan_moves *moves, enum plan_fate fate, const struct plan_move **ret_first)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < moves->n; i++)
+		if (moves->list[i].fate == fate && n++ == 0)
+			*ret_first = &moves->list[i];
+	return n;
+}
+
 static int refuse_losses(const struct plan_moves *moves, struct error *err)
 {
 	const struct plan_move *first = NULL;
-	size_t n = 0;
+	size_t n = count_fate(moves, PLAN_LOST, &first);
 
-	for (size_t i = 0; i < moves->n; i++) {
-		if (moves->list[i].fate != PLAN_LOST)
-			continue;
-		first = first ? first : &moves->list[i];
-		n++;
-	}
 	if (!n)
 		return 0;
 	return error_set(err, EPERM,
@@ -155,14 +160,8 @@ static int await_end(const struct plan_options *options, const struct plan_move 
 static int tell_who_stays(const struct plan_moves *moves, struct error *err)
 {
 	const struct plan_move *first = NULL;
-	size_t n = 0;
+	size_t n = count_fate(moves, PLAN_FORBIDDEN, &first);
 
-	for (size_t i = 0; i < moves->n; i++) {
-		if (moves->list[i].fate != PLAN_FORBIDDEN)
-			continue;
-		first = first ? first : &moves->list[i];
-		n++;
-	}
 	if (!n)
 		return 0;
 	return error_set(err, EBUSY,

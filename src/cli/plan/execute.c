@@ -76,10 +76,11 @@ int execution_set_json(const struct execution *execution, const char *stopped, s
 		r = json_set_text(root, "stopped", stopped);
 	for (size_t i = 0; r == 0 && i < execution->n; i++) {
 		const struct execution_step *step = &execution->steps[i];
+		struct json_object *item = json_item(list, at ? at[i] : i);
 
-		r = json_set_text(json_item(list, at[i]), "state", states[step->state]);
+		r = json_set_text(item, "state", states[step->state]);
 		if (r == 0 && step->new_pod)
-			r = json_set_text(json_item(list, at[i]), "newPod", step->new_pod);
+			r = json_set_text(item, "newPod", step->new_pod);
 	}
 	return r;
 }

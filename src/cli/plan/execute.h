@@ -40,7 +40,8 @@ struct execution {
 void execution_release(struct execution *execution);
 
 /* execution_set_json() - adds to the plan what has become of it: `done`, `stopped` (NULL: it was not), and
- * `state` and `newPod` to the items of the list. at: the item of each step. -ENOMEM. */
+ * `state` and `newPod` to the items of the list. at: the item of each step; NULL: the steps are the items.
+ * -ENOMEM. */
 int execution_set_json(const struct execution *execution, const char *stopped, struct json_object *root,
 	struct json_object *list, const size_t *at);
 

@@ -1,4 +1,5 @@
-#include "cli/plan/input.h"
+/* The input of a plan: the cluster, or files. */
+#include "cli/plan/plan.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -23,10 +23,13 @@ static int add_text(
 	const struct plan_input *input, const struct plan_moves *moves, bool waiting, struct strbuf *out)
 {
 	int r = moves->n ? show_moves(&input->world, moves, waiting, out) : 0;
+	_cleanup_strbuf_ struct strbuf notes;
 
 	if (!moves->n)
 		strbuf_adds(out, waiting ? "No pod waits.\n" : "No pod is on these nodes.\n");
-	show_notes(input, NULL, out);
+	strbuf_init(&notes, PLAN_NOTES_MAX);
+	plan_notes(input, NULL, &notes);
+	show_notes(&notes, out);
 	return r;
 }
 
@@ -42,8 +45,12 @@ static int add_json(const struct plan_input *input, const struct plan_moves *mov
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	struct json_object *list = json_set_array(root, "pods");
-	int r = list ? json_set(root, "notes", show_notes_json(input, NULL)) : -ENOMEM;
+	_cleanup_strbuf_ struct strbuf notes;
+	int r;
 
+	strbuf_init(&notes, PLAN_NOTES_MAX);
+	plan_notes(input, NULL, &notes);
+	r = show_notes_json(&notes, root);
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		r = show_move_json(&input->world, &moves->list[i], json_append_object(list));
 	if (r == 0 && done)
@@ -68,7 +75,6 @@ static int execute_drain(const struct plan_input *input, const struct plan_optio
 {
 	bool json = options->output == OUTPUT_JSON;
 	struct carried_out done = {0};
-	struct error ignored = {""};
 	int r = json ? 0 : add_moves(input, moves, false, out, err), end = 0;
 
 	if (r == 0 && !json)
@@ -83,11 +89,7 @@ static int execute_drain(const struct plan_input *input, const struct plan_optio
 		end = strbuf_addf(out, "The nodes are drained.\n");
 	execution_release(&done.execution);
 	free(done.at);
-	if (r < 0) { /* its error is reported before one of the output */
-		plan_print(out, &ignored);
-		return r;
-	}
-	return end < 0 ? error_set(err, -end, "%s", strerror(-end)) : 0;
+	return plan_end(r, end, out, err);
 }
 
 int plan_drain_nodes(

@@ -94,6 +94,17 @@ int plan_print(struct strbuf *out, struct error *err)
 	return output_end(err);
 }
 
+int plan_end(int r, int end, struct strbuf *out, struct error *err)
+{
+	struct error ignored = {""};
+
+	if (r < 0)
+		plan_print(out, &ignored);
+	else if (end < 0)
+		r = error_set(err, -end, "%s", strerror(-end));
+	return r;
+}
+
 static int decide(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
 	struct strbuf *out, struct error *err)
 {

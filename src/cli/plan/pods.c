@@ -183,10 +183,11 @@ static void add_sum(const struct fit *fit, uint32_t asked, struct strbuf *out)
 static int add_text(const struct plan_input *input, const struct fit *fit, uint32_t asked,
 	struct json_object *object, struct strbuf *out)
 {
-	_cleanup_strbuf_ struct strbuf table;
+	_cleanup_strbuf_ struct strbuf table, notes;
 	int r = 0;
 
 	strbuf_init(&table, PLAN_TEXT_MAX);
+	strbuf_init(&notes, PLAN_NOTES_MAX);
 	strbuf_adds(&table, "POD\tNODE\tGPU\t\n");
 	for (size_t i = 0; i < fit->n; i++) {
 		strbuf_addf(&table, "%zu\t%s\t", i + 1, fit->placed[i].node);
@@ -208,7 +209,8 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 			strbuf_addf(out, "; %d would find room", fit->room);
 		strbuf_adds(out, ".\n");
 	}
-	show_notes(input, object, out);
+	plan_notes(input, object, &notes);
+	show_notes(&notes, out);
 	return r;
 }
 
@@ -231,8 +233,11 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 	struct json_object *object, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
+	_cleanup_strbuf_ struct strbuf notes;
 	int r = json_set_number(root, "fit", fit->n);
 
+	strbuf_init(&notes, PLAN_NOTES_MAX);
+	plan_notes(input, object, &notes);
 	if (r == 0 && asked)
 		r = json_set(root, "asked", json_object_new_int64(asked));
 	if (r == 0)
@@ -244,7 +249,7 @@ static int add_json(const struct plan_input *input, const struct fit *fit, uint3
 	if (r == 0 && fit->needed && fit->room >= 0)
 		r = json_set_number(root, "gangHasRoomFor", (uint64_t)fit->room);
 	if (r == 0)
-		r = json_set(root, "notes", show_notes_json(input, object));
+		r = show_notes_json(&notes, root);
 	if (r < 0)
 		return r;
 	return add_document(out, root);

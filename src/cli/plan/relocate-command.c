@@ -19,7 +19,6 @@
 #include "plan/relocate.h"
 
 #define MOVES_DEFAULT 20
-#define NOTES_MAX 4096
 
 static void add_place(const struct plan_world *world, const struct plan_outcome *place, struct strbuf *out)
 {
@@ -63,7 +62,7 @@ static int add_text(const struct plan_input *input, const struct relocations *mo
 	_cleanup_strbuf_ struct strbuf table, notes;
 
 	strbuf_init(&table, PLAN_TEXT_MAX);
-	strbuf_init(&notes, NOTES_MAX);
+	strbuf_init(&notes, PLAN_NOTES_MAX);
 	strbuf_adds(&table, "EVICT\tFROM\tTO\tGAIN\t\n");
 	for (size_t i = 0; i < moves->n; i++) {
 		const struct relocation *move = &moves->list[i];
@@ -93,9 +92,8 @@ static int add_text(const struct plan_input *input, const struct relocations *mo
 		strbuf_addf(out, "%zu more pod%s without a move.\n", moves->fits_now,
 			moves->fits_now == 1 ? " runs" : "s run");
 	add_limits(moves, &notes);
-	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
-		strbuf_addf(out, "Note: %.*s\n", (int)(end - line), line);
-	show_notes(input, NULL, out);
+	plan_notes(input, NULL, &notes);
+	show_notes(&notes, out);
 	return 0;
 }
 
@@ -138,37 +136,13 @@ static int add_move_json(
 	return runs ? r : -ENOMEM;
 }
 
-static int add_limit_notes(const struct relocations *moves, struct json_object *notes)
-{
-	_cleanup_strbuf_ struct strbuf limits;
-
-	strbuf_init(&limits, NOTES_MAX);
-	add_limits(moves, &limits);
-	for (char *line = limits.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		if (json_append(notes, json_new_text(line)) < 0)
-			return -ENOMEM;
-	}
-	return limits.failed;
-}
-
-/* The steps are the items of the list. */
-static int set_execution(const struct execution *execution, const char *stopped, struct json_object *root,
-	struct json_object *list)
-{
-	_cleanup_free_ size_t *at = calloc(execution->n + 1, sizeof(*at));
-
-	for (size_t i = 0; at && i < execution->n; i++)
-		at[i] = i;
-	return at ? execution_set_json(execution, stopped, root, list, at) : -ENOMEM;
-}
-
 /* execution: NULL if the plan was not carried out. */
 static int add_json(const struct plan_input *input, const struct relocations *moves,
 	const struct execution *execution, const char *stopped, struct strbuf *out)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	struct json_object *list = json_set_array(root, "moves"), *notes = show_notes_json(input, NULL);
+	struct json_object *list = json_set_array(root, "moves");
+	_cleanup_strbuf_ struct strbuf notes;
 	const struct {
 		const char *key;
 		int64_t value;
@@ -176,18 +150,18 @@ static int add_json(const struct plan_input *input, const struct relocations *mo
 		{"fitsNow", (int64_t)moves->fits_now}, {"notTried", (int64_t)moves->unconsidered},
 		{"wholeGPUsBefore", moves->whole_before}, {"wholeGPUsAfter", moves->whole},
 		{"tried", (int64_t)moves->tried}};
-	int r = json_set(root, "notes", notes);
+	int r;
 
-	if (r == 0)
-		r = add_limit_notes(moves, notes);
-	if (!list)
-		r = -ENOMEM;
+	strbuf_init(&notes, PLAN_NOTES_MAX);
+	plan_notes(input, NULL, &notes);
+	add_limits(moves, &notes);
+	r = list ? show_notes_json(&notes, root) : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
 		r = json_set(root, counts[i].key, json_object_new_int64(counts[i].value));
 	for (size_t i = 0; r == 0 && i < moves->n; i++)
 		r = add_move_json(&input->world, &moves->list[i], list);
 	if (r == 0 && execution)
-		r = set_execution(execution, stopped, root, list);
+		r = execution_set_json(execution, stopped, root, list, NULL);
 	return r < 0 ? r : add_document(out, root);
 }
 
@@ -226,7 +200,6 @@ static int execute(struct plan_input *input, const struct plan_options *options,
 {
 	_cleanup_(execution_release) struct execution execution = {0};
 	bool json = options->output == OUTPUT_JSON;
-	struct error ignored = {""};
 	int r = json ? 0 : plan_print(out, err), end = 0;
 
 	if (r < 0)
@@ -236,11 +209,7 @@ static int execute(struct plan_input *input, const struct plan_options *options,
 		end = add_json(input, moves, &execution, r < 0 ? err->text : NULL, out);
 	else if (r == 0 && moves->n)
 		end = strbuf_addf(out, "All moves are done.\n");
-	if (r < 0) { /* its error is reported before one of the output */
-		plan_print(out, &ignored);
-		return r;
-	}
-	return end < 0 ? error_set(err, -end, "%s", strerror(-end)) : 0;
+	return plan_end(r, end, out, err);
 }
 
 int plan_find_moves(

@@ -1,4 +1,4 @@
-/* The parts of the output that the subcommands share: GPUs, reasons and notes. */
+/* The parts of the output that the subcommands share: GPUs, reasons, notes, and what becomes of pods. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,12 @@
 #include "base/strbuf.h"
 #include "cli/fields.h"
 #include "cli/plan/plan.h"
-#include "cli/printable.h"
 #include "cli/tabwriter.h"
 #include "core/core.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
 #define EXAMPLES_MAX 3
-#define NOTES_MAX (64u << 10)
 
 static int compare_indices(const void *a, const void *b)
 {
@@ -241,7 +239,7 @@ static void add_pod_notes(const struct plan_input *input, struct json_object *po
 	struct plan_pod read = {0};
 	struct error ignored;
 
-	strbuf_init(&unconsidered, NOTES_MAX);
+	strbuf_init(&unconsidered, PLAN_NOTES_MAX);
 	plan_unconsidered(pod, &unconsidered);
 	for (char *line = unconsidered.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
 		strbuf_addf(out, "The plan does not consider the pod's %.*s.\n", (int)(end - line), line);
@@ -258,41 +256,125 @@ static void add_pod_notes(const struct plan_input *input, struct json_object *po
 	plan_pod_release(&read);
 }
 
-static void add_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
+void plan_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *notes)
 {
 	if (!input->has_objects)
-		strbuf_adds(out,
+		strbuf_adds(notes,
 			"The filters of kube-scheduler itself (CPU, memory, taints, node affinity) are not considered: --objects names no file.\n");
 	if (input->left_out.n)
-		strbuf_addf(out, "%zu objects of the API server could not be read and are left out.\n",
+		strbuf_addf(notes, "%zu objects of the API server could not be read and are left out.\n",
 			input->left_out.n);
 	if (pod)
-		add_pod_notes(input, pod, out);
+		add_pod_notes(input, pod, notes);
 }
 
-void show_notes(const struct plan_input *input, struct json_object *pod, struct strbuf *out)
+void show_notes(const struct strbuf *notes, struct strbuf *out)
 {
-	_cleanup_strbuf_ struct strbuf notes;
+	for (const char *line = notes->data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+		strbuf_addf(out, "Note: %.*s\n", (int)(end - line), line);
+}
 
-	strbuf_init(&notes, NOTES_MAX);
-	add_notes(input, pod, &notes);
-	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		strbuf_addf(out, "Note: %s\n", printable(line));
+int show_notes_json(const struct strbuf *notes, struct json_object *root)
+{
+	struct json_object *list = json_set_array(root, "notes");
+	int r = notes->failed;
+
+	for (const char *line = notes->data, *end; r == 0 && line && (end = strchr(line, '\n'));
+		line = end + 1)
+		r = json_append(list, json_object_new_string_len(line, (int)(end - line)));
+	return list ? r : -ENOMEM;
+}
+
+/* ---- what becomes of pods ---- */
+
+static const char *const fates[PLAN_FATE_MAX] = {
+	[PLAN_RUNS] = "runs",
+	[PLAN_WAITS] = "waits",
+	[PLAN_LOST] = "lost",
+	[PLAN_STAYS] = "stays",
+	[PLAN_FORBIDDEN] = "not evicted",
+	[PLAN_NO_GPU] = "no GPU",
+};
+
+void show_fate(const struct plan_world *world, const struct plan_move *move, struct strbuf *out)
+{
+	switch (move->fate) {
+	case PLAN_RUNS:
+		strbuf_addf(out, "runs on node %s, GPU ", move->outcome.node);
+		show_gpus(world, &move->outcome, out);
+		break;
+	case PLAN_WAITS:
+		strbuf_adds(out, "waits: ");
+		show_reasons_line(&move->outcome, out);
+		break;
+	case PLAN_LOST:
+		strbuf_addf(out, "is lost: %s", move->text);
+		break;
+	case PLAN_STAYS:
+		strbuf_addf(out, "stays: %s", move->text);
+		break;
+	case PLAN_FORBIDDEN:
+		strbuf_addf(out, "is not evicted: %s", move->text);
+		break;
+	default:
+		strbuf_adds(out, "asks for no GPU: kube-scheduler alone decides");
 	}
 }
 
-struct json_object *show_notes_json(const struct plan_input *input, struct json_object *pod)
+static void add_counts(const struct plan_moves *moves, struct strbuf *out)
 {
-	_cleanup_json_ struct json_object *list = json_object_new_array();
-	_cleanup_strbuf_ struct strbuf notes;
+	size_t counts[PLAN_FATE_MAX] = {0};
+	const char *before = "";
 
-	strbuf_init(&notes, NOTES_MAX);
-	add_notes(input, pod, &notes);
-	for (char *line = notes.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-		*end = '\0';
-		if (json_append(list, json_new_text(line)) < 0)
-			return NULL;
+	for (size_t i = 0; i < moves->n; i++)
+		counts[moves->list[i].fate]++;
+	strbuf_addf(out, "%zu pod%s: ", moves->n, plural((int64_t)moves->n));
+	for (int fate = 0; fate < PLAN_FATE_MAX; fate++) {
+		if (!counts[fate])
+			continue;
+		strbuf_addf(out, "%s%zu %s", before, counts[fate], fates[fate]);
+		before = ", ";
 	}
-	return notes.failed ? NULL : TAKE_PTR(list);
+	strbuf_adds(out, ".\n");
+}
+
+int show_moves(
+	const struct plan_world *world, const struct plan_moves *moves, bool waiting, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf table;
+	int r;
+
+	strbuf_init(&table, PLAN_TEXT_MAX);
+	strbuf_adds(&table, waiting ? "POD\tWHAT HAPPENS\t\n" : "POD\tNODE\tWHAT HAPPENS\t\n");
+	for (size_t i = 0; i < moves->n; i++) {
+		const struct plan_move *move = &moves->list[i];
+
+		strbuf_addf(&table, "%s/%s\t", move->namespace_, move->name);
+		if (!waiting)
+			strbuf_addf(&table, "%s\t", move->from);
+		show_fate(world, move, &table);
+		strbuf_adds(&table, "\t\n");
+	}
+	if (table.failed)
+		return table.failed;
+	r = tabwriter_format(strbuf_cstr(&table), out);
+	add_counts(moves, out);
+	return r;
+}
+
+int show_move_json(const struct plan_world *world, const struct plan_move *move, struct json_object *object)
+{
+	if (json_set_text(object, "namespace", move->namespace_) < 0 ||
+		json_set_text(object, "name", move->name) < 0 ||
+		(*move->from && json_set_text(object, "from", move->from) < 0) ||
+		json_set_text(object, "fate", fates[move->fate]) < 0 ||
+		(*move->text && json_set_text(object, "text", move->text) < 0))
+		return -ENOMEM;
+	if (move->fate == PLAN_WAITS)
+		return show_reasons_json(&move->outcome, object);
+	if (move->fate != PLAN_RUNS)
+		return 0;
+	return json_set_text(object, "node", move->outcome.node) < 0
+		       ? -ENOMEM
+		       : json_set(object, "gpus", show_gpus_json(world, &move->outcome));
 }
