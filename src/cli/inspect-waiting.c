@@ -14,6 +14,7 @@
 #include "cli/list-read.h"
 #include "cli/pod.h"
 #include "kube/claim-request.h"
+#include "kube/claim.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -34,11 +35,6 @@ struct reading {
 	struct table claims;  /* "namespace/name" -> struct asked */
 };
 
-static struct json_object *metadata_of(struct json_object *object)
-{
-	return json_member(object, "metadata");
-}
-
 static int no_memory(struct error *err)
 {
 	return error_set(err, ENOMEM, "out of memory");
@@ -49,7 +45,7 @@ static int read_class(void *userdata, struct json_object *item, struct error *er
 {
 	struct reading *reading = userdata;
 
-	return table_set(&reading->classes, json_text_of(metadata_of(item), "name"), reading) < 0
+	return table_set(&reading->classes, json_text_of(json_member(item, "metadata"), "name"), reading) < 0
 		       ? no_memory(err)
 		       : 0;
 }
@@ -84,8 +80,9 @@ static int read_claim(void *userdata, struct json_object *item, struct error *er
 			add_request(&asked, &requests.list[i]);
 	if (!asked.gpus)
 		return 0;
-	snprintf(key, sizeof(key), "%.*s/%.*s", POD_NAME_MAX, json_text_of(metadata_of(item), "namespace"),
-		POD_NAME_MAX, json_text_of(metadata_of(item), "name"));
+	snprintf(key, sizeof(key), "%.*s/%.*s", POD_NAME_MAX,
+		json_text_of(json_member(item, "metadata"), "namespace"), POD_NAME_MAX,
+		json_text_of(json_member(item, "metadata"), "name"));
 	kept = malloc(sizeof(*kept));
 	if (!kept)
 		return no_memory(err);
@@ -98,33 +95,23 @@ static int read_claim(void *userdata, struct json_object *item, struct error *er
 	return 0;
 }
 
-/* The name of the claim of this entry of spec.resourceClaims; "" if it was not made yet from its template. */
-static const char *claim_name(struct json_object *pod, struct json_object *entry)
-{
-	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
-	const char *name = json_text_of(entry, "resourceClaimName");
-
-	for (size_t i = 0; i < json_count(made) && !*name; i++)
-		if (strcmp(json_text_of(json_item(made, i), "name"), json_text_of(entry, "name")) == 0)
-			name = json_text_of(json_item(made, i), "resourceClaimName");
-	return name;
-}
-
 static int read_pod(void *userdata, struct json_object *item, struct error *err)
 {
 	struct json_object *entries = json_member(json_member(item, "spec"), "resourceClaims");
-	const char *namespace_ = json_text_of(metadata_of(item), "namespace");
+	const char *namespace_ = json_text_of(json_member(item, "metadata"), "namespace");
 	_cleanup_strbuf_ struct strbuf names;
 	struct reading *reading = userdata;
-	struct inspect_waiting waiting = {
-		.namespace_ = (char *)namespace_, .name = (char *)json_text_of(metadata_of(item), "name")};
+	struct inspect_waiting waiting = {.namespace_ = (char *)namespace_,
+		.name = (char *)json_text_of(json_member(item, "metadata"), "name")};
 	char key[KEY_SIZE];
 
 	strbuf_init(&names, NAMES_MAX);
 	for (size_t i = 0; i < json_count(entries) && i < POD_CLAIMS_MAX; i++) {
-		const char *name = claim_name(item, json_item(entries, i));
+		const char *name = pod_claim_name(item, json_text_of(json_item(entries, i), "name"));
 		const struct asked *asked;
 
+		if (!name)
+			continue;
 		snprintf(key, sizeof(key), "%.*s/%.*s", POD_NAME_MAX, namespace_, POD_NAME_MAX, name);
 		asked = table_get(&reading->claims, key);
 		if (!asked)

@@ -254,18 +254,6 @@ static int add_users(const struct question *question, const struct claim *claim,
 	return r ? r : json_set(object, "reserved", json_object_new_boolean(reserved));
 }
 
-/* The claim's name: in the spec, or in the status once it was made from its template. NULL before. */
-static const char *name_of_claim(struct json_object *pod, struct json_object *reference)
-{
-	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
-	const char *named = json_member_string(reference, "resourceClaimName");
-
-	for (size_t i = 0; !named && i < json_count(made); i++)
-		if (strcmp(json_text_of(json_item(made, i), "name"), json_text_of(reference, "name")) == 0)
-			named = json_member_string(json_item(made, i), "resourceClaimName");
-	return named;
-}
-
 static int explain(
 	struct question *question, struct json_object *read, struct json_object *object, struct error *err)
 {
@@ -299,7 +287,7 @@ static int add_claim(
 {
 	_cleanup_json_ struct json_object *read = NULL;
 	struct json_object *object = json_append_object(list);
-	const char *name = name_of_claim(question->pod, reference);
+	const char *name = pod_claim_name(question->pod, json_text_of(reference, "name"));
 	char path[700];
 	int r;
 
@@ -318,26 +306,17 @@ static int add_claim(
 	return r < 0 ? r : explain_or_tell(question, read, object, err);
 }
 
-/* What kube-scheduler last wrote about the pod; "" if it wrote nothing. */
-static const char *message_of_scheduler(struct json_object *pod)
-{
-	struct json_object *list = json_member(json_member(pod, "status"), "conditions");
-
-	for (size_t i = 0; i < json_count(list); i++)
-		if (strcmp(json_text_of(json_item(list, i), "type"), "PodScheduled") == 0)
-			return json_text_of(json_item(list, i), "message");
-	return "";
-}
-
 static int answer_question(struct question *question, struct json_object *answer, struct error *err)
 {
 	struct json_object *references = claims_of(question->pod), *list = json_set_array(answer, "claims");
+	struct json_object *conditions = json_member(json_member(question->pod, "status"), "conditions");
 	int r = 0;
 
 	if (!list || set_text(answer, "namespace", question->facts->namespace_) < 0 ||
 		set_text(answer, "name", question->facts->name) < 0 ||
 		set_text(answer, "node", question->facts->node) < 0 ||
-		set_text(answer, "kubeScheduler", message_of_scheduler(question->pod)) < 0)
+		set_text(answer, "kubeScheduler",
+			json_text_of(json_find(conditions, "type", "PodScheduled"), "message")) < 0)
 		return no_memory(err);
 	for (size_t i = 0; r == 0 && i < json_count(references) && i < POD_CLAIMS_MAX; i++)
 		r = add_claim(question, json_item(references, i), list, err);

@@ -352,3 +352,12 @@ int claim_from_json(struct json_object *object, struct claim *ret_claim, struct 
 	forget_status(ret_claim);
 	return r;
 }
+
+const char *pod_claim_name(struct json_object *pod, const char *entry)
+{
+	struct json_object *spec = json_member(json_member(pod, "spec"), "resourceClaims");
+	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
+	const char *own = json_member_string(json_find(spec, "name", entry), "resourceClaimName");
+
+	return own ? own : json_member_string(json_find(made, "name", entry), "resourceClaimName");
+}

@@ -14,3 +14,7 @@ struct json_object;
  * Results and parameters of other drivers are not an error; of such results, only the names are read. A
  * consumer that is no pod is left out of `pods`. */
 int claim_from_json(struct json_object *object, struct claim *ret_claim, struct error *err);
+
+/* pod_claim_name() - the ResourceClaim of this entry of the pod's spec.resourceClaims: the one that it names,
+ * or that was made from its template. NULL until that claim is made. */
+const char *pod_claim_name(struct json_object *pod, const char *entry);

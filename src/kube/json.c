@@ -158,6 +158,14 @@ struct json_object *json_item(struct json_object *array, size_t i)
 	return i < json_count(array) ? json_object_array_get_idx(array, i) : NULL;
 }
 
+struct json_object *json_find(struct json_object *array, const char *key, const char *text)
+{
+	for (size_t i = 0; i < json_count(array); i++)
+		if (json_member_is(json_item(array, i), key, text))
+			return json_item(array, i);
+	return NULL;
+}
+
 int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value)
 {
 	int64_t value;

@@ -44,9 +44,10 @@ bool json_member_is(struct json_object *object, const char *key, const char *tex
 int64_t json_time_of(struct json_object *object, const char *key);
 
 /* json_count() - the number of items of an array; 0 for everything else. json_item() - one of them, borrowed;
- * NULL if there is no such item. */
+ * NULL if there is no such item. json_find() - the first item whose member `key` is this string, likewise. */
 size_t json_count(struct json_object *array);
 struct json_object *json_item(struct json_object *array, size_t i);
+struct json_object *json_find(struct json_object *array, const char *key, const char *text);
 
 /* json_whole() - a whole number within min..max, written as an integer or like 3.0. -EINVAL, -ERANGE. */
 int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value);

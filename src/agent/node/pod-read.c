@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "kube/claim.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod-rights.h"
@@ -186,28 +187,6 @@ static void add_claim(struct pod_shown *shown, const char *claim, const char *co
 	free(added.container);
 }
 
-static struct json_object *find_by_name(struct json_object *list, const char *name)
-{
-	for (size_t i = 0; i < json_count(list); i++) {
-		struct json_object *entry = json_object_array_get_idx(list, i);
-
-		if (json_member_is(entry, "name", name))
-			return entry;
-	}
-	return NULL;
-}
-
-/* The name of the object: the spec's own, or that of the claim that was made from a template. NULL until
- * that claim is made. */
-static const char *claim_object(struct json_object *pod, const char *name)
-{
-	struct json_object *spec = json_member(json_member(pod, "spec"), "resourceClaims");
-	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
-	const char *own = json_member_string(find_by_name(spec, name), "resourceClaimName");
-
-	return own ? own : json_member_string(find_by_name(made, name), "resourceClaimName");
-}
-
 static void claims_read(struct pod_shown *shown, struct json_object *object, struct json_object *containers)
 {
 	for (size_t i = 0; i < json_count(containers); i++) {
@@ -218,7 +197,7 @@ static void claims_read(struct pod_shown *shown, struct json_object *object, str
 			const char *name = json_member_string(json_object_array_get_idx(claims, k), "name");
 
 			if (name)
-				add_claim(shown, claim_object(object, name),
+				add_claim(shown, pod_claim_name(object, name),
 					json_member_string(container, "name"));
 		}
 	}

@@ -33,16 +33,6 @@ static const struct foreign {
 	{"volcano-device-plugin", "Volcano's device plugin", "volcano.sh/gpu-memory"},
 };
 
-static struct json_object *container_named(struct json_object *spec, const char *name)
-{
-	struct json_object *containers = json_member(spec, "containers");
-
-	for (size_t i = 0; i < json_count(containers); i++)
-		if (strcmp(json_text_of(json_item(containers, i), "name"), name) == 0)
-			return json_item(containers, i);
-	return NULL;
-}
-
 /* The text after the last colon; "" for an image that is named by its digest only. */
 static const char *tag_of(const char *image)
 {
@@ -55,10 +45,7 @@ static bool is_ready(struct json_object *pod)
 {
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
-	for (size_t i = 0; i < json_count(conditions); i++)
-		if (strcmp(json_text_of(json_item(conditions, i), "type"), "Ready") == 0)
-			return strcmp(json_text_of(json_item(conditions, i), "status"), "True") == 0;
-	return false;
+	return json_member_is(json_find(conditions, "type", "Ready"), "status", "True");
 }
 
 static const char *lease_of(struct json_object *container)
@@ -131,15 +118,14 @@ static const struct foreign *foreign_find(struct json_object *pod)
  * controller adds matchFields to each pod's terms; matchExpressions are the DaemonSet's own. */
 static int set_origin(struct json_object *one, struct json_object *pod)
 {
-	struct json_object *spec = json_member(pod, "spec"), *owners, *terms;
+	struct json_object *spec = json_member(pod, "spec"), *owner, *terms;
 	const char *selected = json_text_of(json_member(spec, "nodeSelector"), LABEL_NVIDIA_PLUGIN);
 	bool has_terms = false;
 	int r = json_set(one, "operator", json_object_new_boolean(strcmp(selected, "true") == 0));
 
-	owners = json_member(json_member(pod, "metadata"), "ownerReferences");
-	for (size_t i = 0; r == 0 && i < json_count(owners); i++)
-		if (strcmp(json_text_of(json_item(owners, i), "kind"), "DaemonSet") == 0)
-			r = json_set_text(one, "daemonset", json_text_of(json_item(owners, i), "name"));
+	owner = json_find(json_member(json_member(pod, "metadata"), "ownerReferences"), "kind", "DaemonSet");
+	if (r == 0 && owner)
+		r = json_set_text(one, "daemonset", json_text_of(owner, "name"));
 	terms = json_member(json_member(json_member(spec, "affinity"), "nodeAffinity"),
 		"requiredDuringSchedulingIgnoredDuringExecution");
 	terms = json_member(terms, "nodeSelectorTerms");
@@ -170,8 +156,8 @@ void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)
 	const char *node = json_text_of(spec, "nodeName");
 	int r;
 
-	agent = container_named(spec, "ration-agent");
-	scheduler = container_named(spec, "ration-scheduler");
+	agent = json_find(json_member(spec, "containers"), "name", "ration-agent");
+	scheduler = json_find(json_member(spec, "containers"), "name", "ration-scheduler");
 	/* ration's pods are recognised by their containers, because the DaemonSet of gpushare has the same
 	 * name as ration's. */
 	if (agent)

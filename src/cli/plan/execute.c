@@ -297,11 +297,7 @@ static bool is_unschedulable(struct json_object *pod)
 {
 	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
-	for (size_t i = 0; i < json_count(conditions); i++)
-		if (strcmp(json_text_of(json_item(conditions, i), "reason"), "Unschedulable") == 0 &&
-			strcmp(json_text_of(json_item(conditions, i), "type"), "PodScheduled") == 0)
-			return true;
-	return false;
+	return json_member_is(json_find(conditions, "type", "PodScheduled"), "reason", "Unschedulable");
 }
 
 static int on_sibling(void *userdata, struct json_object *pod, struct error *err)
