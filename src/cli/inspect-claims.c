@@ -8,8 +8,6 @@
 #include "cli/claims.h"
 #include "model/units.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 /* A part of a unit counts as a whole unit. A claim to the whole GPU counts as all its units: a GPU of 16160
  * MiB has 15 units of 1 GiB, and the rest is no 16th unit. */
 static uint32_t units_of(const struct inspect_node *node, const struct inspect_gpu *gpu, uint64_t bytes)

@@ -13,8 +13,8 @@
 #include "cli/printable.h"
 #include "cli/tabwriter.h"
 #include "cli/top-page.h"
+#include "model/units.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define TEXT_MAX (64u << 20)
 #define NAME_MAX_BYTES 4096
 

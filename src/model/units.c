@@ -6,8 +6,6 @@
 
 #include "base/cleanup.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib)
 {
 	if (!unit_mib)

@@ -8,6 +8,7 @@
  * sums over a pod's containers cannot overflow, and such a pod simply fits nowhere. */
 #define UNITS_MAX UINT32_C(0x3fffffff)
 
+#define MIB (UINT64_C(1) << 20)
 #define UNIT_MIB_DEFAULT 1024
 #define UNIT_MIB_MAX (1024 * 1024) /* the largest that is accepted from an annotation */
 

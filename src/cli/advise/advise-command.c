@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/advise/show.h"
 #include "cli/advise/world.h"
 #include "cli/commands.h"
 #include "cli/fields.h"
@@ -20,10 +19,10 @@
 #include "cli/top-cluster.h"
 #include "kube/json.h"
 #include "model/facts.h"
+#include "model/units.h"
 
 #define OUT_MAX (64u << 20)
 #define PROBLEMS_MAX (64u << 10)
-#define MIB (UINT64_C(1) << 20)
 #define ANSWER_S 30 /* as `ration set` waits by default */
 
 static int print(const struct advise_world *world, const struct advise_options *options, struct error *err)

@@ -1,4 +1,5 @@
-#include "cli/advise/show.h"
+/* The advice as text and as JSON. */
+#include "cli/advise/world.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,14 +9,13 @@
 #include <json-c/json.h>
 
 #include "base/strbuf.h"
-#include "cli/advise/world.h"
 #include "cli/fields.h"
 #include "cli/options.h"
 #include "cli/printable.h"
 #include "cli/tabwriter.h"
 #include "kube/json.h"
+#include "model/units.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define TEXT_MAX (32u << 20)
 #define NAME_MAX_BYTES 1024
 #define COMMAND_MAX (64u << 10)

@@ -68,3 +68,15 @@ struct advise_container *advise_world_find(
  * those that should have less, each with the largest difference first, then the others by how long they
  * waited. */
 void advise_world_decide(struct advise_world *world, const struct advice_terms *terms);
+
+/* ---- show.c: the advice as text and as JSON ---- */
+
+/* advise_show_table() - the containers, the commands that would follow the advice, and the sum. -ENOMEM. */
+int advise_show_table(
+	const struct advise_world *world, const struct advise_options *options, struct strbuf *out);
+
+/* advise_show_json() - NULL when out of memory. */
+struct json_object *advise_show_json(const struct advise_world *world, const struct advise_options *options);
+
+/* advise_has_command() - whether `ration set` can follow the advice. */
+bool advise_has_command(const struct advise_container *container);

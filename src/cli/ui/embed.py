@@ -36,6 +36,6 @@ marker = "\0"
 whole = put(html, policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">', style=f"<style>{css}</style>",
             script=f'<script type="application/json" id="data">{marker}</script>\n<script>{js}</script>')
 before, after = whole.split(marker)
-print('#include "cli/ui/page-files.h"\n')
+print('#include "cli/ui/server.h"\n')
 for name, text in (("ui_page_html", served), ("ui_page_css", css), ("ui_page_js", js), ("ui_file_before", before), ("ui_file_after", after)):
     print(array(name, text))

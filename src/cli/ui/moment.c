@@ -1,4 +1,5 @@
-#include "cli/ui/moment.h"
+/* The cluster as it was at a moment of the history of the scheduler, by replaying that history. Pure. */
+#include "cli/ui/past.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,6 @@
 #include "cli/history.h"
 #include "cli/leader.h"
 #include "cli/printable.h"
-#include "cli/ui/moment.h"
 #include "cli/ui/source.h"
 
 #define READING_MAX_NS (90 * NS_PER_S)

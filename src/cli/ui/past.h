@@ -1,5 +1,5 @@
-/* past.h - the history of the leading scheduler, kept by the server while it runs, so that the page can ask
- * for moments of it. */
+/* past.h - the history of the leading scheduler, kept by the server while it runs, and the cluster as it was
+ * at a moment of it. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "cli/ui/task.h"
 
+struct error;
 struct kubectl;
 
 struct past {
@@ -26,3 +27,15 @@ void past_release(struct past *past);
  * `text` or `problem` is its result. */
 int past_begin(struct past *past);
 bool past_take(struct past *past, int64_t now_ns);
+
+/* ---- moment.c, which is pure ---- */
+
+/* ui_moment_range() - the Unix times of the first and of the last event, at most an hour apart. -ENODATA: it
+ * has no events; -EINVAL: it is not a history; both with a sentence. */
+int ui_moment_range(
+	const struct strbuf *history, int64_t *ret_from_ms, int64_t *ret_to_ms, struct error *err);
+
+/* ui_moment_json() - after the last event up to this time: a document like that of ui_data_read(), with the
+ * member "at". Waiting pods have "why": [[reason, number of nodes]]. Nodes in mode dra are left out, because
+ * the scheduler does not know their pods. A negative errno with a sentence. */
+int ui_moment_json(const struct strbuf *history, int64_t at_ms, struct strbuf *out, struct error *err);

@@ -1,4 +1,5 @@
-#include "cli/ui/runs.h"
+/* The programs that `ration run` has started on this machine, as the page draws them. */
+#include "cli/ui/data.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +16,9 @@
 #include "cli/run-program.h"
 #include "cli/top-page.h"
 #include "kube/json.h"
+#include "model/units.h"
 
 #define PAGE_MAX (16u << 20)
-#define MIB (UINT64_C(1) << 20)
 
 const char *ui_runs_node(char *buf, size_t size)
 {

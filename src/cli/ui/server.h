@@ -2,6 +2,8 @@
  * in the URL. */
 #pragma once
 
+#include <stddef.h>
+
 #include "cli/ui/request.h"
 
 struct error;
@@ -17,3 +19,8 @@ const struct ui_site *ui_server_site(const struct ui_server *server);
 
 /* ui_server_run() - answers requests, until a signal ends the process or poll() fails. Negative errno. */
 int ui_server_run(struct ui_server *server, struct error *err);
+
+/* The files of the page, which embed.py puts into the program: as the server sends them, and what is written
+ * before and after the data in one self-contained file. */
+extern const char ui_page_html[], ui_page_css[], ui_page_js[], ui_file_before[], ui_file_after[];
+extern const size_t ui_page_html_len, ui_page_css_len, ui_page_js_len, ui_file_before_len, ui_file_after_len;

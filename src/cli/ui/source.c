@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "cli/printable.h"
 #include "cli/ui/data.h"
-#include "cli/ui/runs.h"
 #include "kube/json.h"
 
 #define INTERVAL_NS (2 * NS_PER_S)

@@ -7,8 +7,8 @@
 
 #include "base/strbuf.h"
 #include "cli/inspect.h"
+#include "model/units.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define SORTS_MAX 32 /* sorts of nodes; nodes of further sorts count as if no pod was there */
 
 enum gives { GIVES_MEMORY, GIVES_CLAIMS, GIVES_WHOLE };

@@ -17,8 +17,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/ui/data.h"
-#include "cli/ui/page-files.h"
-#include "cli/ui/runs.h"
 #include "cli/ui/server.h"
 #include "cli/ui/source.h"
 

@@ -15,7 +15,7 @@
 #include "cli/top-cluster.h"
 #include "cli/top-page.h"
 #include "cli/top-table.h"
-#include "cli/ui/runs.h"
+#include "cli/ui/data.h"
 #include "cli/ui/source.h"
 #include "kube/json.h"
 
