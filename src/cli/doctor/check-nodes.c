@@ -1,15 +1,18 @@
-/* Checks of each node: its agent, the resources that it offers, its GPUs and its kubelet. */
+/* Checks of each node: its agent, the resources that it offers, its GPUs, its kubelet, and MIG. */
 #include "cli/doctor/cluster.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
 
+#include "base/cleanup.h"
 #include "cli/doctor/report.h"
 #include "cli/fields.h"
+#include "kube/gpu-name.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/facts.h"
@@ -312,7 +315,6 @@ void check_gpus(struct cluster *cluster, struct json_object *node, const struct 
 	}
 }
 
-/* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
 /* A kubelet that takes no CDI devices starts a container nevertheless, without its GPU. The feature gate is
  * alpha in 1.28, on by default from 1.29, and removed in 1.34 (Kubernetes 1.36.3, kubelet's devicemanager).
  */
@@ -327,6 +329,7 @@ static void check_kubelet(struct cluster *cluster, const char *where, const char
 		kubelet, minor == 28 ? ", unless its feature gate DevicePluginCDIDevices is set" : "");
 }
 
+/* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
 void check_runtime(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
@@ -352,4 +355,35 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 			"%.60s does not support CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0",
 			runtime);
 	check_kubelet(cluster, where, json_text_of(info, "kubeletVersion"));
+}
+
+/* ---- GPUs that are divided by MIG ---- */
+
+static void tell_mig(struct cluster *cluster, const char *node, struct json_object *gpu)
+{
+	const char *uuid = json_text_of(gpu, "uuid");
+	char where[WHERE_SIZE], mend[MEND_SIZE];
+	int64_t index;
+
+	if (json_whole(json_member(gpu, "index"), 0, INT_MAX, &index) < 0 || !gpu_name_is_valid(uuid))
+		return;
+	snprintf(mend, sizeof(mend),
+		"nvidia-smi -i %" PRId64
+		" -mig 0  # on the node, while no program uses the GPU; then: kubectl -n " NAMESPACE_SYSTEM
+		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%.253s. Or leave the GPU to NVIDIA's device plugin",
+		index, node);
+	report_find(cluster->report, SEVERITY_WARNING, node_text(node, where), mend,
+		"GPU %" PRId64 " (%s) is divided by MIG, and is not shared", index, uuid);
+}
+
+void check_mig(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	const char *text = annotation(node, ANNOTATION_NODE_MIG);
+	_cleanup_json_ struct json_object *list = NULL;
+
+	if (!*text || json_parse(text, strlen(text), &list, NULL) < 0)
+		return;
+	for (size_t i = 0; i < json_count(list) && i < NODE_GPUS_MAX; i++)
+		tell_mig(cluster, facts->name, json_item(list, i));
 }

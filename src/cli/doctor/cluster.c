@@ -77,19 +77,6 @@ static void note_problem(struct cluster *cluster, enum source source, int r, con
 		snprintf(cluster->problem[source], sizeof(cluster->problem[source]), "%s", err->text);
 }
 
-static int read_version(struct cluster *cluster, struct error *err)
-{
-	_cleanup_json_ struct json_object *version = NULL;
-	int r = object_read(cluster->kubectl, "/version", &version, err);
-
-	if (r < 0)
-		return r;
-	snprintf(cluster->version, sizeof(cluster->version), "%s", json_text_of(version, "gitVersion"));
-	/* some vendors have "31+" */
-	cluster->minor = (int)strtol(json_text_of(version, "minor"), NULL, 10);
-	return 0;
-}
-
 static int64_t time_of(struct json_object *spec)
 {
 	struct tm tm = {0};
@@ -233,6 +220,45 @@ static int read_policies(struct cluster *cluster, struct error *err)
 	return r;
 }
 
+/* ---- the checks ---- */
+
+#define NEEDS(source) (1u << SOURCE_##source)
+
+/* The checks of a cluster, in the order of the report. The functions may be NULL. They are called after
+ * Leases, ConfigMaps and policies were read, pod() before node(). problem: "", or the sentence about what is
+ * malformed in the object. */
+static const struct cluster_check {
+	const char *name;
+	unsigned int needs; /* 1 << enum source */
+	void (*node)(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+		const char *problem);
+	void (*pod)(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts,
+		const char *problem);
+	void (*finish)(struct cluster *cluster);
+} cluster_checks[] = {
+	{"kubernetes", NEEDS(VERSION), .finish = check_kubernetes},
+	{"permissions", 0, .finish = check_permissions},
+	{"policies", NEEDS(POLICIES), .finish = check_policies},
+	{"scheduler", NEEDS(LEASES) | NEEDS(PODS), .finish = check_scheduler},
+	{"ledger", NEEDS(LEASES) | NEEDS(PODS), .finish = check_ledger},
+	{"versions", NEEDS(PODS), .finish = check_versions},
+	{"labels", NEEDS(NODES), .node = check_labels},
+	{"agents", NEEDS(NODES) | NEEDS(PODS) | NEEDS(LEASES), .node = check_agents},
+	{"runtime", NEEDS(NODES), .node = check_runtime},
+	{"capacity", NEEDS(NODES), .node = check_capacity},
+	{"cards", NEEDS(NODES), .node = check_gpus},
+	{"mig", NEEDS(NODES), .node = check_mig},
+	{"fault-lists", NEEDS(NODES) | NEEDS(CONFIGMAPS), .node = check_fault_lists,
+		.finish = check_fault_lists_left},
+	{"foreign-plugins", NEEDS(NODES) | NEEDS(PODS), .node = check_foreign_plugins},
+	{"requests", NEEDS(PODS), .pod = check_requests},
+	{"unplaced", NEEDS(PODS), .pod = check_unplaced},
+	{"placements", NEEDS(PODS) | NEEDS(NODES), .pod = collect_placement, .node = check_placements},
+	{"claims", NEEDS(PODS) | NEEDS(NODES) | NEEDS(LEASES) | NEEDS(POLICIES) | NEEDS(CLAIMS),
+		.pod = collect_claims_of_pod, .node = collect_claims_of_node, .finish = check_claims},
+	{"scheduler-name", NEEDS(PODS) | NEEDS(LEASES), .pod = check_scheduler_name},
+};
+
 static bool has_sources(
 	const struct cluster *cluster, const struct cluster_check *check, const char **ret_why)
 {
@@ -254,7 +280,7 @@ static void take_pod(struct cluster *cluster, struct json_object *pod)
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(pod, &facts, &problem) < 0 && !facts.name)
 		return;
-	for (size_t i = 0; i < n_cluster_checks; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)
 		if (cluster_checks[i].pod && has_sources(cluster, &cluster_checks[i], &why)) {
 			report_check(cluster->report, cluster_checks[i].name);
 			cluster_checks[i].pod(cluster, pod, &facts, problem.text);
@@ -270,7 +296,7 @@ static void take_node(struct cluster *cluster, struct json_object *node)
 	node_facts_init(&facts);
 	if (node_facts_from_json(node, &facts, &problem) < 0)
 		return;
-	for (size_t i = 0; i < n_cluster_checks; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)
 		if (cluster_checks[i].node && has_sources(cluster, &cluster_checks[i], &why)) {
 			report_check(cluster->report, cluster_checks[i].name);
 			cluster_checks[i].node(cluster, node, &facts, problem.text);
@@ -298,19 +324,6 @@ static void read_all(struct cluster *cluster)
 	note_problem(cluster, SOURCE_CLAIMS, r, &err);
 }
 
-static void finish(struct cluster *cluster)
-{
-	const char *why;
-
-	for (size_t i = 0; i < n_cluster_checks; i++) {
-		report_check(cluster->report, cluster_checks[i].name);
-		if (!has_sources(cluster, &cluster_checks[i], &why))
-			report_unknown(cluster->report, why);
-		else if (cluster_checks[i].finish)
-			cluster_checks[i].finish(cluster);
-	}
-}
-
 static void cluster_release(struct cluster *cluster)
 {
 	json_put_ptr(&cluster->leases);
@@ -336,6 +349,8 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 		.foreign = json_object_new_object(),
 		.extenders = json_object_new_array(),
 		.placed = json_object_new_object()};
+	_cleanup_json_ struct json_object *version = NULL;
+	const char *why;
 	int r;
 
 	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.agents ||
@@ -343,12 +358,21 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 		claims_found_new(&cluster.claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	/* The report lists the checks in the order of the table. */
-	for (size_t i = 0; i < n_cluster_checks; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)
 		report_check(report, cluster_checks[i].name);
-	r = read_version(&cluster, err);
+	r = object_read(kubectl, "/version", &version, err);
 	if (r < 0)
 		return r;
+	snprintf(cluster.version, sizeof(cluster.version), "%s", json_text_of(version, "gitVersion"));
+	/* some vendors have "31+" */
+	cluster.minor = (int)strtol(json_text_of(version, "minor"), NULL, 10);
 	read_all(&cluster);
-	finish(&cluster);
+	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++) {
+		report_check(report, cluster_checks[i].name);
+		if (!has_sources(&cluster, &cluster_checks[i], &why))
+			report_unknown(report, why);
+		else if (cluster_checks[i].finish)
+			cluster_checks[i].finish(&cluster);
+	}
 	return 0;
 }

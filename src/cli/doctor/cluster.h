@@ -48,21 +48,6 @@ struct cluster {
 
 #define WEBHOOK_KIND "MutatingWebhookConfiguration"
 
-/* One row of the table of checks. The functions may be NULL. They are called after Leases, ConfigMaps and
- * policies were read, pod() before node(). problem: "", or the sentence about what is malformed in the
- * object. */
-struct cluster_check {
-	const char *name;
-	unsigned int needs; /* 1 << enum source */
-	void (*node)(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-		const char *problem);
-	void (*pod)(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts,
-		const char *problem);
-	void (*finish)(struct cluster *cluster);
-};
-extern const struct cluster_check cluster_checks[];
-extern const size_t n_cluster_checks;
-
 /* cluster_examine() - makes all checks. -EIO with a sentence if no API server answers. */
 int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err);
 

@@ -72,7 +72,10 @@ char *machine_ask(const struct machine *machine, const char *command)
 	return pclose(out) == 0 && len ? TAKE_PTR(text) : NULL;
 }
 
-const struct machine_check machine_checks[] = {
+static const struct {
+	const char *name;
+	void (*run)(struct machine *machine);
+} machine_checks[] = {
 	{"runtime", check_container_runtime},
 	{"cdi", check_cdi},
 	{"cgroups", check_cgroups},
@@ -84,7 +87,6 @@ const struct machine_check machine_checks[] = {
 	{"shim", check_shim},
 	{"leftovers", check_leftovers},
 };
-const size_t n_machine_checks = ARRAY_SIZE(machine_checks);
 
 void machine_examine(const char *root, const char *driver_root, struct report *report)
 {
@@ -92,7 +94,7 @@ void machine_examine(const char *root, const char *driver_root, struct report *r
 		.root = strcmp(root, "/") == 0 ? "" : root, .driver_root = driver_root, .report = report};
 
 	machine_read_runtime(&machine);
-	for (size_t i = 0; i < n_machine_checks; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(machine_checks); i++) {
 		report_check(report, machine_checks[i].name);
 		machine_checks[i].run(&machine);
 	}

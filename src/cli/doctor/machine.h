@@ -27,14 +27,6 @@ struct machine {
 	char library_dir[300];		   /* their directory on the node */
 };
 
-/* One row of the table of checks. */
-struct machine_check {
-	const char *name;
-	void (*run)(struct machine *machine);
-};
-extern const struct machine_check machine_checks[];
-extern const size_t n_machine_checks;
-
 /* machine_examine() - makes all checks. root: "/", or where the node's is mounted. */
 void machine_examine(const char *root, const char *driver_root, struct report *report);
 
