@@ -20,16 +20,12 @@
 #define START_MAX_NS (20 * NS_PER_S)
 #define ANSWER_MAX_NS (30 * NS_PER_S)
 
-static char *trim(char *text)
-{
-	for (size_t len = strlen(text); len && text[len - 1] == '\n'; len--)
-		text[len - 1] = '\0';
-	return text;
-}
-
+/* Without the newlines at the end. */
 static const char *said(const struct strbuf *complaints)
 {
-	return complaints->data ? trim(complaints->data) : "it gave no reason";
+	for (size_t len = complaints->len; len && complaints->data[len - 1] == '\n'; len--)
+		complaints->data[len - 1] = '\0';
+	return complaints->data ? complaints->data : "it gave no reason";
 }
 
 static int not_forwarded(

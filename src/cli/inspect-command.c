@@ -118,27 +118,20 @@ static int watch(const struct inspect_run *run)
 	}
 }
 
-static int show(const struct inspect_run *run)
-{
-	_cleanup_strbuf_ struct strbuf out;
-
-	strbuf_init(&out, OUTPUT_MAX);
-	if (run->options.watch)
-		return watch(run);
-	if (run_once(run, &out, true) < 0 || print(run, &out, false) < 0)
-		return EXIT_FAILURE;
-	return EXIT_SUCCESS;
-}
-
 int inspect_command(int argc, char **argv, const struct option_table *table, const char *program)
 {
 	struct inspect_run run = {.program = program};
+	_cleanup_strbuf_ struct strbuf out;
 	int r;
 
 	kubectl_init(&run.options.kubectl);
+	strbuf_init(&out, OUTPUT_MAX);
 	r = options_parse(table, argc, argv, &run.options);
-	if (r < 0)
-		r = show(&run);
+	if (r < 0 && run.options.watch)
+		r = watch(&run);
+	else if (r < 0)
+		r = run_once(&run, &out, true) < 0 || print(&run, &out, false) < 0 ? EXIT_FAILURE
+										   : EXIT_SUCCESS;
 	kubectl_release(&run.options.kubectl);
 	return r;
 }

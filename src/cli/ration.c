@@ -13,7 +13,7 @@ static int ration_inspect(int argc, char **argv)
 }
 
 /* The names are those of ration_option_table. */
-static const struct command {
+static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } commands[] = {
@@ -33,21 +33,13 @@ static const struct command {
 	{"replay", replay_command},
 };
 
-static const struct command *command_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	return NULL;
-}
-
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
-	const struct command *command = command_find(word);
 
-	if (command)
-		return command->run(argc - 1, argv + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(commands[i].name, word) == 0)
+			return commands[i].run(argc - 1, argv + 1);
 	if (strcmp(word, "help") == 0) {
 		options_help(&ration_option_table);
 		return EXIT_SUCCESS;

@@ -115,12 +115,6 @@ static int ask(
 		namespace_, complaints.len ? strbuf_cstr(&complaints) : "it gave no reason");
 }
 
-/* The scheduler's answer removes the request. So the pod has no answer as long as it has the request. */
-static bool is_answered(struct json_object *pod)
-{
-	return !json_member(annotations_of(pod), ANNOTATION_RESIZE);
-}
-
 /* More than any answer of the scheduler has. */
 #define ANSWER_BYTES ((size_t)8 << 10)
 
@@ -204,7 +198,8 @@ static int await(
 
 		if (r < 0)
 			return r;
-		if (is_answered(pod))
+		/* The scheduler's answer removes the request. */
+		if (!json_member(annotations_of(pod), ANNOTATION_RESIZE))
 			return tell(options, pod, request, err);
 		if (monotonic_ns() >= give_up_ns)
 			return give_up(options, pod, request, err);

@@ -289,29 +289,6 @@ static bool is_of(const struct policy_space *space, struct json_object *pod, con
 	return known && known->policy && strcmp(known->policy->uid, policy) == 0;
 }
 
-/* Adds the pods that the policy selects now or has selected before. before: NULL if the policy did not exist.
- */
-static int add_selected(struct plan_world *world, const struct policy_space *space, const bool *before,
-	const char *policy, struct json_object *const *pods, size_t n, struct plan_moves *moves)
-{
-	for (size_t i = 0; i < n; i++)
-		if (runs_with_gpu(world, pods[i]) && (before[i] || is_of(space, pods[i], policy)) &&
-			!plan_add_move(moves, pods[i]))
-			return -ENOMEM;
-	return 0;
-}
-
-static int take_policy(struct plan_world *world, struct policy_space *space, struct resource_policy *policy,
-	struct json_object *const *pods, size_t n, bool *ret_before)
-{
-	for (size_t i = 0; i < n; i++)
-		ret_before[i] = is_of(space, pods[i], policy->uid);
-	core_set_policies_known(world->core, true);
-	if (core_see_policy(world->core, space, policy) < 0)
-		return -ENOMEM;
-	return read_namespace(world, space, pods, n);
-}
-
 int plan_change_policy(struct plan_world *world, struct json_object *const *pods, size_t n,
 	struct resource_policy *policy, struct plan_change *change, struct error *err)
 {
@@ -325,13 +302,19 @@ int plan_change_policy(struct plan_world *world, struct json_object *const *pods
 		resource_policy_free(policy);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	if (take_policy(world, space, policy, pods, n, before) < 0)
+	for (size_t i = 0; i < n; i++)
+		before[i] = is_of(space, pods[i], uid);
+	core_set_policies_known(world->core, true);
+	if (core_see_policy(world->core, space, policy) < 0 || read_namespace(world, space, pods, n) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = plan_waiting(world, pods, n, &change->waiting, err);
 	if (r < 0)
 		return r;
-	if (add_selected(world, space, before, uid, pods, n, &change->again) < 0)
-		return error_set(err, ENOMEM, "out of memory");
+	/* Those that the policy selects now, or has selected before. */
+	for (size_t i = 0; i < n; i++)
+		if (runs_with_gpu(world, pods[i]) && (before[i] || is_of(space, pods[i], uid)) &&
+			!plan_add_move(&change->again, pods[i]))
+			return error_set(err, ENOMEM, "out of memory");
 	r = end_all(world, change, err);
 	return r < 0 ? r : create_again(world, change, &edit, err);
 }

@@ -125,26 +125,20 @@ int plan_show_bound(struct plan_world *world, struct plan_pod *pod, const char *
 	return core_see_pod(world->core, &pod->facts, 0, world->now_ns);
 }
 
-/* Copies the GPUs that filter has held for the pod. */
-static int copy_held(
-	const struct plan_world *world, const struct plan_pod *pod, struct placement *ret_placement)
-{
-	const struct ledger_pod *held = ledger_pod(&world->core->ledger, pod->facts.uid);
-
-	return held && held->has_placement ? placement_copy(&held->placement, ret_placement) : 0;
-}
-
 static int bind_to(struct plan_world *world, struct plan_pod *pod, const struct filter_answer *answer,
 	struct plan_outcome *outcome, struct error *err)
 {
 	const char *node = answer->nodes[0]->facts.name;
+	const struct ledger_pod *held = ledger_pod(&world->core->ledger, pod->facts.uid);
 	int r;
 
 	if (answer->hold_error)
 		return error_set(err, EIO, "no GPU could be held on node %s", node);
 	outcome->held = answer->planned;
 	outcome->node = strdup(node);
-	r = outcome->node ? copy_held(world, pod, &outcome->placement) : -ENOMEM;
+	r = outcome->node ? 0 : -ENOMEM;
+	if (r == 0 && held && held->has_placement)
+		r = placement_copy(&held->placement, &outcome->placement);
 	if (r == 0 && !outcome->held)
 		r = plan_show_bound(world, pod, outcome->node);
 	if (r == 0 && world->kube)
@@ -183,15 +177,6 @@ static bool is_sum_of_gpus(const char *resource)
 	return resource && strncmp(resource, "aliyun.com/", strlen("aliyun.com/")) == 0;
 }
 
-/* Maps each name to its position in the offer, from 1. */
-static int index_offer(const struct offer *offer, struct table *table)
-{
-	for (size_t i = 0; i < offer->n; i++)
-		if (table_set(table, offer->names[i], (void *)(uintptr_t)(i + 1)) < 0)
-			return -ENOMEM;
-	return 0;
-}
-
 /* Fills in the reason; `fits` with a name for a node that takes the pod by itself. */
 static int explain_node(struct plan_world *world, const struct plan_pod *pod, const char *name,
 	enum reject_reason verdict, struct plan_reason *reason)
@@ -216,17 +201,6 @@ static int explain_node(struct plan_world *world, const struct plan_pod *pod, co
 static int compare_reasons(const void *a, const void *b)
 {
 	return strcmp(((const struct plan_reason *)a)->node, ((const struct plan_reason *)b)->node);
-}
-
-/* Copies the reason that is the same for all nodes. */
-static int explain_all(const struct filter_answer *answer, struct plan_outcome *outcome)
-{
-	const char *text = answer->text ? answer->text : answer->policy.text;
-
-	if (!*text)
-		return 0;
-	outcome->text = strdup(text);
-	return outcome->text ? 0 : -ENOMEM;
 }
 
 static int explain_nodes(struct plan_world *world, const struct plan_pod *pod, const struct table *offered,
@@ -259,14 +233,16 @@ static int explain_nodes(struct plan_world *world, const struct plan_pod *pod, c
 static int explain(struct plan_world *world, const struct plan_pod *pod, const struct offer *offer,
 	const struct filter_answer *answer, struct plan_outcome *outcome)
 {
-	struct table offered;
+	const char *text = answer->text ? answer->text : answer->policy.text; /* the reason of all nodes */
+	struct table offered; /* name -> its position, from 1 */
 	int r;
 
 	table_init(&offered);
 	outcome->reasons = calloc(world->core->ledger.nodes.count + 1, sizeof(*outcome->reasons));
-	r = outcome->reasons ? explain_all(answer, outcome) : -ENOMEM;
-	if (r == 0)
-		r = index_offer(offer, &offered);
+	outcome->text = *text ? strdup(text) : NULL;
+	r = outcome->reasons && (outcome->text || !*text) ? 0 : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < offer->n; i++)
+		r = table_set(&offered, offer->names[i], (void *)(uintptr_t)(i + 1));
 	if (r == 0)
 		r = explain_nodes(world, pod, &offered, answer, outcome);
 	table_release(&offered);

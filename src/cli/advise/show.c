@@ -282,60 +282,42 @@ static int add_gpu(struct json_object *list, struct json_object *use)
 	return r;
 }
 
-static int set_gpus(struct json_object *object, const struct advise_container *container)
+static int add_container(
+	struct json_object *list, const struct kubectl *kubectl, const struct advise_container *container)
 {
-	struct json_object *list = json_set_array(object, "gpus");
-	int r = list ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < container->n_gpus && r == 0; i++)
-		r = add_gpu(list, container->uses[i]);
-	return r;
-}
-
-static int set_texts(struct json_object *object, const struct advise_container *container)
-{
+	struct json_object *object = json_append_object(list), *gpus;
+	bool is_claim = container->facts.is_claim;
+	_cleanup_strbuf_ struct strbuf command;
 	int r = json_set_text(object, "namespace", container->namespace_);
 
-	r = r ? r : json_set_text(object, container->facts.is_claim ? "claim" : "pod", container->pod);
-	if (!container->facts.is_claim)
+	strbuf_init(&command, COMMAND_MAX);
+	r = r ? r : json_set_text(object, is_claim ? "claim" : "pod", container->pod);
+	if (!is_claim)
 		r = r ? r : json_set_text(object, "container", container->container);
 	r = r ? r : json_set_text(object, "node", container->node);
 	r = r ? r : json_set_text(object, "owner", container->owner);
 	r = r ? r : json_set(object, "isolated", json_object_new_boolean(!container->facts.unlimited));
-	return r ? r : json_set_text(object, "advice", kinds[container->advice.kind]);
-}
-
-static int set_numbers(struct json_object *object, const struct advise_container *container)
-{
-	int r = json_set_number(object, "limitBytes", container->limit_bytes);
-
+	r = r ? r : json_set_text(object, "advice", kinds[container->advice.kind]);
+	r = r ? r : json_set_number(object, "limitBytes", container->limit_bytes);
 	r = r ? r : json_set_number(object, "usedBytes", container->used_bytes);
 	r = r ? r : json_set_number(object, "peakBytes", container->peak_bytes);
 	r = r ? r : json_set_number(object, "refused", container->facts.refused);
 	r = r ? r : json_set_number(object, "seenSeconds", container->facts.seen_s);
 	if (container->waited_known)
 		r = r ? r : json_set_number(object, "waitedSeconds", container->waited_s);
-	if (container->facts.is_claim)
-		return r;
-	r = r ? r : json_set_number(object, "unitMiB", container->facts.unit_mib);
-	r = r ? r : json_set_number(object, "grantedUnits", container->advice.granted);
-	return r ? r : json_set_number(object, "units", container->advice.units);
-}
-
-static int add_container(
-	struct json_object *list, const struct kubectl *kubectl, const struct advise_container *container)
-{
-	struct json_object *object = json_append_object(list);
-	_cleanup_strbuf_ struct strbuf command;
-	int r = object ? set_texts(object, container) : -ENOMEM;
-
-	strbuf_init(&command, COMMAND_MAX);
-	r = r ? r : set_numbers(object, container);
+	if (!is_claim) {
+		r = r ? r : json_set_number(object, "unitMiB", container->facts.unit_mib);
+		r = r ? r : json_set_number(object, "grantedUnits", container->advice.granted);
+		r = r ? r : json_set_number(object, "units", container->advice.units);
+	}
 	if (r == 0 && advise_has_command(container)) {
 		add_command(&command, kubectl, container);
 		r = command.failed ? command.failed : json_set_text(object, "command", strbuf_cstr(&command));
 	}
-	return r ? r : set_gpus(object, container);
+	gpus = r == 0 ? json_set_array(object, "gpus") : NULL;
+	for (size_t i = 0; i < container->n_gpus && r == 0; i++)
+		r = add_gpu(gpus, container->uses[i]);
+	return gpus ? r : -ENOMEM;
 }
 
 struct json_object *advise_show_json(const struct advise_world *world, const struct advise_options *options)

@@ -18,13 +18,11 @@
 #define NAME_SIZE 300
 
 struct place {
-	struct report *report;
 	char where[400], mend[400];
 };
 
-static void place_set(struct place *place, struct report *report, const char *name)
+static void place_set(struct place *place, const char *name)
 {
-	place->report = report;
 	snprintf(place->where, sizeof(place->where), "configmap " NAMESPACE_SYSTEM "/%.253s", name);
 	snprintf(place->mend, sizeof(place->mend), "kubectl -n " NAMESPACE_SYSTEM " edit configmap %.253s",
 		name);
@@ -36,15 +34,6 @@ static bool has_gpu(const struct node_facts *facts, const struct fault *fault)
 		if (fault_is_about(fault, facts->gpus[i].index, facts->gpus[i].uuid))
 			return true;
 	return false;
-}
-
-static void check_gpus_of(struct place *place, const struct fault_list *list, const struct node_facts *facts)
-{
-	for (size_t i = 0; facts->n_gpus && i < list->n; i++)
-		if (!has_gpu(facts, &list->faults[i]))
-			report_find(place->report, SEVERITY_WARNING, place->where, place->mend,
-				"it names GPU %d%s%s, which node %.253s does not have", list->faults[i].index,
-				*list->faults[i].uuid ? " " : "", list->faults[i].uuid, facts->name);
 }
 
 static int parse(struct json_object *map, const char *key, struct fault_list *list, struct error *err)
@@ -67,7 +56,7 @@ static void check_map(
 
 	if (!map || !list)
 		return;
-	place_set(&place, cluster->report, name);
+	place_set(&place, name);
 	if (!json_member(json_member(map, "data"), key))
 		report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
 			"it has no data.%s, and is ignored", key);
@@ -75,7 +64,12 @@ static void check_map(
 		report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
 			"it is malformed, and is ignored: %.400s", err.text);
 	else
-		check_gpus_of(&place, list, facts);
+		for (size_t i = 0; facts->n_gpus && i < list->n; i++)
+			if (!has_gpu(facts, &list->faults[i]))
+				report_find(cluster->report, SEVERITY_WARNING, place.where, place.mend,
+					"it names GPU %d%s%s, which node %.253s does not have",
+					list->faults[i].index, *list->faults[i].uuid ? " " : "",
+					list->faults[i].uuid, facts->name);
 	json_object_object_del(cluster->configmaps, name);
 }
 
@@ -97,7 +91,7 @@ void check_fault_lists_left(struct cluster *cluster)
 		struct place place;
 
 		(void)map;
-		place_set(&place, cluster->report, name);
+		place_set(&place, name);
 		snprintf(place.mend, sizeof(place.mend),
 			"kubectl -n " NAMESPACE_SYSTEM " delete configmap %.253s", name);
 		report_find(cluster->report, SEVERITY_NOTE, place.where, place.mend,

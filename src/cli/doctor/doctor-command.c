@@ -60,25 +60,18 @@ static int examine(
 	return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }
 
-static int print_scheduler_config(const struct doctor_options *options, struct strbuf *out, struct error *err)
+static int run(const struct doctor_options *options)
 {
 	const struct scheduler_container container = {
 		.image = options->image, .args = options->args.words, .n_args = options->args.n};
-
-	if (options->kubeadm)
-		return scheduler_config_kubeadm(&container, out, err);
-	return scheduler_config(out);
-}
-
-static int run(const struct doctor_options *options)
-{
 	_cleanup_strbuf_ struct strbuf out;
 	struct error err = {""};
 	int r, status = EXIT_SUCCESS;
 
 	strbuf_init(&out, OUTPUT_MAX);
-	r = options->scheduler_config ? print_scheduler_config(options, &out, &err)
-				      : examine(options, &out, &status, &err);
+	r = !options->scheduler_config ? examine(options, &out, &status, &err)
+	    : options->kubeadm	       ? scheduler_config_kubeadm(&container, &out, &err)
+				       : scheduler_config(&out);
 	if (r == 0) {
 		fputs(strbuf_cstr(&out), stdout);
 		r = output_end(&err);

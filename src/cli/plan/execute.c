@@ -508,18 +508,6 @@ static int do_step(struct executor *executor, struct error *err)
 	return r < 0 ? stop(executor, r, cordoned.text, err) : 0;
 }
 
-static int execute_all(struct executor *executor, struct error *err)
-{
-	struct execution *execution = executor->execution;
-	int r = 0;
-
-	for (; r == 0 && executor->at < execution->n; executor->at += r == 0) {
-		r = do_step(executor, err);
-		execution->done += r == 0;
-	}
-	return r;
-}
-
 int plan_execute(const struct plan_input *input, const struct plan_options *options,
 	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
 	struct execution *execution, struct error *err)
@@ -533,7 +521,7 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 		.words = words,
 		.execution = execution,
 		.tell = options->output == OUTPUT_JSON ? stderr : stdout};
-	int r;
+	int r = 0;
 
 	execution->steps = calloc(n + 1, sizeof(*execution->steps));
 	if (!execution->steps)
@@ -549,7 +537,10 @@ int plan_execute(const struct plan_input *input, const struct plan_options *opti
 		if (signals[i] == SIGHUP && before[i].sa_handler == SIG_IGN)
 			sigaction(SIGHUP, &before[i], NULL);
 	}
-	r = execute_all(&executor, err);
+	for (; r == 0 && executor.at < n; executor.at += r == 0) {
+		r = do_step(&executor, err);
+		execution->done += r == 0;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &before[i], NULL);
 	return r;

@@ -113,19 +113,6 @@ static int play_line(void *userdata, const char *text, size_t len, struct error 
 	return event_ms > playing->at_ms ? 2 : 0;
 }
 
-static int play(struct history_replay *history, const struct strbuf *text, int64_t at_ms, struct error *err)
-{
-	struct playing playing = {.history = history, .at_ms = at_ms};
-	int r = each_line(text, play_line, &playing, err);
-
-	if (r == 1)
-		return error_set(err, EILSEQ,
-			"this version of ration decides otherwise than the scheduler, so it cannot show its past; use the scheduler's version");
-	if (r == 0)
-		return error_set(err, EINVAL, "the scheduler's history ends in the middle");
-	return r < 0 ? r : 0;
-}
-
 /* ---- what the core knows then ---- */
 
 static int add_node(struct inspect *inspect, const struct node_ledger *node, struct node_facts *facts)
@@ -224,13 +211,6 @@ static int reasons_init(struct reasons *reasons, struct ledger *ledger, const st
 	return r < 0 || !reasons->nodes || !reasons->verdicts ? -ENOMEM : 0;
 }
 
-static void reasons_release(struct reasons *reasons)
-{
-	table_release(&reasons->waiting);
-	free(reasons->nodes);
-	free(reasons->verdicts);
-}
-
 static int take_ledger(struct inspect *inspect, const struct ledger *ledger)
 {
 	_cleanup_free_ struct node_facts *facts = malloc(sizeof(*facts));
@@ -261,7 +241,9 @@ static int write_state(struct ledger *ledger, int64_t at_ms, struct strbuf *out,
 	r = reasons_init(&reasons, ledger, &inspect);
 	strbuf_addf(out, "{\"at\": %" PRId64 ", ", at_ms);
 	r = r < 0 ? error_set(err, ENOMEM, "out of memory") : ui_data_add(&inspect, &notes, &more, out, err);
-	reasons_release(&reasons);
+	table_release(&reasons.waiting);
+	free(reasons.nodes);
+	free(reasons.verdicts);
 	return r;
 }
 
@@ -269,11 +251,17 @@ int ui_moment_json(const struct strbuf *history, int64_t at_ms, struct strbuf *o
 {
 	_cleanup_history_replay_ struct history_replay replay;
 	struct core *core = &replay.replay.core;
+	struct playing playing = {.history = &replay, .at_ms = at_ms};
 	int r = history_replay_init(&replay);
 
 	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = play(&replay, history, at_ms, err);
+	r = each_line(history, play_line, &playing, err);
+	if (r == 1)
+		return error_set(err, EILSEQ,
+			"this version of ration decides otherwise than the scheduler, so it cannot show its past; use the scheduler's version");
+	if (r == 0)
+		return error_set(err, EINVAL, "the scheduler's history ends in the middle");
 	if (r < 0)
 		return r;
 	core->log = (struct core_log){0};
