@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "kube/names.h"
 
 void claims_init(struct claims *claims)
@@ -29,26 +30,12 @@ void claims_release(struct claims *claims)
 	claims_init(claims);
 }
 
-/* Room for one more entry: doubled at each power of two. */
-static int make_room(void **list, size_t n, size_t size)
-{
-	void *grown;
-
-	if (n & (n - 1))
-		return 0;
-	grown = reallocarray(*list, n ? 2 * n : 1, size);
-	if (!grown)
-		return -ENOMEM;
-	*list = grown;
-	return 0;
-}
-
 int claims_take_slice(struct claims *claims, struct device_slice *slice)
 {
 	int r = 0;
 
 	if (strcmp(slice->driver, DRA_DRIVER) == 0)
-		r = make_room((void **)&claims->slices, claims->n_slices, sizeof(*claims->slices));
+		r = array_room(&claims->slices, claims->n_slices, sizeof(*claims->slices));
 	if (r < 0 || strcmp(slice->driver, DRA_DRIVER) != 0) {
 		device_slice_release(slice);
 		return r;
@@ -72,7 +59,7 @@ int claims_take_claim(struct claims *claims, struct claim *claim)
 	int r = 0;
 
 	if (count_ours(claim))
-		r = make_room((void **)&claims->claims, claims->n_claims, sizeof(*claims->claims));
+		r = array_room(&claims->claims, claims->n_claims, sizeof(*claims->claims));
 	if (r < 0 || !count_ours(claim)) {
 		claim_release(claim);
 		return r;

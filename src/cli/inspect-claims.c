@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cli/claims.h"
 #include "model/units.h"
 
@@ -47,12 +48,11 @@ static int find_pod(struct inspect *inspect, struct inspect_node *node, const ch
 
 static int note_claim(struct inspect_pod *pod, const struct claims_share *share, int column)
 {
-	struct inspect_claim *grown = reallocarray(pod->claims, pod->n_claims + 1, sizeof(*grown)), *claim;
+	struct inspect_claim *claim;
 
-	if (!grown)
+	if (array_room(&pod->claims, pod->n_claims, sizeof(*claim)) < 0)
 		return -ENOMEM;
-	pod->claims = grown;
-	claim = &grown[pod->n_claims++];
+	claim = &pod->claims[pod->n_claims++];
 	*claim = (struct inspect_claim){.name = strdup(share->claim->name),
 		.request = strdup(share->result->request),
 		.column = column,

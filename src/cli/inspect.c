@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "cli/printable.h"
 #include "model/units.h"
@@ -160,15 +161,13 @@ static int inspect_node_new(
 int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity)
 {
-	struct inspect_node **grown, *node;
+	struct inspect_node *node;
 	int r;
 
 	if (!is_shown(inspect, facts, capacity) || table_get(&inspect->by_name, facts->name))
 		return 0;
-	grown = reallocarray(inspect->nodes, inspect->n_nodes + 1, sizeof(struct inspect_node *));
-	if (!grown)
+	if (array_room(&inspect->nodes, inspect->n_nodes, sizeof(struct inspect_node *)) < 0)
 		return -ENOMEM;
-	inspect->nodes = grown;
 	r = inspect_node_new(facts, capacity, &node);
 	if (r < 0)
 		return r;
@@ -246,12 +245,11 @@ static void account(struct inspect_node *node, const struct inspect_pod *pod)
 int inspect_pod_new(
 	struct inspect_node *node, const char *namespace_, const char *name, struct inspect_pod **ret_pod)
 {
-	struct inspect_pod *grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown)), *pod;
+	struct inspect_pod *pod;
 
-	if (!grown)
+	if (array_room(&node->pods, node->n_pods, sizeof(*pod)) < 0)
 		return -ENOMEM;
-	node->pods = grown;
-	pod = &grown[node->n_pods];
+	pod = &node->pods[node->n_pods];
 	*pod = (struct inspect_pod){.namespace_ = printable_copy(namespace_), .name = printable_copy(name)};
 	if (!pod->namespace_ || !pod->name) {
 		free(pod->namespace_);
@@ -265,13 +263,11 @@ int inspect_pod_new(
 
 int inspect_add_waiting(struct inspect *inspect, const struct inspect_waiting *waiting)
 {
-	struct inspect_waiting *copy,
-		*grown = reallocarray(inspect->waiting, inspect->n_waiting + 1, sizeof(*grown));
+	struct inspect_waiting *copy;
 
-	if (!grown)
+	if (array_room(&inspect->waiting, inspect->n_waiting, sizeof(*copy)) < 0)
 		return -ENOMEM;
-	inspect->waiting = grown;
-	copy = &grown[inspect->n_waiting++]; /* inspect_release() frees it, complete or not */
+	copy = &inspect->waiting[inspect->n_waiting++]; /* inspect_release() frees it, complete or not */
 	*copy = *waiting;
 	copy->namespace_ = printable_copy(waiting->namespace_);
 	copy->name = printable_copy(waiting->name);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 
 #define LABEL_MAX 600 /* bytes of a value; the longest is that of a program with its arguments */
@@ -133,15 +134,7 @@ static void holder_free(struct top_holder *holder)
 /* Makes room for one more entry in an array of pointers. */
 static int grow(void *array, size_t n)
 {
-	void **old = *(void ***)array, **grown;
-
-	if (n >= TOP_HOLDERS_MAX)
-		return -E2BIG;
-	grown = n & (n - 1) ? old : reallocarray(old, n ? 2 * n : 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	*(void ***)array = grown;
-	return 0;
+	return n < TOP_HOLDERS_MAX ? array_room(array, n, sizeof(void *)) : -E2BIG;
 }
 
 static int gpu_get(

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "core/core.h"
@@ -77,16 +78,13 @@ static int bind_mates(struct plan_world *world, struct plan_gangs *gangs, struct
 int plan_try(struct plan_world *world, struct plan_gangs *gangs, struct plan_pod *pod,
 	struct plan_outcome *ret_outcome, struct error *err)
 {
-	struct plan_gang_pod *grown;
 	int r = plan_place(world, pod, ret_outcome, err);
 
 	if (r < 0 || !ret_outcome->held)
 		return r;
-	grown = reallocarray(gangs->list, gangs->n + 1, sizeof(*grown));
-	if (!grown)
+	if (array_room(&gangs->list, gangs->n, sizeof(*gangs->list)) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	gangs->list = grown;
-	grown[gangs->n++] = (struct plan_gang_pod){.pod = *pod, .outcome = ret_outcome};
+	gangs->list[gangs->n++] = (struct plan_gang_pod){.pod = *pod, .outcome = ret_outcome};
 	*pod = (struct plan_pod){0};
 	return bind_mates(world, gangs, err);
 }

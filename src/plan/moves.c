@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "core/core.h"
@@ -38,13 +39,12 @@ bool plan_has_ended(struct json_object *pod)
 struct plan_move *plan_add_move(struct plan_moves *moves, struct json_object *pod)
 {
 	struct json_object *metadata = json_member(pod, "metadata"), *spec = json_member(pod, "spec");
-	struct plan_move *grown = reallocarray(moves->list, moves->n + 1, sizeof(*grown)), *move;
+	struct plan_move *move;
 	int64_t priority = 0;
 
-	if (!grown)
+	if (array_room(&moves->list, moves->n, sizeof(*move)) < 0)
 		return NULL;
-	moves->list = grown;
-	move = &grown[moves->n++];
+	move = &moves->list[moves->n++];
 	json_whole(json_member(spec, "priority"), INT32_MIN, INT32_MAX, &priority);
 	*move = (struct plan_move){.pod = pod,
 		.namespace_ = json_text_of(metadata, "namespace"),

@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "kube/json.h"
 #include "model/quantity.h"
@@ -36,7 +37,7 @@ int64_t quantities_get(const struct quantities *quantities, const char *name)
 
 static struct quantity *find_or_add(struct quantities *quantities, const char *name, int *ret_error)
 {
-	struct quantity *found = find(quantities, name), *grown;
+	struct quantity *found = find(quantities, name);
 	char *copy;
 
 	if (found)
@@ -44,15 +45,13 @@ static struct quantity *find_or_add(struct quantities *quantities, const char *n
 	*ret_error = quantities->n == QUANTITIES_MAX ? -E2BIG : -ENOMEM;
 	if (quantities->n == QUANTITIES_MAX)
 		return NULL;
-	grown = reallocarray(quantities->list, quantities->n + 1, sizeof(*grown));
-	if (!grown)
+	if (array_room(&quantities->list, quantities->n, sizeof(*found)) < 0)
 		return NULL;
-	quantities->list = grown;
 	copy = strdup(name);
 	if (!copy)
 		return NULL;
-	grown[quantities->n] = (struct quantity){.name = copy};
-	return &grown[quantities->n++];
+	quantities->list[quantities->n] = (struct quantity){.name = copy};
+	return &quantities->list[quantities->n++];
 }
 
 int quantities_set(struct quantities *quantities, const char *name, int64_t milli)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "core/core.h"
 #include "core/events.h"
@@ -58,14 +59,12 @@ void relocate_forget(struct relocate_search *search, bool undo)
 int relocate_place(
 	struct relocate_search *search, struct json_object *object, size_t waiter, struct error *err)
 {
-	struct relocate_bound *grown = reallocarray(search->bound, search->n_bound + 1, sizeof(*grown)),
-			      new = {.waiter = waiter};
+	struct relocate_bound new = {.waiter = waiter};
 	struct plan_pod pod = {0};
 	int r;
 
-	if (!grown)
+	if (array_room(&search->bound, search->n_bound, sizeof(new)) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	search->bound = grown;
 	r = plan_pod_read(object, ++search->number, &pod, err);
 	if (r == 0)
 		r = plan_place(search->world, &pod, &new.outcome, err);
@@ -123,18 +122,17 @@ bool relocate_has_room(const struct relocate_search *search, size_t waiter, cons
  * been. */
 static int take_result(struct relocate_search *search, struct plan_move *tried, size_t waiter, size_t number)
 {
-	struct relocate_bound *grown = reallocarray(search->bound, search->n_bound + 1, sizeof(*grown)), *new;
+	struct relocate_bound *new;
 	char uid[40];
 
 	snprintf(uid, sizeof(uid), "plan-%zu", number);
-	if (!grown)
+	if (array_room(&search->bound, search->n_bound, sizeof(*new)) < 0)
 		return -ENOMEM;
-	search->bound = grown;
 	if (tried->fate != PLAN_RUNS) {
 		core_pod_is_gone(search->world->core, uid, true, search->world->now_ns);
 		return 0;
 	}
-	new = &grown[search->n_bound++];
+	new = &search->bound[search->n_bound++];
 	*new = (struct relocate_bound){.uid = strdup(uid),
 		.node = strdup(tried->outcome.node),
 		.waiter = waiter,

@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "core/core.h"
@@ -193,13 +194,12 @@ static int carry_out(struct relocate_search *search, struct relocate_mover *move
 static int keep(struct relocate_search *search, struct relocate_mover *mover, int64_t whole)
 {
 	struct relocations *moves = search->moves;
-	struct relocation *grown = reallocarray(moves->list, moves->n + 1, sizeof(*grown)), *move;
+	struct relocation *move;
 	struct json_object *metadata = json_member(mover->pod, "metadata");
 
-	if (!grown)
+	if (array_room(&moves->list, moves->n, sizeof(*move)) < 0)
 		return -ENOMEM;
-	moves->list = grown;
-	move = &grown[moves->n++];
+	move = &moves->list[moves->n++];
 	*move = (struct relocation){.pod = mover->pod,
 		.namespace_ = json_member_string(metadata, "namespace"),
 		.name = json_member_string(metadata, "name"),

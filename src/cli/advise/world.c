@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/fields.h"
@@ -89,16 +90,14 @@ static uint32_t units_in(struct json_object *object, const char *key)
 
 static int take_gpu(struct advise_world *world, const char *node, struct json_object *item)
 {
-	struct advise_gpu *grown, *gpu;
+	struct advise_gpu *gpu;
 	uint32_t units = units_in(item, "units"), granted = units_in(item, "granted");
 
 	if (world->n_gpus == ADVISE_GPUS_MAX)
 		return -E2BIG;
-	grown = reallocarray(world->gpus, world->n_gpus + 1, sizeof(*grown));
-	if (!grown)
+	if (array_room(&world->gpus, world->n_gpus, sizeof(*gpu)) < 0)
 		return -ENOMEM;
-	world->gpus = grown;
-	gpu = &grown[world->n_gpus];
+	gpu = &world->gpus[world->n_gpus];
 	*gpu = (struct advise_gpu){.node = strdup(node),
 		.mib = count_of(item, "mib"),
 		.free = units > granted ? units - granted : 0};
@@ -118,16 +117,12 @@ static struct advise_gpu *find_gpu(const struct advise_world *world, const char 
 static struct advise_container *container_new(
 	struct advise_world *world, const char *node, struct json_object *item)
 {
-	struct advise_container **grown, *container;
-	size_t n = world->n_containers;
+	struct advise_container *container;
 	char key[KEY_SIZE];
 
-	grown = n & (n - 1)
-			? world->containers
-			: reallocarray(world->containers, n ? 2 * n : 1, sizeof(struct advise_container *));
-	if (!grown || n == ADVISE_CONTAINERS_MAX)
+	if (world->n_containers == ADVISE_CONTAINERS_MAX ||
+		array_room(&world->containers, world->n_containers, sizeof(struct advise_container *)) < 0)
 		return NULL;
-	world->containers = grown;
 	container = calloc(1, sizeof(*container));
 	if (!container)
 		return NULL;
@@ -148,16 +143,13 @@ static struct advise_container *container_new(
 
 static int container_grow(struct advise_container *container)
 {
-	size_t n = container->n_gpus + 1;
-	void *uuids = reallocarray(container->uuids, n, sizeof(*container->uuids));
-	void *gpus = reallocarray(container->gpus, n, sizeof(*container->gpus));
-	void *uses = reallocarray(container->uses, n, sizeof(*container->uses));
+	const size_t n = container->n_gpus;
+	int r = array_room(&container->uuids, n, sizeof(*container->uuids));
 
-	container->uuids = uuids ? uuids : container->uuids;
-	container->gpus = gpus ? gpus : container->gpus;
-	container->uses = uses ? uses : container->uses;
+	if (r == 0)
+		r = array_room(&container->gpus, n, sizeof(*container->gpus));
 	container->facts.gpus = container->gpus;
-	return uuids && gpus && uses ? 0 : -ENOMEM;
+	return r < 0 ? r : array_room(&container->uses, n, sizeof(*container->uses));
 }
 
 /* One GPU of one container. */

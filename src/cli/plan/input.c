@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "cli/commands.h"
@@ -70,7 +71,6 @@ static bool is_named(const struct plan_input *input, const char *node)
 static int keep_pod(struct plan_input *input, struct json_object *pod, struct error *err)
 {
 	const char *node = json_member_string(json_member(pod, "spec"), "nodeName");
-	struct json_object **grown;
 
 	if (input->options->what != PLAN_MOVES && input->options->what != PLAN_UNIT &&
 		input->options->what != PLAN_POLICY &&
@@ -78,11 +78,9 @@ static int keep_pod(struct plan_input *input, struct json_object *pod, struct er
 		return 0;
 	if (input->n_pods == PODS_MAX)
 		return error_set(err, E2BIG, "more than %d pods could be part of the plan", PODS_MAX);
-	grown = reallocarray(input->pods, input->n_pods + 1, sizeof(*grown));
-	if (!grown)
+	if (array_room(&input->pods, input->n_pods, sizeof(struct json_object *)) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	input->pods = grown;
-	grown[input->n_pods++] = json_object_get(pod);
+	input->pods[input->n_pods++] = json_object_get(pod);
 	return 0;
 }
 
