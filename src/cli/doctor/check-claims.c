@@ -75,8 +75,7 @@ void claims_found_free(struct claims_found *found)
 /* ---- what is read ---- */
 
 /* Remembers the claims of a pod that waits for a node. */
-void collect_claims_of_pod(
-	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+void collect_claims_of_pod(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts)
 {
 	struct json_object *asked = json_member(json_member(pod, "spec"), "resourceClaims");
 	struct json_object *made = json_member(json_member(pod, "status"), "resourceClaimStatuses");
@@ -99,8 +98,7 @@ void collect_claims_of_pod(
 	}
 }
 
-void collect_claims_of_node(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void collect_claims_of_node(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	const char *label = json_text_of(
 		json_member(json_member(node, "metadata"), "labels"), LABEL_SCHEDULE);

@@ -73,8 +73,7 @@ static void check_map(
 	json_object_object_del(cluster->configmaps, name);
 }
 
-void check_fault_lists(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_fault_lists(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	char name[NAME_SIZE];
 

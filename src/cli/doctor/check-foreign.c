@@ -80,8 +80,7 @@ static size_t tell_pods(
 	return json_count(there);
 }
 
-void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	static const char *const resources[] = {RESOURCE_NVIDIA_GPU, RESOURCE_NVIDIA_SHARED};
 	/* The kubelet keeps the resource in capacity for 5 minutes after the plugin has ended, but not in

@@ -157,8 +157,7 @@ static void check_policy(struct place *place, struct json_object *annotations)
 		value);
 }
 
-void check_labels(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_labels(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	struct place place = {.report = cluster->report, .node = facts->name};
 	struct json_object *metadata = json_member(node, "metadata"),

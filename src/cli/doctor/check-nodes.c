@@ -91,8 +91,7 @@ static void tell_noted(struct report *report, struct json_object *node, const ch
 	}
 }
 
-void check_agents(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_agents(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	struct json_object *agent = json_member(cluster->agents, facts->name), *lease;
 	char where[WHERE_SIZE], mend[MEND_SIZE], name[320];
@@ -216,8 +215,7 @@ static void check_closed(struct cluster *cluster, struct json_object *node, cons
 			offer->capacity);
 }
 
-void check_capacity(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_capacity(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	struct offer offer = offer_of(node, facts);
 	char where[WHERE_SIZE], mend[MEND_SIZE];
@@ -227,9 +225,9 @@ void check_capacity(struct cluster *cluster, struct json_object *node, const str
 		"kubectl -n " NAMESPACE_SYSTEM
 		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s",
 		facts->name);
-	if (*problem) {
+	if (*cluster->malformed) {
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"the annotations of its ration-agent are malformed: %.500s", problem);
+			"the annotations of its ration-agent are malformed: %.500s", cluster->malformed);
 		return;
 	}
 	if (facts->mode == GPU_MODE_NONE) {
@@ -291,8 +289,7 @@ static void mend_gpu(const char *node, int index, const char *reason, char mend[
 			node);
 }
 
-void check_gpus(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_gpus(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	char where[WHERE_SIZE], mend[MEND_SIZE];
 
@@ -330,8 +327,7 @@ static void check_kubelet(struct cluster *cluster, const char *where, const char
 }
 
 /* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
-void check_runtime(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_runtime(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	struct json_object *info = json_member(json_member(node, "status"), "nodeInfo");
 	const char *runtime = json_text_of(info, "containerRuntimeVersion");
@@ -376,8 +372,7 @@ static void tell_mig(struct cluster *cluster, const char *node, struct json_obje
 		"GPU %" PRId64 " (%s) is divided by MIG, and is not shared", index, uuid);
 }
 
-void check_mig(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_mig(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	const char *text = annotation(node, ANNOTATION_NODE_MIG);
 	_cleanup_json_ struct json_object *list = NULL;

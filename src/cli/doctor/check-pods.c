@@ -24,17 +24,16 @@ static void place_set(struct place *place, const char *namespace_, const char *n
 	snprintf(place->mend, sizeof(place->mend), "kubectl -n %.253s delete pod %.253s", namespace_, name);
 }
 
-void check_requests(
-	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+void check_requests(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts)
 {
 	struct place place;
 
 	/* check_unplaced() reports a placement that is malformed. */
-	if (!*problem || !request_is_empty(&facts->request))
+	if (!*cluster->malformed || !request_is_empty(&facts->request))
 		return;
 	place_set(&place, facts->namespace_, facts->name);
 	report_find(cluster->report, SEVERITY_WARNING, place.where, place.mend,
-		"its request is not valid: %.500s", problem);
+		"its request is not valid: %.500s", cluster->malformed);
 }
 
 static const char *resource_of(const struct pod_facts *facts)
@@ -42,8 +41,7 @@ static const char *resource_of(const struct pod_facts *facts)
 	return facts->request.whole ? RESOURCE_GPU : RESOURCE_GPU_MEM;
 }
 
-void check_unplaced(
-	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+void check_unplaced(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts)
 {
 	struct place place;
 
@@ -53,11 +51,11 @@ void check_unplaced(
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
 		"it asks for %u of %s and is bound to node %.253s, but ration-scheduler has not chosen its GPU (spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
 		facts->request.units, resource_of(facts), facts->node,
-		json_text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
+		json_text_of(json_member(pod, "spec"), "schedulerName"), *cluster->malformed ? "; " : "",
+		cluster->malformed);
 }
 
-void check_scheduler_name(
-	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+void check_scheduler_name(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts)
 {
 	const char *name = json_text_of(json_member(pod, "spec"), "schedulerName");
 	struct place place;
@@ -95,8 +93,7 @@ static int remember(struct json_object *placed, const struct pod_facts *facts)
 	return r;
 }
 
-void collect_placement(
-	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+void collect_placement(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts)
 {
 	if (!*facts->node || facts->finished || facts->deleting || !facts->has_placement)
 		return;
@@ -122,8 +119,7 @@ static void compare(struct cluster *cluster, struct json_object *pod, const stru
 	}
 }
 
-void check_placements(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
+void check_placements(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
 	struct json_object *there = json_member(cluster->placed, facts->name);
 

@@ -225,15 +225,12 @@ static int read_policies(struct cluster *cluster, struct error *err)
 #define NEEDS(source) (1u << SOURCE_##source)
 
 /* The checks of a cluster, in the order of the report. The functions may be NULL. They are called after
- * Leases, ConfigMaps and policies were read, pod() before node(). problem: "", or the sentence about what is
- * malformed in the object. */
+ * Leases, ConfigMaps and policies were read, pod() before node(). */
 static const struct cluster_check {
 	const char *name;
 	unsigned int needs; /* 1 << enum source */
-	void (*node)(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-		const char *problem);
-	void (*pod)(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts,
-		const char *problem);
+	void (*node)(struct cluster *cluster, struct json_object *node, const struct node_facts *facts);
+	void (*pod)(struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts);
 	void (*finish)(struct cluster *cluster);
 } cluster_checks[] = {
 	{"kubernetes", NEEDS(VERSION), .finish = check_kubernetes},
@@ -280,10 +277,11 @@ static void take_pod(struct cluster *cluster, struct json_object *pod)
 	pod_facts_init(&facts);
 	if (pod_facts_from_json(pod, &facts, &problem) < 0 && !facts.name)
 		return;
+	cluster->malformed = problem.text;
 	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)
 		if (cluster_checks[i].pod && has_sources(cluster, &cluster_checks[i], &why)) {
 			report_check(cluster->report, cluster_checks[i].name);
-			cluster_checks[i].pod(cluster, pod, &facts, problem.text);
+			cluster_checks[i].pod(cluster, pod, &facts);
 		}
 }
 
@@ -296,10 +294,11 @@ static void take_node(struct cluster *cluster, struct json_object *node)
 	node_facts_init(&facts);
 	if (node_facts_from_json(node, &facts, &problem) < 0)
 		return;
+	cluster->malformed = problem.text;
 	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)
 		if (cluster_checks[i].node && has_sources(cluster, &cluster_checks[i], &why)) {
 			report_check(cluster->report, cluster_checks[i].name);
-			cluster_checks[i].node(cluster, node, &facts, problem.text);
+			cluster_checks[i].node(cluster, node, &facts);
 		}
 }
 

@@ -43,6 +43,7 @@ struct cluster {
 					 * "affinity","operator"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
 	struct claims_found *claims;	/* check-claims.c */
+	const char *malformed;		/* of the pod or node that is checked: "", or a sentence */
 	struct json_object *placed;	/* node -> [{"namespace","pod","gpus":[uuid]}] */
 };
 
@@ -79,22 +80,22 @@ void claims_found_free(struct claims_found *found);
 int cluster_read_claims(struct cluster *cluster, struct error *err);
 
 void check_kubernetes(struct cluster *cluster);
-void check_runtime(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_labels(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_agents(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_capacity(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_gpus(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_mig(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_fault_lists(struct cluster *, struct json_object *, const struct node_facts *, const char *);
+void check_runtime(struct cluster *, struct json_object *, const struct node_facts *);
+void check_labels(struct cluster *, struct json_object *, const struct node_facts *);
+void check_agents(struct cluster *, struct json_object *, const struct node_facts *);
+void check_capacity(struct cluster *, struct json_object *, const struct node_facts *);
+void check_gpus(struct cluster *, struct json_object *, const struct node_facts *);
+void check_mig(struct cluster *, struct json_object *, const struct node_facts *);
+void check_fault_lists(struct cluster *, struct json_object *, const struct node_facts *);
 void check_fault_lists_left(struct cluster *cluster);
-void check_foreign_plugins(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_unplaced(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
-void collect_placement(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
-void check_placements(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_scheduler_name(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
-void check_requests(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
-void collect_claims_of_pod(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
-void collect_claims_of_node(struct cluster *, struct json_object *, const struct node_facts *, const char *);
+void check_foreign_plugins(struct cluster *, struct json_object *, const struct node_facts *);
+void check_unplaced(struct cluster *, struct json_object *, const struct pod_facts *);
+void collect_placement(struct cluster *, struct json_object *, const struct pod_facts *);
+void check_placements(struct cluster *, struct json_object *, const struct node_facts *);
+void check_scheduler_name(struct cluster *, struct json_object *, const struct pod_facts *);
+void check_requests(struct cluster *, struct json_object *, const struct pod_facts *);
+void collect_claims_of_pod(struct cluster *, struct json_object *, const struct pod_facts *);
+void collect_claims_of_node(struct cluster *, struct json_object *, const struct node_facts *);
 void check_claims(struct cluster *cluster);
 void check_ledger(struct cluster *cluster);
 void check_scheduler(struct cluster *cluster);
