@@ -161,8 +161,7 @@ static int add_json(const struct plan_input *input, const struct plan_change *ch
 /* What both subcommands end with. r: of what came before. root: what the subcommand has added of its own.
  * more: its own notes. */
 static int finish(int r, const struct plan_input *input, const struct plan_change *change,
-	const char *const *more, const struct plan_options *options, struct json_object *root,
-	struct strbuf *out, struct error *err)
+	const char *const *more, struct json_object *root, struct strbuf *out, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf notes;
 
@@ -170,7 +169,7 @@ static int finish(int r, const struct plan_input *input, const struct plan_chang
 	plan_notes(input, NULL, &notes);
 	for (; *more; more++)
 		strbuf_addf(&notes, "%s\n", *more);
-	if (r == 0 && options->output == OUTPUT_JSON) {
+	if (r == 0 && input->options->output == OUTPUT_JSON) {
 		r = show_notes_json(&notes, root);
 		if (r == 0)
 			r = add_json(input, change, root, out);
@@ -183,8 +182,7 @@ static int finish(int r, const struct plan_input *input, const struct plan_chang
 
 /* ---- the subcommands ---- */
 
-int plan_unit(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
+int plan_unit(struct plan_input *input, struct strbuf *out, struct error *err)
 {
 	static const char *const notes[] = {
 		"The plan assumes that no pod template names a unit (ration.dev/unit): the number of aliyun.com/gpu-mem stays, and is counted in the new unit when a pod is created.",
@@ -192,8 +190,8 @@ int plan_unit(
 		NULL};
 	_cleanup_(plan_change_release) struct plan_change change = {0};
 	_cleanup_json_ struct json_object *root = json_object_new_object();
-	bool json = options->output == OUTPUT_JSON;
-	uint32_t unit_mib = (uint32_t)options->unit_mib;
+	bool json = input->options->output == OUTPUT_JSON;
+	uint32_t unit_mib = (uint32_t)input->options->unit_mib;
 	int r;
 
 	progress_say(&input->progress, "changing the unit");
@@ -207,7 +205,7 @@ int plan_unit(
 	} else {
 		r = add_nodes(&change, unit_mib, out);
 	}
-	return finish(r, input, &change, notes, options, root, out, err);
+	return finish(r, input, &change, notes, root, out, err);
 }
 
 static bool has_marks(const struct resource_policy *policy)
@@ -254,8 +252,7 @@ int plan_policy_check(struct json_object *manifest, const struct plan_options *o
 	return r;
 }
 
-int plan_policy(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err)
+int plan_policy(struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err)
 {
 	const char *notes[] = {
 		"Only pods that ask for a GPU are tried. Pods without a GPU count for the maximum of a level where they are now.",
@@ -275,5 +272,5 @@ int plan_policy(struct plan_input *input, struct json_object *manifest, const st
 	r = plan_change_policy(&input->world, input->pods, input->n_pods, policy, &change, err);
 	if (r < 0)
 		return r;
-	return finish(r, input, &change, notes, options, root, out, err);
+	return finish(r, input, &change, notes, root, out, err);
 }

@@ -88,9 +88,9 @@ static int on_present(void *userdata, struct json_object *pod, struct error *err
 		json_text_of(json_member(pod, "spec"), "nodeName"));
 }
 
-static int check_present(
-	const struct plan_input *input, const struct plan_options *options, struct error *err)
+static int check_present(const struct plan_input *input, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	struct table planned;
 	const struct list_reader reader = {
 		.kind = "PodList", .sign = "metadata", .read = on_present, .userdata = &planned};
@@ -111,9 +111,9 @@ static int check_present(
 	return r;
 }
 
-static int prepare(const struct plan_input *input, const struct plan_options *options,
-	const struct plan_moves *moves, struct error *err)
+static int prepare(const struct plan_input *input, const struct plan_moves *moves, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	int r = options->force ? 0 : refuse_losses(moves, err);
 	size_t cordoned = 0;
 
@@ -122,7 +122,7 @@ static int prepare(const struct plan_input *input, const struct plan_options *op
 		cordoned += r == 0;
 	}
 	if (r == 0)
-		r = check_present(input, options, err);
+		r = check_present(input, err);
 	if (r < 0 && cordoned)
 		error_prefix(err, "%zu node%s cordoned", cordoned, cordoned == 1 ? " is" : "s are");
 	return r;
@@ -169,14 +169,15 @@ static int tell_who_stays(const struct plan_moves *moves, struct error *err)
 		n, n == 1 ? " is" : "s are", first->namespace_, first->name, first->text);
 }
 
-int drain_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct plan_moves *moves, struct execution *execution, size_t **ret_at, struct error *err)
+int drain_execute(const struct plan_input *input, const struct plan_moves *moves, struct execution *execution,
+	size_t **ret_at, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	static const struct execution_words words = {"evictions",
 		"the nodes stay cordoned: run the command again to go on, or use `kubectl uncordon`"};
 	_cleanup_free_ struct planned_eviction *steps = calloc(moves->n + 1, sizeof(*steps));
 	size_t *at = calloc(moves->n + 1, sizeof(*at)), n = 0;
-	int r = steps && at ? prepare(input, options, moves, err) : error_set(err, ENOMEM, "out of memory");
+	int r = steps && at ? prepare(input, moves, err) : error_set(err, ENOMEM, "out of memory");
 	int64_t give_up_ns;
 
 	*ret_at = at;
@@ -191,7 +192,7 @@ int drain_execute(const struct plan_input *input, const struct plan_options *opt
 			.pod = move->pod, .node = move->from, .fate = move->fate, .to = &move->outcome};
 		at[n++] = i;
 	}
-	r = plan_execute(input, options, steps, n, &words, execution, err);
+	r = plan_execute(input, steps, n, &words, execution, err);
 	give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = await_end(options, &moves->list[at[i]], give_up_ns, err);

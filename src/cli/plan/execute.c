@@ -508,19 +508,18 @@ static int do_step(struct executor *executor, struct error *err)
 	return r < 0 ? stop(executor, r, cordoned.text, err) : 0;
 }
 
-int plan_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
-	struct execution *execution, struct error *err)
+int plan_execute(const struct plan_input *input, const struct planned_eviction *steps, size_t n,
+	const struct execution_words *words, struct execution *execution, struct error *err)
 {
 	/* A lost terminal or a closed pipe must not leave GPUs cordoned, either. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 	struct sigaction action = {.sa_handler = note_signal}, before[ARRAY_SIZE(signals)];
 	struct executor executor = {.input = input,
-		.options = options,
+		.options = input->options,
 		.steps = steps,
 		.words = words,
 		.execution = execution,
-		.tell = options->output == OUTPUT_JSON ? stderr : stdout};
+		.tell = input->options->output == OUTPUT_JSON ? stderr : stdout};
 	int r = 0;
 
 	execution->steps = calloc(n + 1, sizeof(*execution->steps));

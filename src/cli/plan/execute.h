@@ -9,7 +9,6 @@
 
 struct error;
 struct plan_input;
-struct plan_options;
 
 /* One eviction, and what the plan expects of it. All pointers are borrowed. */
 struct planned_eviction {
@@ -55,12 +54,11 @@ struct execution_words {
  * run are as the plan expects. Tells each step on standard output, with JSON on standard error. Stops at the
  * first surprise and at SIGINT or SIGTERM: a negative errno, with a sentence that says what happened and what
  * to do next. GPUs that it has cordoned are uncordoned in any case. */
-int plan_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct planned_eviction *steps, size_t n, const struct execution_words *words,
-	struct execution *execution, struct error *err);
+int plan_execute(const struct plan_input *input, const struct planned_eviction *steps, size_t n,
+	const struct execution_words *words, struct execution *execution, struct error *err);
 
 /* drain_execute() - cordons the nodes, evicts the pods of the plan one after the other, and waits
  * for their end. Pods that are lost are evicted with the option force only. *ret_at: for each step of the
  * execution, the move; malloc'ed. The sentence of a negative errno says what was done. */
-int drain_execute(const struct plan_input *input, const struct plan_options *options,
-	const struct plan_moves *moves, struct execution *execution, size_t **ret_at, struct error *err);
+int drain_execute(const struct plan_input *input, const struct plan_moves *moves, struct execution *execution,
+	size_t **ret_at, struct error *err);

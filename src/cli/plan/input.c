@@ -31,8 +31,9 @@ static FILE *open_file(const char *path)
 	return fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re");
 }
 
-static int read_history(struct plan_input *input, const struct plan_options *options, struct error *err)
+static int read_history(struct plan_input *input, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	_cleanup_strbuf_ struct strbuf body;
 	_cleanup_fclose_ FILE *file = NULL;
 	int r;
@@ -129,8 +130,9 @@ static const char *const unwanted[] = {"managedFields", "images", "conditions", 
 	"initContainerStatuses", "ephemeralContainerStatuses", NULL};
 #define UNWANTED_DEPTH_MAX 4 /* item, spec, containers, container */
 
-static int fetch_objects(struct plan_input *input, const struct kubectl *kubectl, struct error *err)
+static int fetch_objects(struct plan_input *input, struct error *err)
 {
+	const struct kubectl *kubectl = &input->options->kubectl;
 	struct list_reader reader = {.kind = "NodeList",
 		.sign = "metadata", /* all objects have it */
 		.read = on_node,
@@ -210,8 +212,9 @@ static int split_file(FILE *stream, struct json_split *split)
 	return r < 0 ? r : json_split_end(split);
 }
 
-static int read_objects(struct plan_input *input, const char *path, struct error *err)
+static int read_objects(struct plan_input *input, struct error *err)
 {
+	const char *path = input->options->objects;
 	_cleanup_fclose_ FILE *stream = open_file(path);
 	struct objects_file file = {.input = input, .err = err};
 	struct json_split split;
@@ -236,8 +239,9 @@ static int read_objects(struct plan_input *input, const char *path, struct error
 	return r;
 }
 
-static int find_namespace(struct plan_input *input, const struct plan_options *options, struct error *err)
+static int find_namespace(struct plan_input *input, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	const char *named = options->namespace_ || !options->history ? options->namespace_ : "default";
 	_cleanup_strbuf_ struct strbuf text;
 	int r;
@@ -263,13 +267,13 @@ int plan_input_read(struct plan_input *input, const struct plan_options *options
 	int r;
 
 	input->options = options;
-	r = find_namespace(input, options, err);
+	r = find_namespace(input, err);
 	if (r == 0)
-		r = read_history(input, options, err);
+		r = read_history(input, err);
 	if (r == 0 && options->objects)
-		r = read_objects(input, options->objects, err);
+		r = read_objects(input, err);
 	else if (r == 0 && !options->history)
-		r = fetch_objects(input, &options->kubectl, err);
+		r = fetch_objects(input, err);
 	input->has_objects = options->objects || !options->history;
 	/* From here on the core decides about events that do not happen, so nothing is recorded. */
 	input->history.replay.core.log = (struct core_log){0};

@@ -70,10 +70,10 @@ static int add_moves(const struct plan_input *input, const struct plan_moves *mo
 /* ---- the subcommands ---- */
 
 /* Text is printed before the execution, as a preview; JSON after it, with the result. */
-static int execute_drain(const struct plan_input *input, const struct plan_options *options,
-	const struct plan_moves *moves, struct strbuf *out, struct error *err)
+static int execute_drain(
+	const struct plan_input *input, const struct plan_moves *moves, struct strbuf *out, struct error *err)
 {
-	bool json = options->output == OUTPUT_JSON;
+	bool json = input->options->output == OUTPUT_JSON;
 	struct carried_out done = {0};
 	int r = json ? 0 : add_moves(input, moves, false, out, err), end = 0;
 
@@ -81,7 +81,7 @@ static int execute_drain(const struct plan_input *input, const struct plan_optio
 		r = plan_print(out, err);
 	if (r < 0)
 		return r;
-	r = drain_execute(input, options, moves, &done.execution, &done.at, err);
+	r = drain_execute(input, moves, &done.execution, &done.at, err);
 	done.stopped = r < 0 ? err->text : NULL;
 	if (json)
 		end = add_json(input, moves, &done, out);
@@ -92,9 +92,9 @@ static int execute_drain(const struct plan_input *input, const struct plan_optio
 	return plan_end(r, end, out, err);
 }
 
-int plan_drain_nodes(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
+int plan_drain_nodes(struct plan_input *input, struct strbuf *out, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	_cleanup_(plan_moves_release) struct plan_moves moves = {0};
 	int r;
 
@@ -103,13 +103,13 @@ int plan_drain_nodes(
 		options->execute, &moves, err);
 	if (r < 0)
 		return r;
-	return options->execute ? execute_drain(input, options, &moves, out, err)
+	return options->execute ? execute_drain(input, &moves, out, err)
 				: add_moves(input, &moves, false, out, err);
 }
 
-static int add_nodes(struct plan_input *input, struct json_object *node, const struct plan_options *options,
-	struct error *err)
+static int add_nodes(struct plan_input *input, struct json_object *node, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	const char *name = json_member_string(json_member(node, "metadata"), "name");
 	uint32_t count = options->count ? options->count : 1;
 	char new_name[300];
@@ -124,16 +124,16 @@ static int add_nodes(struct plan_input *input, struct json_object *node, const s
 	return r;
 }
 
-int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err)
+int plan_add_nodes(
+	struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err)
 {
 	_cleanup_(plan_moves_release) struct plan_moves moves = {0};
 	struct json_object *node = manifest ? manifest : input->like;
 	int r;
 
 	if (!node)
-		return error_set(err, ENOENT, "there is no node %.253s", options->like);
-	r = add_nodes(input, node, options, err);
+		return error_set(err, ENOENT, "there is no node %.253s", input->options->like);
+	r = add_nodes(input, node, err);
 	progress_say(&input->progress, "placing the pods that wait");
 	if (r == 0)
 		r = plan_waiting(&input->world, input->pods, input->n_pods, &moves, err);

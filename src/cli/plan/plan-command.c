@@ -105,22 +105,22 @@ int plan_end(int r, int end, struct strbuf *out, struct error *err)
 	return r;
 }
 
-static int decide(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err)
+static int decide(
+	struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err)
 {
-	switch (options->what) {
+	switch (input->options->what) {
 	case PLAN_PODS:
-		return plan_pods(input, manifest, options, out, err);
+		return plan_pods(input, manifest, out, err);
 	case PLAN_DRAIN:
-		return plan_drain_nodes(input, options, out, err);
+		return plan_drain_nodes(input, out, err);
 	case PLAN_ADD:
-		return plan_add_nodes(input, manifest, options, out, err);
+		return plan_add_nodes(input, manifest, out, err);
 	case PLAN_MOVES:
-		return plan_find_moves(input, options, out, err);
+		return plan_find_moves(input, out, err);
 	case PLAN_UNIT:
-		return plan_unit(input, options, out, err);
+		return plan_unit(input, out, err);
 	default:
-		return plan_policy(input, manifest, options, out, err);
+		return plan_policy(input, manifest, out, err);
 	}
 }
 
@@ -143,7 +143,7 @@ static int make(void *userdata, struct error *err)
 	if (r == 0)
 		r = plan_input_read(&input, options, err);
 	if (r == 0)
-		r = decide(&input, manifest, options, &out, err);
+		r = decide(&input, manifest, &out, err);
 	return r < 0 ? r : plan_print(&out, err);
 }
 

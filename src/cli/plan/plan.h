@@ -52,24 +52,20 @@ int plan_manifest_read(const char *path, struct json_object **ret_object, struct
 /* plan_pods() - a subcommand: adds its output to out, or returns a negative errno with a sentence.
  * plan_pods_check() - checks the manifest before the cluster is read. */
 int plan_pods_check(struct json_object *manifest, const struct plan_options *options, struct error *err);
-int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err);
+int plan_pods(struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err);
 
 /* plan_add_nodes() - manifest: the Node to add; NULL: the one that the options name. */
-int plan_drain_nodes(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
-int plan_add_nodes(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err);
-int plan_find_moves(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
+int plan_drain_nodes(struct plan_input *input, struct strbuf *out, struct error *err);
+int plan_add_nodes(
+	struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err);
+int plan_find_moves(struct plan_input *input, struct strbuf *out, struct error *err);
 
 /* plan_unit(), plan_policy() - what becomes of pods when the unit or a ResourcePolicy changes.
  * plan_policy_check() - whether the manifest is a valid ResourcePolicy. */
-int plan_unit(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err);
+int plan_unit(struct plan_input *input, struct strbuf *out, struct error *err);
 int plan_policy_check(struct json_object *manifest, const struct plan_options *options, struct error *err);
-int plan_policy(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err);
+int plan_policy(
+	struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err);
 
 /* plan_print() - writes out to standard output, as printable ASCII, and empties it. plan_end() - prints out
  * after an execution that returned r; its error counts before one of the output. end: negative errno if out

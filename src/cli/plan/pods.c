@@ -92,9 +92,10 @@ static int create_pods(struct plan_world *world, struct json_object *object, str
 }
 
 /* How many pods must exist before the first one is tried; 1: the pods are of no gang, or it has started. */
-static int count_together(struct plan_input *input, struct json_object *object, uint32_t asked,
-	struct fit *fit, size_t *ret_n, struct error *err)
+static int count_together(struct plan_input *input, struct json_object *object, struct fit *fit,
+	size_t *ret_n, struct error *err)
 {
+	uint32_t asked = input->options->count;
 	_cleanup_(plan_pod_release_ptr) struct plan_pod pod = {0};
 	struct core *core = input->world.core;
 	struct gang_view view;
@@ -153,11 +154,10 @@ static int try_together(
 	return r < 0 ? r : !fit->has_last;
 }
 
-static int try_all(struct plan_input *input, struct json_object *object, uint32_t asked, struct fit *fit,
-	struct error *err)
+static int try_all(struct plan_input *input, struct json_object *object, struct fit *fit, struct error *err)
 {
 	size_t together;
-	int r = count_together(input, object, asked, fit, &together, err);
+	int r = count_together(input, object, fit, &together, err);
 
 	if (r == 0)
 		r = fit->needed && together <= fit->max ? try_together(input, object, together, fit, err) : 1;
@@ -180,8 +180,8 @@ static void add_sum(const struct fit *fit, uint32_t asked, struct strbuf *out)
 		strbuf_addf(out, "%zu more pod%s.\n", fit->n, fit->n == 1 ? " fits" : "s fit");
 }
 
-static int add_text(const struct plan_input *input, const struct fit *fit, uint32_t asked,
-	struct json_object *object, struct strbuf *out)
+static int add_text(
+	const struct plan_input *input, const struct fit *fit, struct json_object *object, struct strbuf *out)
 {
 	_cleanup_strbuf_ struct strbuf table, notes;
 	int r = 0;
@@ -198,7 +198,7 @@ static int add_text(const struct plan_input *input, const struct fit *fit, uint3
 		return table.failed;
 	if (fit->n)
 		r = tabwriter_format(strbuf_cstr(&table), out);
-	add_sum(fit, asked, out);
+	add_sum(fit, input->options->count, out);
 	if (r == 0 && fit->has_last) {
 		strbuf_addf(out, "Pod %zu does not fit:\n", fit->n + 1);
 		r = show_reasons(&fit->last, out);
@@ -229,9 +229,10 @@ static struct json_object *placed_json(const struct plan_input *input, const str
 	return TAKE_PTR(list);
 }
 
-static int add_json(const struct plan_input *input, const struct fit *fit, uint32_t asked,
-	struct json_object *object, struct strbuf *out)
+static int add_json(
+	const struct plan_input *input, const struct fit *fit, struct json_object *object, struct strbuf *out)
 {
+	uint32_t asked = input->options->count;
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	_cleanup_strbuf_ struct strbuf notes;
 	int r = json_set_number(root, "fit", fit->n);
@@ -272,9 +273,9 @@ int plan_pods_check(struct json_object *manifest, const struct plan_options *opt
 	return r;
 }
 
-int plan_pods(struct plan_input *input, struct json_object *manifest, const struct plan_options *options,
-	struct strbuf *out, struct error *err)
+int plan_pods(struct plan_input *input, struct json_object *manifest, struct strbuf *out, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	_cleanup_(fit_release) struct fit fit = {
 		.room = -1, .max = options->count ? options->count : PODS_MAX};
 	_cleanup_json_ struct json_object *object = NULL;
@@ -286,10 +287,10 @@ int plan_pods(struct plan_input *input, struct json_object *manifest, const stru
 	fit.placed = calloc(fit.max, sizeof(*fit.placed));
 	if (!fit.placed)
 		return error_set(err, ENOMEM, "out of memory");
-	r = try_all(input, object, options->count, &fit, err);
+	r = try_all(input, object, &fit, err);
 	if (r < 0)
 		return r;
-	r = options->output == OUTPUT_JSON ? add_json(input, &fit, options->count, object, out)
-					   : add_text(input, &fit, options->count, object, out);
+	r = options->output == OUTPUT_JSON ? add_json(input, &fit, object, out)
+					   : add_text(input, &fit, object, out);
 	return r < 0 ? error_set(err, -r, "%s", strerror(-r)) : 0;
 }

@@ -170,8 +170,8 @@ static void tell(void *userdata, size_t found)
 	progress_say(&((struct plan_input *)userdata)->progress, "searching for move %zu", found + 1);
 }
 
-static int carry_out(const struct plan_input *input, const struct plan_options *options,
-	const struct relocations *moves, struct execution *execution, struct error *err)
+static int carry_out(const struct plan_input *input, const struct relocations *moves,
+	struct execution *execution, struct error *err)
 {
 	static const struct execution_words words = {
 		"moves", "`ration plan moves` makes a new plan of what is left"};
@@ -191,20 +191,20 @@ static int carry_out(const struct plan_input *input, const struct plan_options *
 			.n_runs = move->runs.n,
 			.holds = move->holds};
 	}
-	return plan_execute(input, options, steps, moves->n, &words, execution, err);
+	return plan_execute(input, steps, moves->n, &words, execution, err);
 }
 
 /* Text is printed before the execution, as a preview; JSON after it, with the result. */
-static int execute(struct plan_input *input, const struct plan_options *options,
-	const struct relocations *moves, struct strbuf *out, struct error *err)
+static int execute(const struct plan_input *input, const struct relocations *moves, struct strbuf *out,
+	struct error *err)
 {
 	_cleanup_(execution_release) struct execution execution = {0};
-	bool json = options->output == OUTPUT_JSON;
+	bool json = input->options->output == OUTPUT_JSON;
 	int r = json ? 0 : plan_print(out, err), end = 0;
 
 	if (r < 0)
 		return r;
-	r = carry_out(input, options, moves, &execution, err);
+	r = carry_out(input, moves, &execution, err);
 	if (json)
 		end = add_json(input, moves, &execution, r < 0 ? err->text : NULL, out);
 	else if (r == 0 && moves->n)
@@ -212,9 +212,9 @@ static int execute(struct plan_input *input, const struct plan_options *options,
 	return plan_end(r, end, out, err);
 }
 
-int plan_find_moves(
-	struct plan_input *input, const struct plan_options *options, struct strbuf *out, struct error *err)
+int plan_find_moves(struct plan_input *input, struct strbuf *out, struct error *err)
 {
+	const struct plan_options *options = input->options;
 	_cleanup_(relocations_release) struct relocations moves = {0};
 	bool json = options->output == OUTPUT_JSON;
 	int r = plan_relocate(&input->world, input->pods, input->n_pods,
@@ -228,5 +228,5 @@ int plan_find_moves(
 		r = add_json(input, &moves, NULL, NULL, out);
 	if (r < 0)
 		return error_set(err, -r, "%s", strerror(-r));
-	return options->execute ? execute(input, options, &moves, out, err) : 0;
+	return options->execute ? execute(input, &moves, out, err) : 0;
 }
