@@ -421,6 +421,19 @@ def test_a_page_that_says_anything_does_no_harm(cluster, page, use_of):
         json.loads(document.stdout)
 
 
+def test_a_pod_that_is_no_json_hides_no_other(cluster, page, tmp_path):
+    page.text = json.dumps({"gpus": [GPU | {"granted": 4}], "containers": [used("a", **LESS)]})
+    world(cluster, page, "cgpu", pod("a", 4))
+    environment = cluster.environment()
+    (tmp_path / "pods").write_text('{"kind":"PodList","items":[{"aliyun.com/gpu-mem":01,},' + json.dumps(pod("a", 4)) + "]}")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\ncase "$*" in *pods?limit=*) cat {tmp_path}/pods ;; *) exec {environment["KUBECTL"]} "$@" ;; esac\n')
+    kubectl.chmod(0o755)
+    done = subprocess.run([RATION, "advise", "-o", "json"], env=environment | {"KUBECTL": str(kubectl)}, capture_output=True, text=True,
+                          timeout=60)
+    assert [c["pod"] for c in json.loads(printed(done))["containers"]] == ["a"]
+
+
 def on_terminal(command, environment):
     """(status, standard output, what a terminal shows of standard error)."""
     ours, its = os.openpty()
