@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/history.h"
 #include "cli/leader.h"
 #include "cli/options.h"
 #include "cli/printable.h"

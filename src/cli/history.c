@@ -1,4 +1,5 @@
-#include "cli/history.h"
+/* A history from a file or a buffer, line by line. */
+#include "cli/replay.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/replay.h"
 
 #define LINE_MAX_BYTES (16u << 20)
 

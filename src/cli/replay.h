@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/strbuf.h"
 #include "core/log/replay.h"
@@ -39,3 +40,14 @@ void history_replay_release(struct history_replay *history); /* accepts NULL */
  * a sentence if the text is not a history. */
 int history_replay_line(struct history_replay *history, const char *text, size_t len, struct error *err);
 int history_replay_end(struct history_replay *history, struct error *err);
+
+/* ---- history.c ---- */
+
+#define HISTORY_PATH "/history" /* for leader_get() */
+#define HISTORY_MAX (256u << 20)
+
+/* history_replay_file(), history_replay_text() - the whole history. Both return as history_replay_end(): 0; 1
+ * with a sentence for the first event whose result differs; a negative errno with a sentence. -EFBIG: a line
+ * is too long. */
+int history_replay_file(struct history_replay *history, FILE *file, struct error *err);
+int history_replay_text(struct history_replay *history, const struct strbuf *text, struct error *err);

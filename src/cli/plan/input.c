@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/history.h"
 #include "cli/leader.h"
 #include "cli/list-read.h"
 #include "cli/options.h"

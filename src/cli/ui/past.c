@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/history.h"
+#include "cli/replay.h"
 #include "cli/leader.h"
 #include "cli/printable.h"
 #include "cli/ui/source.h"
