@@ -30,8 +30,8 @@ int inspect_command(int argc, char **argv, const struct option_table *table, con
  * size. */
 int set_size(const struct set_options *options, struct error *err);
 
-/* command_run() - a subcommand that asks the cluster. options: one of the structs of options.h, which begin
- * with struct kubectl; it is filled and passed to both functions. check() refuses combinations of options: it
+/* command_run() - a subcommand that asks the cluster. options: a struct that begins with struct kubectl, as
+ * those of options.h; it is filled and passed to both functions. check() refuses combinations of options: it
  * returns -1, or the status to end with; NULL: there are none. If run() returns a negative errno, its
  * sentence is printed. Returns the exit status. */
 int command_run(const struct option_table *table, int argc, char **argv, void *options,
