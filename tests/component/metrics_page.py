@@ -44,8 +44,13 @@ def agent_page(world):
     return Page(fetch(world, "/metrics")[1])
 
 
-def use(world, pod="a"):
-    """What the page /use says about the first container of a pod, or None."""
+def uses(world, pod="a"):
+    """What the page /use says about each container of a pod, on each of its GPUs."""
     content, text = fetch(world, "/use")
     assert content == "application/json"
-    return next((c for c in json.loads(text)["containers"] if c["pod"] == pod), None)
+    return [c for c in json.loads(text)["containers"] if c["pod"] == pod]
+
+
+def use(world, pod="a"):
+    """What it says about the first one, or None."""
+    return next(iter(uses(world, pod)), None)

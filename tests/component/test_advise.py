@@ -18,7 +18,7 @@ import pytest
 from agent_fixture import BUILD, NODE
 from fake_apiserver import wait_for
 from isolated import MIB, Node
-from metrics_page import use
+from metrics_page import use, uses
 from obeying import CONTEXT, obeying, tell
 from listings import node as listed_node, resource_claim
 from scheduler_fixture import Scheduler
@@ -62,7 +62,7 @@ class Lab:
         return pod
 
     def seen(self, seconds, *names):
-        wait_for(lambda: all((use(self.node, name) or {}).get("seenSeconds", 0) >= seconds for name in names), 20)
+        wait_for(lambda: all(min([c["seenSeconds"] for c in uses(self.node, name)], default=0) >= seconds for name in names), 20)
 
     def advise(self, *args, **more):
         return subprocess.run([RATION, "advise", "--min-age", "1", *args], env=self.env, capture_output=True, text=True,
