@@ -156,7 +156,7 @@ static void follow_changes(struct sim *sim, struct gang_truth *gang, uint64_t wa
 		gang->grown_ns = sim->now_ns;
 	if ((gang->bound & ~was_bound) && has_changed_lately(sim, gang))
 		judge_no_more(sim, gang);
-	/* Who saw it start with an earlier minMember takes pods that come later for its last ones. */
+	/* A scheduler that saw it start with an earlier minMember takes later pods for its last ones. */
 	if (!(gang->bound | gang->waiting | gang->done) && !gang->changed_ns)
 		gang->unclear = false;
 }
