@@ -12,7 +12,7 @@ Suites:
 
 Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests one half
 runs in `sanitize` and the other in `component`, the other way round on the next day. One twentieth of the long tests
-runs, another one each day; lint and driver run beside component. `full` runs everything in its long form, which takes hours. It
+runs, another one each day. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
 `./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 
@@ -134,10 +134,6 @@ class Count:
         counted = self.add_junit(report)
         if len(self.failed) == before and (status != 0 or not counted):
             self.failed.append(f"the run itself: status {status}" + ("" if counted else ", no report"))
-
-
-def as_json(suites):
-    return {name: vars(count) for name, count in suites.items()}
 
 
 def say(text):
@@ -301,84 +297,42 @@ class Progress:
     def add(self, step, suites):
         self.steps.append(step)
         part = self.file.with_suffix(f".{os.getpid()}")    # two runs at once have one record, which is always a whole one
-        part.write_text(json.dumps({"of": self.of, "steps": self.steps, "suites": as_json(suites)}))
+        part.write_text(json.dumps({"of": self.of, "steps": self.steps, "suites": {name: vars(count) for name, count in suites.items()}}))
         part.rename(self.file)
 
 
-class Background:
-    """Processes that run beside the suites. The output of each is printed when it has ended."""
+class Hours:
+    """The tests marked `hour`, which run in the background. Their output is printed when they have ended."""
 
-    def __init__(self):
-        self.runs = {}    # name -> (its output, the process)
+    def __init__(self, args):
+        # Each suite has a pytest of its own, since modules of two suites may have one name.
+        self.runs = [self._start(suite, args) for suite in ("component", "cluster")
+                     if any("pytest.mark.hour" in path.read_text() for path in (ROOT / "tests" / suite).glob("test_*.py"))]
 
-    def start(self, name, command, env):
-        log = ROOT / "build" / f"{name}.log"
+    @staticmethod
+    def _start(suite, args):
+        report, log = ROOT / "build" / f"junit-hours-{suite}.xml", ROOT / "build" / f"hours-{suite}.log"
+        report.unlink(missing_ok=True)
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-m", "hour",
+                   f"--junitxml={report}", f"tests/{suite}"]
         with open(log, "w") as output:
-            self.runs[name] = log, subprocess.Popen([str(c) for c in command], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT,
-                                                    start_new_session=True, env=env)
+            process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
+        return report, log, process
 
-    def wait(self, name):
-        """Its exit status."""
-        log, process = self.runs[name]
-        status = process.wait()
-        print(log.read_text(), end="", flush=True)
-        return status
+    def finish(self, _args, count):
+        for report, log, process in self.runs:
+            say(f"waiting for the tests that take an hour; their output so far: {log}")
+            count.add_run(report, process.wait())
+            print(log.read_text(), flush=True)
 
     def interrupt(self):
         """Returns when the tests have removed their labs."""
-        for _, process in self.runs.values():
+        for _, _, process in self.runs:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)    # as Ctrl-C
-        for _, process in self.runs.values():
+        for _, _, process in self.runs:
             process.wait()
-
-
-class Hours(Background):
-    """The tests marked `hour`."""
-
-    def __init__(self, args):
-        super().__init__()
-        # Each suite has a pytest of its own, since modules of two suites may have one name.
-        for suite in ("component", "cluster"):
-            if any("pytest.mark.hour" in path.read_text() for path in (ROOT / "tests" / suite).glob("test_*.py")):
-                self._report(suite).unlink(missing_ok=True)
-                self.start(f"hours-{suite}", ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-m", "hour",
-                                              f"--junitxml={self._report(suite)}", f"tests/{suite}"],
-                           environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
-
-    @staticmethod
-    def _report(suite):
-        return ROOT / "build" / f"junit-hours-{suite}.xml"
-
-    def finish(self, _args, count):
-        for name, (log, _) in self.runs.items():
-            say(f"waiting for the tests that take an hour; their output so far: {log}")
-            count.add_run(self._report(name.removeprefix("hours-")), self.wait(name))
-
-
-class Beside(Background):
-    """Suites that run beside `component`, whose tests often wait. Each is a ./check of its own."""
-
-    def __init__(self, rings, args):
-        super().__init__()
-        for ring in rings:
-            self._results(ring).unlink(missing_ok=True)
-            self.start(ring, [sys.executable, __file__, ring, "--part", args.part, "--results", self._results(ring)], os.environ)
-
-    @staticmethod
-    def _results(ring):
-        return ROOT / "build" / f"results-{ring}.json"
-
-    def finish(self, suites):
-        for ring in self.runs:
-            say(f"{ring}, which ran beside component")
-            status = self.wait(ring)
-            try:
-                suites.update({name: Count.loaded(name, said) for name, said in json.loads(self._results(ring).read_text()).items()
-                               if name != "build"})
-            except (OSError, ValueError) as error:
-                suites[ring] = Count(ring)
-                suites[ring].failed.append(f"the run itself: status {status}, {error}")
 
 
 def ring_lint(args, count):
@@ -471,7 +425,6 @@ STEPS = [Step("lint", ring_lint), Step("unit", ring_unit), Step("component", rin
          Step("cluster", ring_cluster_alone, judges_times=True), Step("vm", ring_vm, judges_times=True),
          Step("gpu", ring_gpu, judges_times=True)]
 RINGS = list(dict.fromkeys(step.ring for step in STEPS))
-BESIDE_COMPONENT = ("lint", "driver")    # by `./check` without a suite
 
 
 def report(counts, args, seconds):
@@ -512,7 +465,6 @@ def main():
                         help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
     parser.add_argument("--resume", action="store_true", help="with full: continue an interrupted run of the same commit; the suites that it "
                         "has completed are not run again, and the report has their results")
-    parser.add_argument("--results", metavar="FILE", type=pathlib.Path, help="write the results to FILE as JSON instead of printing their table")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
@@ -527,7 +479,7 @@ def main():
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
         signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
-    suites, interrupted, hours, beside = progress.suites if progress else {}, False, None, None
+    suites, interrupted, hours = progress.suites if progress else {}, False, None
     began = time.monotonic() - sum(count.seconds for count in suites.values())
 
     def run_suite(name, suite, *arguments):
@@ -558,30 +510,19 @@ def main():
             run_suite("build", build_lab)
             if not progress or Hours.finish.__name__ not in progress.steps:
                 hours = Hours(args)
-        elif args.ring == "all" and not args.k:
-            steps = [step for step in steps if step.ring not in BESIDE_COMPONENT]
         for step in steps:
             if hours and step.judges_times:
                 run_suite("hours", hours.finish, args)
                 hours = None
-            if step.run is ring_component and args.ring == "all" and not args.k:
-                beside = Beside(BESIDE_COMPONENT, args)
             run_suite(step.ring, step.run, args)
-            if beside:
-                beside.finish(suites)
-                beside = None
         if hours:
             run_suite("hours", hours.finish, args)
             hours = None
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        for background in (hours, beside):
-            if background:
-                background.interrupt()
-    if args.results:
-        args.results.write_text(json.dumps(as_json(suites)))
-        sys.exit(130 if interrupted else any(count.failed for count in suites.values()))
+        if hours:
+            hours.interrupt()
     status = report(list(suites.values()), args, time.monotonic() - began)
     sys.exit(130 if interrupted else status)
 

@@ -1,7 +1,6 @@
 """What ./check says is so: its last line and its exit status, whatever happens to the tests."""
 import collections
 import importlib.util
-import json
 import os
 import pathlib
 import re
@@ -322,65 +321,6 @@ def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypat
     monkeypatch.setattr(check.Hours, "finish", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     assert full_form(check, tmp_path, monkeypatch, None, 100) == 130
     assert all_have(tmp_path, "ended") and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
-
-
-OTHER_CHECK = """import json, pathlib, sys, time
-ring, _, part, _, results = sys.argv[1:]
-while not pathlib.Path("component-runs").exists():
-    time.sleep(0.02)
-print(f"{ring} of part {part} has run")
-if ring == "driver":
-    sys.exit(3)
-pathlib.Path(results).write_text(json.dumps({ring: {"passed": 7, "seconds": 2.5, "failed": ["a::b"], "flaky": [], "why": {"a::b": ["because"]}, "skipped": {}}}))
-sys.exit(1)
-"""
-
-
-def test_suites_run_beside_component_and_one_that_says_nothing_is_a_failure(check, tmp_path, monkeypatch, capsys):
-    (tmp_path / "build").mkdir()
-    (tmp_path / "check.py").write_text(OTHER_CHECK)
-
-    def component(_args, count):
-        (tmp_path / "component-runs").touch()
-        count.passed += 1
-    for name, value in (("ROOT", tmp_path), ("__file__", str(tmp_path / "check.py")), ("build", lambda *_: None), ("ring_component", component)):
-        monkeypatch.setattr(check, name, value)
-    monkeypatch.setattr(check, "STEPS", [check.Step("lint", None), check.Step("component", component), check.Step("driver", None)])
-    monkeypatch.setattr(sys, "argv", ["check", "--part", "3"])
-    with pytest.raises(SystemExit) as end:
-        check.main()
-    out = capsys.readouterr().out.splitlines()
-    assert end.value.code == 1 and out[-1] == "8 passed, 2 failed, 0 skipped"
-    assert "lint of part 3 has run" in out and "driver of part 3 has run" in out
-    assert "FAILED (lint): a::b" in out and "    because" in out
-    assert any(line.startswith("FAILED (driver): the run itself: status 3") for line in out)
-
-
-def test_an_interrupt_ends_what_runs_beside_component(check, tmp_path, monkeypatch):
-    (tmp_path / "build").mkdir()
-    (tmp_path / "check.py").write_text("import pathlib, sys, time\ntry:\n    pathlib.Path('begun').touch()\n    time.sleep(100)\n"
-                                       "finally:\n    pathlib.Path('ended').touch()\n")
-
-    def component(_args, _count):
-        deadline = time.monotonic() + 30
-        while not (tmp_path / "begun").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
-    for name, value in (("ROOT", tmp_path), ("__file__", str(tmp_path / "check.py")), ("build", lambda *_: None), ("ring_component", component),
-                        ("BESIDE_COMPONENT", ("lint",)), ("STEPS", [check.Step("component", component)])):
-        monkeypatch.setattr(check, name, value)
-    monkeypatch.setattr(sys, "argv", ["check"])
-    with pytest.raises(SystemExit) as end:
-        check.main()
-    assert end.value.code == 130 and (tmp_path / "ended").exists()
-
-
-def test_results_are_written_instead_of_their_table(tmp_path):
-    process = run_main(tmp_path, "unit", "--results", str(tmp_path / "results.json"), ninja="exit 1")
-    out = process.communicate(timeout=60)[0]
-    assert process.returncode == 1 and "passed" not in out
-    assert json.loads((tmp_path / "results.json").read_text())["build"]["failed"] == ["the build failed"]
 
 
 def repository(folder):
