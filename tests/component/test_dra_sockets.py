@@ -57,6 +57,18 @@ def test_the_next_worker_knows_that_the_driver_is_registered(world):
     world.slice()
 
 
+def test_a_worker_that_does_not_know_the_mode_at_first_goes_on_with_the_sockets(world):
+    """It has lost the node's state, and offers nothing to claims before it has read the node."""
+    before = files(world)
+    (world.state / "agent-state.json").unlink()
+    kill(world)
+    wait_for(lambda: world.mode() == "dra")
+    prepared(world, world.claim("c", {"memory": "1Gi"}))
+    world.api.delete("resourceslices", world.slice()["metadata"]["name"])
+    world.slice()
+    assert files(world) == before
+
+
 def test_sockets_whose_folder_was_emptied_are_made_anew_and_survive_one_death_less(world):
     for path in (world.dra.registration_socket(), world.dra.info.endpoint):
         os.unlink(path)

@@ -49,7 +49,7 @@ RECORDED = {
     "bench": (0, 2),
     "completions": (0, 0),
     "deploy": (0, 0),
-    "docs": (0, 42),
+    "docs": (0, 40),
     "examples": (0, 5),
     "lab": (1, 1),
     "sim": (0, 14),

@@ -175,12 +175,15 @@ int service_open(struct service *service, struct error *err)
 		&service->registration, err);
 }
 
+/* A worker that has not opened the sockets leaves what the one before it has left. */
 void service_close(struct service *service)
 {
+	if (service->registration)
+		service->deps->kept->registered = false;
 	grpc_server_free(service->registration);
 	grpc_server_free(service->plugin);
 	service->registration = service->plugin = NULL;
-	service->registered = service->deps->kept->registered = false;
+	service->registered = false;
 	service->refusal[0] = '\0';
 }
 
