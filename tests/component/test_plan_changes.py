@@ -101,11 +101,11 @@ def test_in_random_changes_of_the_unit_what_the_plan_says_is_what_happens(api, p
         node(api, f"n{i}", *[1024 * rng.choice([4, 8, 15])] * rng.randint(1, 2), policy=rng.choice(["binpack", "spread"]),
              cpu=rng.choice(["4", "16"]))
     planner = planner()
-    for step in range(20):
+    for step in range(60):
         if step > 7 and len(seen) > 3 and "waits" in seen and not FULL:
             break
         for i in range(8):
-            pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 12), cpu="500m", priority=rng.choice([0, 5])), owner=rng.choice("xy"))
+            pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 12), cpu="500m", priority=rng.choice([0, 5]), preemptionPolicy="Never"), owner=rng.choice("xy"))
             if schedule(api, planner.scheduler, pod)[0] is None:
                 api.delete("pods", pod["metadata"]["name"])
         unit = rng.choice([u for u in (1024, 512, 256) if u != unit])

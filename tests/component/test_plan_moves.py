@@ -190,8 +190,9 @@ def happened(api, planner, made):
 
 
 def random_pod(rng, **spec):
+    """It evicts none: ration-scheduler would do that by itself after a while, when a plan has been made already."""
     size = {"gpu_mem": rng.randint(1, 10)} if rng.random() < 0.85 else {"whole": 1}
-    return manifest(cpu=rng.choice(["500m", "2"]), priority=rng.choice([0, 0, 5]), **size, **spec)
+    return manifest(cpu=rng.choice(["500m", "2"]), priority=rng.choice([0, 0, 5]), preemptionPolicy="Never", **size, **spec)
 
 
 def fill(api, rng, planner, n, prefix):

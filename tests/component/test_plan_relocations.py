@@ -140,6 +140,7 @@ def carry_out(api, planner, move, step):
             found = name not in ran and schedule(api, planner.scheduler, pod)[0]
             if found:
                 ran[name] = (found, gpus(api, name))
+                planner.scheduler.has_read_pods()
     cordon(api, planner, move, False)
     attempt(new)
     remove(api, move["name"])
@@ -190,6 +191,7 @@ def test_random_moves_lead_to_the_announced_result(api, planner):
         planner.scheduler.has_read_pods()
         for name in sorted(waiting(api), key=lambda n: (-priority(api.pod(n)), api.pod(n)["metadata"].get("creationTimestamp", ""), n)):
             schedule(api, planner.scheduler, api.pod(name))
+        planner.scheduler.has_read_pods()    # the plan takes pods from the API server, and the rest from the scheduler
         history, objects = planner.save()
         done = planner.run("moves", "-o", "json", *history, *objects, KUBECTL="/nonexistent")
         assert (done.returncode, done.stderr) == (0, ""), done
