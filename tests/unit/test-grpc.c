@@ -25,7 +25,7 @@ struct fixture {
 	struct grpc_server *server;
 	struct grpc_client *client;
 	char dir[32];
-	char path[64];
+	char path[64], other[64];
 	/* what the methods saw */
 	struct grpc_call *held;
 	int closed;
@@ -79,6 +79,7 @@ static int setup(void **state)
 	strcpy(f->dir, "/tmp/test-grpc-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	snprintf(f->path, sizeof(f->path), "%s/s.sock", f->dir);
+	snprintf(f->other, sizeof(f->other), "%s/o.sock", f->dir);
 	assert_int_equal(loop_new(&f->loop), 0);
 	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, NULL, &f->server, &err), 0);
 	assert_int_equal(grpc_client_new(f->loop, f->path, GRPC_MESSAGE_MAX, &f->client), 0);
@@ -297,6 +298,52 @@ static void stale_socket_is_replaced(void **state)
 	assert_int_equal(f->status, GRPC_OK);
 }
 
+/* A process that served here was killed, and the next one takes its socket over: connections wait meanwhile.
+ */
+static void a_kept_socket_is_taken_over_with_its_file(void **state)
+{
+	struct fixture *f = *state;
+	struct kept_socket kept = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	struct grpc_server *killed;
+	struct error err = {""};
+	struct stat before, after;
+
+	grpc_server_free(f->server);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &kept, &killed, &err), 0);
+	assert_true(kept_socket_is_at(&kept, f->path));
+	assert_int_equal(stat(f->path, &before), 0);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &kept, &f->server, &err), 0);
+	assert_int_equal(stat(f->path, &after), 0);
+	assert_true(before.st_ino == after.st_ino && before.st_ctime == after.st_ctime);
+	assert_int_equal(rename(f->path, f->other), 0); /* so that the end of the first leaves the file */
+	grpc_server_free(killed);
+	assert_int_equal(rename(f->other, f->path), 0);
+	call(f, "/t.T/Echo", "x", 1);
+	assert_int_equal(f->status, GRPC_OK);
+	close(kept.fd);
+}
+
+/* A process was killed after it had bound the socket and before it had noted that. */
+static void a_kept_socket_that_is_bound_already_is_given_up(void **state)
+{
+	struct fixture *f = *state;
+	struct kept_socket kept = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	struct grpc_server *server;
+	struct error err = {""};
+	int fd = kept.fd;
+
+	grpc_server_free(f->server);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &kept, &server, &err), 0);
+	grpc_server_free(server);
+	kept = (struct kept_socket){.fd = fd};
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &kept, &f->server, &err), -EINVAL);
+	assert_int_equal(kept.fd, -1);
+	assert_int_equal(grpc_server_new(f->loop, f->path, METHODS, 3, f, &kept, &f->server, &err), 0);
+	call(f, "/t.T/Echo", "x", 1);
+	assert_int_equal(f->status, GRPC_OK);
+	close(fd);
+}
+
 static void path_that_is_too_long_is_refused_with_a_sentence(void **state)
 {
 	struct fixture *f = *state;
@@ -330,6 +377,8 @@ int main(void)
 		TEST(two_hundred_silent_connections_keep_nobody_out),
 		TEST(garbage_ends_the_connection_and_nothing_else),
 		TEST(stale_socket_is_replaced),
+		TEST(a_kept_socket_is_taken_over_with_its_file),
+		TEST(a_kept_socket_that_is_bound_already_is_given_up),
 		TEST(path_that_is_too_long_is_refused_with_a_sentence),
 	};
 
