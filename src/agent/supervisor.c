@@ -351,7 +351,8 @@ static void on_watch(void *userdata)
 	kill(s->worker.pid, SIGKILL);
 }
 
-static int keep(struct supervisor *s)
+/* What outlives the workers that serve claims. */
+static int supervisor_open_kept(struct supervisor *s)
 {
 	struct kept_socket *sockets[2];
 
@@ -375,7 +376,7 @@ static int supervisor_init(struct supervisor *s)
 		[PLUGIN_OF_CORE] = CORE_PLUGIN_ENDPOINT,
 		[PLUGIN_OF_GPU] = GPU_PLUGIN_ENDPOINT,
 	};
-	int r = keep(s);
+	int r = supervisor_open_kept(s);
 
 	if (r == 0)
 		r = loop_new(&s->loop);

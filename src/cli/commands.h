@@ -30,10 +30,11 @@ int inspect_command(int argc, char **argv, const struct option_table *table, con
  * size. */
 int set_size(const struct set_options *options, struct error *err);
 
-/* command_run() - a subcommand that asks the cluster. options: a struct that begins with struct kubectl, as
- * those of options.h; it is filled and passed to both functions. check() refuses combinations of options: it
- * returns -1, or the status to end with; NULL: there are none. If run() returns a negative errno, its
- * sentence is printed. Returns the exit status. */
+/* command_run() - a subcommand that asks the cluster. options: a struct whose first member is a
+ * struct kubectl, as in options.h; command_run() fills it and passes it to check() and run(). check() refuses
+ * combinations of options: it returns the exit status, or -1 if it has nothing against them; NULL: every
+ * combination is valid. run() does the work; if it returns a negative errno, command_run() prints its
+ * sentence. Returns the exit status. */
 int command_run(const struct option_table *table, int argc, char **argv, void *options,
 	int (*check)(void *options), int (*run)(void *options, struct error *err));
 

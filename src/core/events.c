@@ -247,7 +247,7 @@ static int pod_has_finished(struct core *core, const struct pod_facts *facts, in
 		if (r < 0 && copy)
 			failed_pod_free(copy);
 	}
-	return assumed < 0 ? assumed : r < 0 ? r : forgotten;
+	return r < 0 ? r : assumed < 0 ? assumed : forgotten;
 }
 
 /* The pod is "Unschedulable" though filter found a node, so something else rejected it, and its hold only

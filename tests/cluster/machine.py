@@ -26,7 +26,7 @@ def shares_of(obj, container):
 
 
 def environment(pid):
-    """Its variables. An OSError if only a part of them could be read, which a process shows that is just ending."""
+    """The variables of a process. An OSError if it has ended, or if fewer bytes could be read than the kernel states."""
     raw = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
     stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     env_start, env_end = int(stat[47]), int(stat[48])    # fields 50 and 51 of proc_pid_stat(5), the first here is field 3

@@ -1,4 +1,4 @@
-"""The agent's worker ends while it serves claims: the kubelet that calls before or after it notices nothing."""
+"""The agent's worker is killed while it serves claims: the kubelet's driver stays registered, and calls wait for the next worker."""
 import os
 import time
 
@@ -69,7 +69,7 @@ def test_a_worker_that_does_not_know_the_mode_at_first_goes_on_with_the_sockets(
     assert files(world) == before
 
 
-def test_sockets_whose_folder_was_emptied_are_made_anew_and_survive_one_death_less(world):
+def test_sockets_whose_folder_was_emptied_are_made_anew(world):
     for path in (world.dra.registration_socket(), world.dra.info.endpoint):
         os.unlink(path)
     wait_for(world.dra.registration_socket)

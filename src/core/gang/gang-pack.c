@@ -11,7 +11,7 @@
 /* How many choices a search tries for one member, and how many nodes it reads in all: some milliseconds. */
 #define CHOICES_MAX 24
 #define LOOKS_MAX 100000
-#define SETS_PER_LOOK 16 /* what as many sets of GPUs cost counts as one node read */
+#define SETS_PER_LOOK 16 /* reading a node costs as much as trying 16 sets of GPUs */
 #define EACH_SET_MAX 8	 /* GPUs that fit; there are 70 sets of four of them */
 
 void gang_work_place(
@@ -257,7 +257,8 @@ static uint64_t next_set(uint64_t set, bool each)
 	return each ? up | ((set ^ up) / lowest >> 2) : set << 1;
 }
 
-/* False if a set with an earlier GPU of the list in place of one that is like it is a choice, too. */
+/* False if the set skips a GPU of the list and has the next one, which is equal: the set with the skipped GPU
+ * is the same choice. */
 static bool is_first_of_its_kind(uint64_t set, const struct gpu_ledger *const *gpus, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -266,7 +267,8 @@ static bool is_first_of_its_kind(uint64_t set, const struct gpu_ledger *const *g
 	return true;
 }
 
-/* Adds what the member may take on a node. Of several GPUs each set is a choice where there are few. */
+/* Adds the member's choices on a node. If it needs several GPUs and at most EACH_SET_MAX fit, each set of
+ * them is a choice; if more fit, only neighbours in the list are. */
 static void find_choices_on(
 	struct gang_work *work, size_t slot, size_t node, size_t from, struct choice *choices, size_t *n)
 {
@@ -308,8 +310,9 @@ static size_t find_choices(
 	return n;
 }
 
-/* Members that are alike go to places in their order, since who has which of them does not matter. Several
- * GPUs of one member are no single place. */
+/* Returns the first place that the next member may take. Which of several equal members has which place does
+ * not matter, so the next one takes no earlier place than this one. Several GPUs of one member are not one
+ * place. */
 static size_t next_from(const struct gang_work *work, size_t at, const struct choice *taken)
 {
 	const struct request *request = &work->slots[work->order[at]].pod->request;
