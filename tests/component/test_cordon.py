@@ -64,6 +64,14 @@ def test_cordoned_gpu_takes_no_new_pods_and_who_is_on_it_is_named(node):
     assert node.listed() is None and "ration.dev/cordoned" not in node.map()["metadata"].get("annotations", {})
 
 
+def test_output_that_cannot_be_written_is_an_error(node):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([RATION, "cordon", NODE, "1"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                              env={**os.environ, "KUBECTL": str(KUBECTL), "API_URL": node.api.url})
+    assert done.returncode == 1 and "cannot be written" in done.stderr
+    assert node.listed() == "1"    # what was asked for has been done
+
+
 def test_the_second_time_changes_nothing(node):
     uuid = node.uuid(0)
     node.says("cordon", NODE, uuid, "--reason", "fan")
