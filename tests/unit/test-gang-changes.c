@@ -89,6 +89,26 @@ static void a_member_whose_binding_is_on_its_way_stays_until_it_is_refused(void 
 	assert_int_equal(members_of(scene, "u1"), 1);
 }
 
+/* Found by the simulation: no node had room by kube-scheduler's own sums, so it never asked for the pod
+ * again.
+ */
+static void a_member_whose_binding_is_refused_leaves_for_the_label_that_was_shown_meanwhile(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	for (size_t i = 0; i < 2; i++)
+		scene_ask_and_bind(scene, two[i]);
+	for (size_t i = 0; i < 2; i++)
+		scene_sent(scene, two[i]);
+	label(scene, "u0", "h", 1);
+	scene_wait(scene, SECOND);
+	assert_int_equal(members_of(scene, "u1"), 2);
+	ledger_release_reservation(&scene->ledger, "u0");
+	scene_wait(scene, SECOND);
+	assert_int_equal(members_of(scene, "u0"), 1);
+	assert_int_equal(members_of(scene, "u1"), 1);
+}
+
 static void a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs(void **state)
 {
 	struct scene *scene = scene_gang(*state, 1, 2, 2);
@@ -220,6 +240,26 @@ static void an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark(
 	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 ");
 }
 
+/* Found by the simulation: a pod left its gang and was bound, and kube-scheduler, whose watch was late, asked
+ * for it as it had been before. */
+static void a_bound_pod_does_not_return_to_the_gang_that_it_left(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 1, 2);
+	_cleanup_pod_facts_ struct pod_facts older = {0};
+	const char *node, *text;
+
+	scene_occupy(scene, "left", 2, "n1");
+	assert_int_equal(pod_facts_copy(scene_facts(scene, "left"), &older), 0);
+	older.node[0] = '\0';
+	older.gang = strdup("g");
+	older.gang_min = 2;
+	assert_int_equal(gangs_filter(&scene->gangs, &scene->ledger, &older, (const char *[]){"n0"}, 1,
+				 scene->now_ns, &node, &text),
+		GANG_NONE);
+	assert_int_equal(members_of(scene, "u0"), 1);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+}
+
 /* Found by the simulation: kube-scheduler asked for the pod with its old label after the watch had shown the
  * new one, and then with the new one. No event of the watch follows. */
 static void a_pod_that_kube_scheduler_asks_for_with_an_old_label_stays_known(void **state)
@@ -268,6 +308,7 @@ int main(void)
 		scene_test(a_list_shows_members_that_were_bound_without_a_record),
 		scene_test(a_bound_member_stays_in_its_gang_whatever_its_labels_say),
 		scene_test(a_member_whose_binding_is_on_its_way_stays_until_it_is_refused),
+		scene_test(a_member_whose_binding_is_refused_leaves_for_the_label_that_was_shown_meanwhile),
 		scene_test(a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs),
 		scene_test(a_pod_that_left_its_gang_keeps_what_filter_holds_for_it),
 		scene_test(a_planned_pod_that_left_its_gang_keeps_what_filter_holds_for_it),
@@ -276,6 +317,7 @@ int main(void)
 		scene_test(a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start),
 		scene_test(a_gang_that_has_started_stays_so_whatever_its_pod_group_says),
 		scene_test(an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark),
+		scene_test(a_bound_pod_does_not_return_to_the_gang_that_it_left),
 		scene_test(a_pod_that_kube_scheduler_asks_for_with_an_old_label_stays_known),
 		scene_test(a_pod_that_the_watch_never_shows_is_forgotten),
 	};

@@ -446,6 +446,36 @@ static void plan_and_keep(struct look *look, struct gang **all)
 		again_at(look, look->now_ns + NS_PER_S);
 }
 
+static struct gang_member *find_refused_relabelled(
+	const struct look *look, const struct pod_facts **ret_facts)
+{
+	struct gang_member *member;
+
+	table_for_each (&look->gangs->by_uid, cursor, member) {
+		const struct ledger_pod *known = ledger_pod(look->ledger, member->facts.uid);
+
+		if (member->labels_later && known && known->listed && known->occupancy < OCCUPANCY_RESERVED) {
+			*ret_facts = &known->facts;
+			return member;
+		}
+	}
+	return NULL;
+}
+
+/* The labels that the watch showed while a member's Binding was on its way count now, if the Binding was not
+ * applied. The member may leave its gang. */
+static void see_labels_of_refused(const struct look *look)
+{
+	const struct pod_facts *facts;
+	struct gang_member *member;
+
+	while ((member = find_refused_relabelled(look, &facts))) {
+		member->labels_later = false;
+		gang_refresh(look->gangs, member->gang, look->ledger);
+		gangs_see_pod(look->gangs, look->ledger, facts, true, look->now_ns);
+	}
+}
+
 int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads)
 {
 	struct look look = {.gangs = gangs,
@@ -463,6 +493,7 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 	table_for_each (&look.gangs->by_uid, cursor, member)
 		if (!member->listed && look.now_ns - member->asked_ns > WATCH_LAG_MAX_NS)
 			gang_member_leave(look.gangs, member);
+	see_labels_of_refused(&look);
 	forget_what_is_over(gangs, now_ns);
 	all = gangs_in_turn(gangs);
 	if (!all)

@@ -332,11 +332,12 @@ static bool belongs_to(const struct pod_facts *facts)
 /* The pod's gang and min-available are those that it had when it was bound. A Binding that was sent has
  * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound other pods, without a
  * record. For such pods, what the watch showed first counts while it is open. */
-static void believe(const struct gangs *gangs, const struct gang_member *member, struct pod_facts *facts)
+static void believe(const struct gangs *gangs, struct gang_member *member, struct pod_facts *facts)
 {
 	if (facts->gang_bound)
 		return;
 	if (member && member->stage >= GANG_SENT) {
+		member->labels_later = member->stage == GANG_SENT && !*facts->node;
 		facts->gang = member->facts.gang;
 		facts->gang_min = member->facts.gang_min;
 	} else if (!member && *facts->node && gangs->following) {
@@ -353,6 +354,13 @@ static bool was_listed(const struct ledger *ledger, const char *uid)
 	return known && known->listed;
 }
 
+static bool has_been_bound(const struct ledger *ledger, const char *uid)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, uid);
+
+	return known && known->occupancy >= OCCUPANCY_BOUND;
+}
+
 int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *shown, bool listed,
 	int64_t now_ns)
 {
@@ -364,6 +372,9 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 		return 0;
 	member = table_get(&gangs->by_uid, facts->uid);
 	if (member && member->stage == GANG_DONE)
+		return 0;
+	/* kube-scheduler may ask about a bound pod as it was before: it may have left this gang since. */
+	if (!member && !*facts->node && has_been_bound(ledger, facts->uid))
 		return 0;
 	believe(gangs, member, facts);
 	if (belongs_to(facts))
