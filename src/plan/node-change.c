@@ -8,38 +8,40 @@
 #include "core/registry/node-ledger.h"
 #include "kube/names.h"
 
-static void set_health(struct plan_world *world, struct node_ledger *node, uint64_t gpus, bool healthy)
+/* The node shares its GPUs, so it has no links, which node_ledger_facts() leaves out. */
+static int set_health(struct plan_world *world, const char *name, uint64_t gpus, bool healthy)
 {
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
+	struct node_facts facts;
+
+	if (!gpus)
+		return 0;
+	node_ledger_facts(ledger_node(&world->core->ledger, name), &facts);
+	for (size_t i = 0; i < facts.n_gpus; i++)
 		if (gpus & UINT64_C(1) << i)
-			node->gpus[i].facts.healthy = healthy;
-	node_ledger_recount(node);
-	world->core->ledger.generation++;
-	world->core->ledger.capacity++;
+			facts.gpus[i].healthy = healthy;
+	return core_see_node(world->core, &facts);
 }
 
-uint64_t plan_cordon_gpus(struct plan_world *world, const char *name, const struct placement *placement)
+int plan_cordon_gpus(
+	struct plan_world *world, const char *name, const struct placement *placement, uint64_t *ret_gpus)
 {
-	struct node_ledger *node = table_get(&world->core->ledger.nodes, name);
+	const struct node_ledger *node = ledger_node(&world->core->ledger, name);
 	const struct gpu_share *shares[NODE_GPUS_MAX];
 	size_t n = node && placement ? placement_gpus(placement, shares) : 0;
-	uint64_t gpus = 0;
 
+	*ret_gpus = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(node, shares[i]->uuid);
 
 		if (gpu && gpu->facts.healthy)
-			gpus |= UINT64_C(1) << (gpu - node->gpus);
+			*ret_gpus |= UINT64_C(1) << (gpu - node->gpus);
 	}
-	if (gpus)
-		set_health(world, node, gpus, false);
-	return gpus;
+	return set_health(world, name, *ret_gpus, false);
 }
 
-void plan_uncordon_gpus(struct plan_world *world, const char *name, uint64_t gpus)
+int plan_uncordon_gpus(struct plan_world *world, const char *name, uint64_t gpus)
 {
-	if (gpus)
-		set_health(world, table_get(&world->core->ledger.nodes, name), gpus, true);
+	return set_health(world, name, gpus, true);
 }
 
 enum plan_unit_fate plan_unit_fate(const struct node_ledger *node, uint32_t unit_mib)

@@ -9,10 +9,11 @@
 #include "plan/place.h"
 
 /* plan_cordon_gpus() - lets the GPUs of this placement (NULL: none) take no new pods, as after `ration
- * cordon`. Returns the GPUs that were not cordoned before, as a set of positions, for plan_uncordon_gpus().
- */
-uint64_t plan_cordon_gpus(struct plan_world *world, const char *node, const struct placement *placement);
-void plan_uncordon_gpus(struct plan_world *world, const char *node, uint64_t gpus);
+ * cordon`. They must be on a node that shares its GPUs. *ret_gpus: those that were not cordoned before, as a
+ * set of positions, for plan_uncordon_gpus(). -ENOMEM. */
+int plan_cordon_gpus(
+	struct plan_world *world, const char *node, const struct placement *placement, uint64_t *ret_gpus);
+int plan_uncordon_gpus(struct plan_world *world, const char *node, uint64_t gpus);
 
 /* What a change of the unit means for one node. */
 enum plan_unit_fate {

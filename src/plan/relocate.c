@@ -171,18 +171,19 @@ static int carry_out(struct relocate_search *search, struct relocate_mover *move
 {
 	_cleanup_json_ struct json_object *next_pod = plan_replacement(mover->pod);
 	const struct placement *from = mover_holds(mover) ? &mover->facts.placement : NULL;
-	uint64_t held = plan_cordon_gpus(search->world, mover->facts.node, from);
-	bool early = false;
+	uint64_t held;
+	bool early;
 	size_t next = 0;
-	int r = next_pod ? 0 : error_set(err, ENOMEM, "out of memory");
+	int r;
 
-	if (r == 0 && comes_early(mover->pod)) {
-		r = relocate_place(search, next_pod, SIZE_MAX, err);
-		early = r == 1;
-	}
+	if (!next_pod || plan_cordon_gpus(search->world, mover->facts.node, from, &held) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = comes_early(mover->pod) ? relocate_place(search, next_pod, SIZE_MAX, err) : 0;
+	early = r == 1;
 	if (r == 0)
 		r = place_late(search, mover, next_pod, err);
-	plan_uncordon_gpus(search->world, mover->facts.node, held);
+	if (plan_uncordon_gpus(search->world, mover->facts.node, held) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
 	if (r != 1)
 		return r;
 	if (early && end_mover(search, mover) < 0)
@@ -267,13 +268,13 @@ static bool makes_room(struct relocate_search *search, const struct relocate_mov
 	return room;
 }
 
-/* Sets mover->used and mib; returns whether no other pod is on its GPUs. */
+/* Sets mover->used and mib; returns whether it is alone on one of its GPUs. */
 static bool look_at(struct relocate_search *search, struct relocate_mover *mover)
 {
 	const struct node_ledger *node = ledger_node(&search->world->core->ledger, mover->facts.node);
 	const struct gpu_share *shares[NODE_GPUS_MAX];
 	size_t n = placement_gpus(&mover->facts.placement, shares);
-	bool alone = true;
+	bool alone = false;
 
 	mover->used = 0;
 	mover->mib = 0;
@@ -283,7 +284,7 @@ static bool look_at(struct relocate_search *search, struct relocate_mover *mover
 			&mover->facts.placement, &mover->facts.request, shares[i]->uuid);
 		uint64_t used = gpu ? (uint64_t)gpu->units_used * node->facts.unit_mib : UINT32_MAX;
 
-		alone &= gpu && gpu->units_used == units;
+		alone |= gpu && gpu->units_used == units;
 		mover->mib += (uint64_t)units * node->facts.unit_mib;
 		if (used > mover->used)
 			mover->used = used > UINT32_MAX ? UINT32_MAX : (uint32_t)used;

@@ -10,7 +10,7 @@
  * back if it gains nothing. For each move these gains are searched for in this order:
  *
  * 1. more pods run that wait now. Only pods are tried whose end would make room for one that waits.
- * 2. more whole GPUs are free. Only pods are tried that are alone on their GPUs.
+ * 2. more whole GPUs are free. Only pods are tried that are alone on one of their GPUs.
  * 3. free memory is less scattered: the sum of the squares of the GPUs' free memory grows. This empties the
  *    GPU with the least used memory further, so that a later move has the gain 1 or 2. Such moves
  *    at the end of the plan are dropped; one in the middle may stay although no later move needs it.

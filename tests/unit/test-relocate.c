@@ -19,11 +19,13 @@
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "model-fixture.h"
+#include "plan/node-change.h"
 #include "plan/relocate.h"
 #include "state-fixture.h"
 
 #define N_NODES 4
 #define N_GPUS 2
+#define ALL_GPUS 3u /* the set */
 #define N_PODS 24
 #define N_BUDGETS 2
 
@@ -43,7 +45,9 @@ enum kind {
 struct test_pod {
 	char name[16];
 	enum kind kind;
-	int node, gpu, units, cpu, priority; /* node -1: it waits */
+	int node, units, cpu, priority; /* node -1: it waits */
+	unsigned gpus;			/* a set: bit i for GPU i */
+	bool both;			/* it asks for two GPUs of one node */
 	bool in_budget[N_BUDGETS];
 	bool waited, moved, stateful;
 	struct json_object *object;
@@ -80,13 +84,18 @@ static uint64_t draw(struct cluster *c, uint64_t below)
 
 /* ---- the truth ---- */
 
+static int units_each(const struct test_pod *pod)
+{
+	return pod->both ? pod->units / 2 : pod->units;
+}
+
 static int used(const struct cluster *c, int node, int gpu)
 {
 	int units = 0;
 
 	for (int i = 0; i < c->n_pods; i++)
-		if (c->pods[i].node == node && c->pods[i].gpu == gpu)
-			units += c->pods[i].units;
+		if (c->pods[i].node == node && c->pods[i].gpus >> gpu & 1)
+			units += units_each(&c->pods[i]);
 	return units;
 }
 
@@ -131,12 +140,31 @@ static struct json_object *parse(const char *text)
 
 static void add_labels(const struct test_pod *pod, char *text, size_t size)
 {
-	snprintf(text, size, "%s%s%s%s", pod->in_budget[0] ? "\"b0\":\"yes\"," : "",
+	snprintf(text, size, "%s%s%s%s%s", pod->in_budget[0] ? "\"b0\":\"yes\"," : "",
 		pod->in_budget[1] ? "\"b1\":\"yes\"," : "",
+		pod->both ? "\"aliyun.com/gpu-count\":\"2\"," : "",
 		pod->kind == GANG
 			? "\"pod-group.scheduling.sigs.k8s.io/name\":\"g\",\"pod-group.scheduling.sigs.k8s.io/min-available\":\"1\","
 			: "",
 		"\"app\":\"x\"");
+}
+
+/* The annotation ration.dev/placement, as a member of a JSON object. */
+static void write_placement(const struct test_pod *pod, char *text, size_t size)
+{
+	size_t n = (size_t)snprintf(text, size,
+		"\"ration.dev/placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[");
+	const char *comma = "";
+
+	for (int gpu = 0; gpu < N_GPUS; gpu++) {
+		if (!(pod->gpus >> gpu & 1))
+			continue;
+		n += (size_t)snprintf(text + n, size - n,
+			"%s{\\\"uuid\\\":\\\"GPU-n%d-%d\\\",\\\"units\\\":%d}", comma, pod->node, gpu,
+			units_each(pod));
+		comma = ",";
+	}
+	snprintf(text + n, size - n, "]}}\"");
 }
 
 static void make_object(const struct cluster *c, struct test_pod *pod)
@@ -153,16 +181,15 @@ static void make_object(const struct cluster *c, struct test_pod *pod)
 			: pod->stateful	      ? "StatefulSet"
 					      : "ReplicaSet");
 	if (pod->node >= 0)
-		snprintf(placement, sizeof(placement),
-			"\"ration.dev/placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[{\\\"uuid\\\":\\\"GPU-n%d-%d\\\",\\\"units\\\":%d}]}}\"%s",
-			pod->node, pod->gpu, pod->units, pod->kind == STATIC ? "," : "");
+		write_placement(pod, placement, sizeof(placement));
 	snprintf(text, sizeof(text),
-		"{\"metadata\":{\"name\":\"%s\",\"namespace\":\"default\",\"uid\":\"%s\",%s%s\"creationTimestamp\":\"2026-05-04T03:02:0%dZ\",\"labels\":{%s},\"annotations\":{%s%s}},"
+		"{\"metadata\":{\"name\":\"%s\",\"namespace\":\"default\",\"uid\":\"%s\",%s%s\"creationTimestamp\":\"2026-05-04T03:02:0%dZ\",\"labels\":{%s},\"annotations\":{%s%s%s}},"
 		"\"spec\":{%s%d%s\"priority\":%d,\"preemptionPolicy\":\"Never\",%s\"schedulerName\":\"ack-co-scheduler\",\"containers\":[{\"name\":\"main\",\"resources\":{"
 		"\"limits\":{\"aliyun.com/gpu-mem\":\"%d\"},\"requests\":{\"cpu\":\"%d\",\"aliyun.com/gpu-mem\":\"%d\"}}}]},\"status\":{\"phase\":\"%s\"}}",
 		pod->name, pod->name, owner,
 		pod->kind == DELETING ? "\"deletionTimestamp\":\"2026-05-04T03:03:00Z\"," : "", age, labels,
-		placement, pod->kind == STATIC ? "\"kubernetes.io/config.mirror\":\"x\"" : "",
+		placement, *placement && pod->kind == STATIC ? "," : "",
+		pod->kind == STATIC ? "\"kubernetes.io/config.mirror\":\"x\"" : "",
 		pod->node >= 0 ? "\"nodeName\":\"n" : "\"x\":\"", pod->node, pod->node >= 0 ? "\"," : "\",",
 		pod->priority,
 		pod->kind == CLAIMS ? "\"resourceClaims\":[{\"name\":\"c\",\"resourceClaimName\":\"c\"}],"
@@ -172,10 +199,14 @@ static void make_object(const struct cluster *c, struct test_pod *pod)
 	pod->object = parse(text);
 }
 
-static bool has_room(const struct cluster *c, const struct test_pod *pod, int node, int gpu)
+static bool has_room(const struct cluster *c, const struct test_pod *pod, int node, unsigned gpus)
 {
-	return used(c, node, gpu) + pod->units <= c->units[node] &&
-	       cpu_used(c, node) + pod->cpu <= c->cpu[node];
+	bool room = cpu_used(c, node) + pod->cpu <= c->cpu[node];
+
+	for (int gpu = 0; gpu < N_GPUS; gpu++)
+		if (gpus >> gpu & 1)
+			room &= used(c, node, gpu) + units_each(pod) <= c->units[node];
+	return room;
 }
 
 static bool has_room_somewhere(const struct cluster *c, const struct test_pod *pod)
@@ -183,21 +214,22 @@ static bool has_room_somewhere(const struct cluster *c, const struct test_pod *p
 	bool room = false;
 
 	for (int node = 0; node < c->n_nodes; node++)
-		for (int gpu = 0; gpu < N_GPUS; gpu++)
-			room |= has_room(c, pod, node, gpu);
+		for (unsigned gpus = pod->both ? ALL_GPUS : 1; gpus <= ALL_GPUS; gpus <<= 1)
+			room |= has_room(c, pod, node, gpus);
 	return room;
 }
 
 /* Takes a random GPU if it has room. Otherwise the pod waits if no GPU has room, or is left out: false. */
 static bool draw_place(struct cluster *c, struct test_pod *pod)
 {
-	int node = (int)draw(c, (uint64_t)c->n_nodes), gpu = (int)draw(c, N_GPUS);
+	int node = (int)draw(c, (uint64_t)c->n_nodes);
+	unsigned gpus = pod->both ? ALL_GPUS : 1u << draw(c, N_GPUS);
 
 	pod->node = -1;
-	if (!has_room(c, pod, node, gpu))
+	if (!has_room(c, pod, node, gpus))
 		return pod->kind != DELETING && !has_room_somewhere(c, pod) && draw(c, 2);
 	pod->node = node;
-	pod->gpu = gpu;
+	pod->gpus = gpus;
 	return true;
 }
 
@@ -224,7 +256,8 @@ static void draw_cluster(struct cluster *c, uint64_t seed)
 
 		snprintf(pod->name, sizeof(pod->name), "p%d", c->n_pods);
 		pod->kind = draw(c, 4) ? MOVABLE : (enum kind)draw(c, N_KINDS);
-		pod->units = 1 + (int)draw(c, 7);
+		pod->both = draw(c, 4) == 0;
+		pod->units = pod->both ? 2 + 2 * (int)draw(c, 4) : 1 + (int)draw(c, 7);
 		pod->cpu = 1 + (int)draw(c, 2);
 		pod->priority = draw(c, 3) ? 0 : 5;
 		for (int k = 0; k < N_BUDGETS; k++)
@@ -270,16 +303,24 @@ static void see_budgets(const struct cluster *c, struct core *core)
 	}
 }
 
+static void node_facts_of(const struct cluster *c, int node, struct node_facts *ret_facts)
+{
+	uint32_t units[N_GPUS] = {(uint32_t)c->units[node], (uint32_t)c->units[node]};
+	char name[16];
+
+	snprintf(name, sizeof(name), "n%d", node);
+	fixture_node(ret_facts, name, c->policy[node], N_GPUS, units);
+	ret_facts->host.cpu_milli = (uint32_t)c->cpu[node] * 1000;
+	ret_facts->host.memory_mib = 65536;
+}
+
 static void see_cluster(const struct cluster *c, struct core *core)
 {
 	core_init(core, NULL);
 	for (int i = 0; i < c->n_nodes; i++) {
-		uint32_t units[N_GPUS] = {(uint32_t)c->units[i], (uint32_t)c->units[i]};
 		_cleanup_node_facts_ struct node_facts facts;
-		char name[16];
 
-		snprintf(name, sizeof(name), "n%d", i);
-		fixture_node(&facts, name, c->policy[i], N_GPUS, units);
+		node_facts_of(c, i, &facts);
 		assert_int_equal(core_see_node(core, &facts), 0);
 	}
 	for (int i = 0; i < c->n_pods; i++) {
@@ -390,8 +431,20 @@ struct replay {
 	struct plan_world world;
 	struct plan_moves order;
 	size_t number;
-	int node, gpu; /* of the pod that was tried last */
+	int node; /* of the pod that was tried last */
+	unsigned gpus;
 };
+
+static unsigned gpus_of(const struct replay *replay, const struct plan_outcome *outcome)
+{
+	const struct gpu_share *shares[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&outcome->placement, shares);
+	unsigned gpus = 0;
+
+	for (size_t i = 0; i < n; i++)
+		gpus |= 1u << plan_gpu_index(&replay->world, outcome->node, shares[i]->uuid);
+	return gpus;
+}
 
 static bool try_pod(struct replay *replay, struct json_object *object)
 {
@@ -406,8 +459,7 @@ static bool try_pod(struct replay *replay, struct json_object *object)
 	placed = outcome.placed;
 	if (placed) {
 		replay->node = atoi(outcome.node + 1);
-		replay->gpu = plan_gpu_index(
-			&replay->world, outcome.node, outcome.placement.containers[0].gpus[0].uuid);
+		replay->gpus = gpus_of(replay, &outcome);
 	}
 	plan_pod_release(&pod);
 	return placed;
@@ -429,24 +481,23 @@ static void try_waiting(struct replay *replay, int lowest, size_t *next, struct 
 		if (pod->node >= 0 || !try_pod(replay, pod->object))
 			continue;
 		pod->node = replay->node;
-		pod->gpu = replay->gpu;
+		pod->gpus = replay->gpus;
 		result->runs[result->n++] = pod;
 	}
 }
 
-static void set_health(struct replay *replay, int node, int gpu, bool healthy)
+static void set_health(struct replay *replay, int node, unsigned gpus, bool healthy)
 {
-	uint32_t units[N_GPUS] = {(uint32_t)replay->c->units[node], (uint32_t)replay->c->units[node]};
 	_cleanup_node_facts_ struct node_facts facts;
-	char name[16];
 
-	snprintf(name, sizeof(name), "n%d", node);
-	fixture_node(&facts, name, replay->c->policy[node], N_GPUS, units);
-	facts.gpus[gpu].healthy = healthy;
+	node_facts_of(replay->c, node, &facts);
+	for (int gpu = 0; gpu < N_GPUS; gpu++)
+		if (gpus >> gpu & 1)
+			facts.gpus[gpu].healthy = healthy;
 	assert_int_equal(core_see_node(&replay->core, &facts), 0);
 }
 
-/* The GPU is cordoned until the new pod is bound. */
+/* The pod's GPUs are cordoned until the new pod is bound. */
 static void evict(struct replay *replay, struct test_pod *pod, struct result *result)
 {
 	_cleanup_quantities_ struct quantities requests = {0};
@@ -458,32 +509,30 @@ static void evict(struct replay *replay, struct test_pod *pod, struct result *re
 	*result = (struct result){0};
 	snprintf(node, sizeof(node), "n%d", pod->node);
 	assert_int_equal(quantities_of_pod(pod->object, &requests), 0);
-	set_health(replay, old.node, old.gpu, false);
+	set_health(replay, old.node, old.gpus, false);
 	/* The new pod of a ReplicaSet is tried while the old one ends. */
 	result->again = !pod->stateful && try_pod(replay, pod->object);
-	new = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
+	new = (struct test_pod){.node = replay->node, .gpus = replay->gpus};
 	assert_int_equal(kube_nodes_remove(&replay->kube, node, &requests), 0);
 	assert_int_equal(core_pod_is_gone(&replay->core, pod->name, true, 1), 0);
 	pod->node = N_NODES; /* it is on no GPU meanwhile, and is not one of those that waited */
 	if (!result->again) {
 		try_waiting(replay, pod->priority, &next, result);
 		result->again = try_pod(replay, pod->object);
-		new = (struct test_pod){.node = replay->node, .gpu = replay->gpu};
+		new = (struct test_pod){.node = replay->node, .gpus = replay->gpus};
 	}
-	set_health(replay, old.node, old.gpu, true);
+	set_health(replay, old.node, old.gpus, true);
 	if (!result->again)
 		return;
 	pod->node = new.node;
-	pod->gpu = new.gpu;
+	pod->gpus = new.gpus;
 	next = 0;
 	try_waiting(replay, INT32_MIN, &next, result);
 }
 
 static bool is_at(const struct replay *replay, const struct test_pod *pod, const struct plan_outcome *outcome)
 {
-	return atoi(outcome->node + 1) == pod->node &&
-	       plan_gpu_index(&replay->world, outcome->node, outcome->placement.containers[0].gpus[0].uuid) ==
-		       pod->gpu;
+	return atoi(outcome->node + 1) == pod->node && gpus_of(replay, outcome) == pod->gpus;
 }
 
 static void carry_out(struct replay *replay, const struct relocation *move)
@@ -715,9 +764,35 @@ static void a_random_plan_keeps_its_promises(void **state)
 			    seen.untouched > 20 && seen.budgets > 10);
 }
 
+/* Otherwise nodes are compared by means that count the cordoned GPUs as free. */
+static void a_cordon_counts_in_all_sums(void **state)
+{
+	struct cluster c;
+	struct core core;
+	struct plan_world world = {.core = &core, .now_ns = 1};
+
+	draw_cluster(&c, 1);
+	see_cluster(&c, &core);
+	for (int i = 0; i < c.n_pods; i++) {
+		const struct ledger_pod *pod = ledger_pod(&core.ledger, c.pods[i].name);
+		uint64_t gpus;
+
+		if (c.pods[i].node < 0)
+			continue;
+		assert_int_equal(plan_cordon_gpus(&world, pod->node, &pod->placement, &gpus), 0);
+		assert_int_equal(gpus, c.pods[i].gpus);
+		assert_int_equal(ledger_check(&core.ledger, NULL), 0);
+		assert_int_equal(plan_uncordon_gpus(&world, pod->node, gpus), 0);
+		assert_int_equal(ledger_check(&core.ledger, NULL), 0);
+	}
+	core_release(&core);
+	release_cluster(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cordon_counts_in_all_sums),
 		cmocka_unit_test(a_random_plan_keeps_its_promises),
 	};
 
