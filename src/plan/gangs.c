@@ -20,8 +20,6 @@ int plan_expect(struct plan_world *world, struct plan_pod *pod)
 	struct pod_facts *facts = &pod->facts;
 	struct gang_member *member;
 
-	if (!facts->gang)
-		return 0;
 	if (!facts->created)
 		facts->created = INT64_MAX;
 	if (core_see_pod(world->core, facts, 0, world->now_ns) < 0)

@@ -87,8 +87,9 @@ struct plan_gangs {
 	size_t n;
 };
 
-/* plan_expect() - the pod has been created and waits. Call it for all pods before the first of them is tried,
- * because a gang counts its pods. The back-off of its gang is over. -ENOMEM. */
+/* plan_expect() - the pod has been created and waits. Call it for all pods that exist before the first of
+ * them is tried: a gang counts its pods, and what waiting pods ask for decides which nodes are spared. The
+ * back-off of its gang is over. -ENOMEM. */
 int plan_expect(struct plan_world *world, struct plan_pod *pod);
 
 /* plan_try() - like plan_place(), also for pods of gangs. If the pod's GPU is only held, *pod is taken over,

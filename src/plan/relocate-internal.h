@@ -17,11 +17,11 @@ struct relocate_mover {
 	uint64_t mib;  /* of its own */
 };
 
-/* A pod that waits, without a uid. */
+/* A pod that waits. */
 struct relocate_waiter {
 	const struct plan_move *move;
-	struct json_object *object;
-	struct pod_facts facts;
+	struct json_object *object; /* with its present uid in the core */
+	struct pod_facts facts;	    /* the same */
 	bool runs;
 };
 
@@ -50,8 +50,14 @@ struct relocate_search {
 int relocate_read_pods(
 	struct relocate_search *search, struct json_object *const *pods, size_t n, struct error *err);
 
-/* relocate_place() - tries one pod of no gang; waiter: its number, or SIZE_MAX for the pod that is moved.
- * relocate_place_waiter() - tries the waiter, or all pods of its gang that do not run yet. Return 1 if
+/* relocate_wait() - the pod waits under a new uid, which its object gets, too. facts: NULL, or those of the
+ * uid before. A pod that was tried or taken back waits under another uid each time: the core accepts no pod
+ * with a uid that is gone, and nothing of a trial must be left in it. */
+int relocate_wait(struct relocate_search *search, struct json_object *object, struct pod_facts *facts,
+	struct error *err);
+
+/* relocate_place() - tries one pod of no gang that waits; waiter: its number, or SIZE_MAX for the pod that is
+ * moved. relocate_place_waiter() - tries the waiter, or all pods of its gang that do not run yet. Return 1 if
  * something is bound, 0 if not. */
 int relocate_place(
 	struct relocate_search *search, struct json_object *object, size_t waiter, struct error *err);
@@ -62,8 +68,9 @@ int relocate_place_waiter(struct relocate_search *search, size_t waiter, struct 
 bool relocate_is_next(const struct relocate_search *search, size_t waiter);
 bool relocate_has_room(const struct relocate_search *search, size_t waiter, const char *node);
 
-/* relocate_forget() - forgets what this trial has bound. undo: the pods are bound no more. */
-void relocate_forget(struct relocate_search *search, bool undo);
+/* relocate_forget() - forgets what this trial has bound. relocate_undo() - the pods are bound no more. */
+void relocate_forget(struct relocate_search *search);
+int relocate_undo(struct relocate_search *search, struct error *err);
 void relocate_bound_release(struct relocate_bound *bound);
 
 /* relocate_remove() - a pod leaves its node. relocate_set_uid() - a uid that no pod has. */

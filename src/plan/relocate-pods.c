@@ -42,19 +42,6 @@ static int add_mover(struct relocate_search *search, struct json_object *pod)
 	return quantities_of_pod(pod, &mover->requests);
 }
 
-/* A gang counts its members, oldest gang first, and the new pod of the plan stands for the old one. */
-static int stand_in(struct relocate_search *search, struct relocate_waiter *waiter, const char *uid)
-{
-	struct json_object *metadata = json_member(waiter->object, "metadata");
-
-	if (!waiter->facts.gang)
-		return 0;
-	if (uid)
-		core_pod_is_gone(search->world->core, uid, true, search->world->now_ns);
-	return *waiter->move->created ? json_set_text(metadata, "creationTimestamp", waiter->move->created)
-				      : 0;
-}
-
 static int add_waiter(struct relocate_search *search, const struct plan_move *move, struct error *err)
 {
 	const char *uid = json_member_string(json_member(move->pod, "metadata"), "uid");
@@ -65,7 +52,9 @@ static int add_waiter(struct relocate_search *search, const struct plan_move *mo
 	int r;
 
 	waiter->object = plan_replacement(move->pod);
-	if (!waiter->object)
+	/* Of the gangs, the oldest comes first. */
+	if (!waiter->object || (*move->created && json_set_text(json_member(waiter->object, "metadata"),
+							  "creationTimestamp", move->created) < 0))
 		return error_set(err, ENOMEM, "out of memory");
 	r = plan_pod_read(waiter->object, ++search->number, &pod, &ignored);
 	if (r < 0 || !is_considered(search->world, &pod.facts) ||
@@ -74,11 +63,12 @@ static int add_waiter(struct relocate_search *search, const struct plan_move *mo
 		search->moves->waited++;
 	} else if (!request_is_empty(&pod.facts.request)) {
 		waiter->move = move;
-		waiter->facts = pod.facts;
-		pod_facts_init(&pod.facts);
+		pod_facts_init(&waiter->facts);
 		search->n_waiters++;
 		plan_pod_release(&pod);
-		return stand_in(search, waiter, uid) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+		if (uid)
+			core_pod_is_gone(search->world->core, uid, true, search->world->now_ns);
+		return relocate_wait(search, waiter->object, &waiter->facts, err);
 	}
 	json_object_put(waiter->object);
 	plan_pod_release(&pod);
@@ -117,6 +107,6 @@ int relocate_read_pods(
 		r = place_all(search, err);
 	search->moves->fits_now = search->n_bound;
 	search->moves->waited += search->n_waiters - search->n_bound;
-	relocate_forget(search, false);
+	relocate_forget(search);
 	return r < 0 ? r : 0;
 }

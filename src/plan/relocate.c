@@ -162,7 +162,9 @@ static int place_late(struct relocate_search *search, struct relocate_mover *mov
 
 	if (end_mover(search, mover) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
+	r = comes_early(mover->pod) ? 0 : relocate_wait(search, next_pod, NULL, err);
+	if (r == 0)
+		r = place_waiters(search, mover->facts.node, mover->facts.priority, &next, err);
 	return r < 0 ? r : relocate_place(search, next_pod, SIZE_MAX, err);
 }
 
@@ -174,16 +176,23 @@ static int carry_out(struct relocate_search *search, struct relocate_mover *move
 	uint64_t held;
 	bool early;
 	size_t next = 0;
-	int r;
+	int r = 0;
 
 	if (!next_pod || plan_cordon_gpus(search->world, mover->facts.node, from, &held) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = comes_early(mover->pod) ? relocate_place(search, next_pod, SIZE_MAX, err) : 0;
+	if (comes_early(mover->pod))
+		r = relocate_wait(search, next_pod, NULL, err);
+	if (r == 0 && comes_early(mover->pod))
+		r = relocate_place(search, next_pod, SIZE_MAX, err);
 	early = r == 1;
 	if (r == 0)
 		r = place_late(search, mover, next_pod, err);
 	if (plan_uncordon_gpus(search->world, mover->facts.node, held) < 0)
 		r = error_set(err, ENOMEM, "out of memory");
+	if (r == 0)
+		core_pod_is_gone(search->world->core,
+			json_member_string(json_member(next_pod, "metadata"), "uid"), true,
+			search->world->now_ns);
 	if (r != 1)
 		return r;
 	if (early && end_mover(search, mover) < 0)
@@ -225,7 +234,7 @@ static int keep(struct relocate_search *search, struct relocate_mover *mover, in
 		bound->outcome = (struct plan_outcome){0};
 	}
 	mover->moved = true;
-	relocate_forget(search, false);
+	relocate_forget(search);
 	return plan_spend_budget(search->world, &search->spent, mover->pod);
 }
 
@@ -244,8 +253,8 @@ static int try_move(
 		r = keep(search, mover, after.whole - before.whole);
 		return r < 0 ? error_set(err, ENOMEM, "out of memory") : 1;
 	}
-	relocate_forget(search, true);
-	return put_back(search, mover) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+	r = relocate_undo(search, err);
+	return r == 0 && put_back(search, mover) < 0 ? error_set(err, ENOMEM, "out of memory") : r;
 }
 
 /* ---- which pods are tried ---- */

@@ -52,6 +52,20 @@ def test_pods_of_a_drained_node_move_wait_are_lost_or_stay(api, planner):
         "6 pods: 1 runs, 1 waits, 1 lost, 2 stays, 1 no GPU.\n")
 
 
+def test_a_drained_pod_leaves_the_nodes_that_another_one_needs(api, planner):
+    """Their controllers create both again at once. The one that is tried first takes the node that costs less only if no pod needs both GPUs of that node."""
+    node(api, "d", 8192, 8192, 8192, cpu="24")
+    planner = planner()
+    placed(api, planner, "both", manifest(gpu_mem=16, cpu="1", labels={"aliyun.com/gpu-count": "2"}))
+    placed(api, planner, "small", manifest(gpu_mem=1, cpu="5500m", priority=5))
+    node(api, "a", 8192, 8192, cpu="16")
+    node(api, "b", 8192, cpu="8")
+    planner.scheduler.has_read_nodes()
+    assert fates(json.loads(planner.text("drain", "d", "-o", "json"))) == {"small": ("b", 0), "both": ("a", 0, 1)}
+    remove(api, "both")
+    assert fates(json.loads(planner.text("drain", "d", "-o", "json"))) == {"small": ("a", 0)}
+
+
 def test_a_pod_that_ends_already_is_not_evicted_again(api, planner):
     node(api, "a", 8192)
     planner = planner()
@@ -191,7 +205,8 @@ def happened(api, planner, made):
 
 def random_pod(rng, **spec):
     """It evicts none: ration-scheduler would do that by itself after a while, when a plan has been made already."""
-    size = {"gpu_mem": rng.randint(1, 10)} if rng.random() < 0.85 else {"whole": 1}
+    gpus = rng.choice([1, 1, 1, 1, 2])
+    size = {"gpu_mem": rng.randint(1, 10) * gpus, "labels": {"aliyun.com/gpu-count": str(gpus)}} if rng.random() < 0.85 else {"whole": 1}
     return manifest(cpu=rng.choice(["500m", "2"]), priority=rng.choice([0, 0, 5]), preemptionPolicy="Never", **size, **spec)
 
 
@@ -224,18 +239,21 @@ def test_in_random_drains_what_the_plan_says_is_what_happens(api, planner):
         for name in specs:
             remove(api, name)
         planner.scheduler.has_read_pods()
+        made = {}    # their controllers make all of them before kube-scheduler tries the first
+        for name, old in specs.items():
+            made[name] = create(api, f"{name}-r", {"metadata": {"labels": old["metadata"].get("labels", {})}, "spec": {
+                key: value for key, value in old["spec"].items() if key != "nodeName"}},
+                owner=old["metadata"]["ownerReferences"][0]["uid"])
+        planner.scheduler.has_read_pods()
         for name, fate in fates(plan).items():
-            owner = specs[name]["metadata"]["ownerReferences"][0]["uid"]
-            made = create(api, f"{name}-r", {"metadata": {"labels": {}}, "spec": {
-                key: value for key, value in specs[name]["spec"].items() if key != "nodeName"}}, owner=owner)
-            assert happened(api, planner, made) == fate, (SEED, step, name)
+            assert happened(api, planner, made[name]) == fate, (SEED, step, name)
             seen.add(fate if fate == "waits" else fate[0])
         for name in names:
             api.patch("nodes", name, {"spec": {"unschedulable": False}})
         for pod in rng.sample(api.list("pods"), len(api.list("pods")) // 2):
             remove(api, pod["metadata"]["name"])
         planner.scheduler.has_read_pods()
-    assert len(seen) > 3 and "waits" in seen, seen
+    assert len(seen) > 2 and "waits" in seen, seen
 
 
 def test_in_random_additions_what_the_plan_says_is_what_happens(api, planner):

@@ -131,7 +131,8 @@ def carry_out(api, planner, move, step):
     spec = {key: value for key, value in old["spec"].items() if key != "nodeName"}
     ahead = sorted((api.pod(name) for name in waiting(api)), key=lambda pod: (
         -priority(pod), pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]))
-    new = create(api, f"{move['name']}-{step}", {"metadata": {"labels": {}}, "spec": spec}, owner=old["metadata"]["ownerReferences"][0]["uid"])
+    new = create(api, f"{move['name']}-{step}", {"metadata": {"labels": old["metadata"].get("labels", {})}, "spec": spec},
+                 owner=old["metadata"]["ownerReferences"][0]["uid"])
     ran = {}
 
     def attempt(*pods):
@@ -177,8 +178,9 @@ def test_random_moves_lead_to_the_announced_result(api, planner):
                 return
             draw_cluster(api, rng, planner, step // STEPS)
         for i in range(25):
-            pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 9), cpu=rng.choice(["100m", "1"]),
-                                                       priority=rng.choice([0, 0, 5]),
+            gpus_asked = rng.choice([1, 1, 1, 2])
+            pod = create(api, f"s{step}-{i}", manifest(gpu_mem=rng.randint(1, 9) * gpus_asked, cpu=rng.choice(["100m", "1"]),
+                                                       priority=rng.choice([0, 0, 5]), labels={"aliyun.com/gpu-count": str(gpus_asked)},
                                                        preemptionPolicy="Never"), owner=rng.choice(["x", "y"]))
             bound = schedule(api, planner.scheduler, pod)[0]
             if bound is None and rng.random() < 0.7:

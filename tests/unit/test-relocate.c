@@ -446,23 +446,38 @@ static unsigned gpus_of(const struct replay *replay, const struct plan_outcome *
 	return gpus;
 }
 
+/* The pod waits, and is known to the core. The notes of a failed attempt are removed. */
 static bool try_pod(struct replay *replay, struct json_object *object)
 {
-	_cleanup_json_ struct json_object *next = plan_replacement(object);
 	_cleanup_plan_outcome_ struct plan_outcome outcome = {0};
 	struct plan_pod pod = {0};
 	struct error err = {""};
 	bool placed;
 
-	must(replay->c, plan_pod_read(next, 1000 + ++replay->number, &pod, &err) == 0, "%s", err.text);
+	must(replay->c, plan_pod_read(object, 0, &pod, &err) == 0, "%s", err.text);
 	must(replay->c, plan_place(&replay->world, &pod, &outcome, &err) == 0, "%s", err.text);
 	placed = outcome.placed;
 	if (placed) {
 		replay->node = atoi(outcome.node + 1);
 		replay->gpus = gpus_of(replay, &outcome);
+	} else {
+		requeue_list_leave(&replay->core.requeues, pod.facts.uid);
 	}
 	plan_pod_release(&pod);
 	return placed;
+}
+
+/* The pod that a controller creates in the place of this one, which waits. */
+static struct json_object *create_next(struct replay *replay, struct json_object *object)
+{
+	struct json_object *next = plan_replacement(object);
+	struct plan_pod pod = {0};
+	struct error err = {""};
+
+	must(replay->c, plan_pod_read(next, 1000 + ++replay->number, &pod, &err) == 0, "%s", err.text);
+	assert_int_equal(core_see_pod(&replay->core, &pod.facts, 0, 1), 0);
+	plan_pod_release(&pod);
+	return next;
 }
 
 /* The pods that run after an eviction. */
@@ -501,6 +516,7 @@ static void set_health(struct replay *replay, int node, unsigned gpus, bool heal
 static void evict(struct replay *replay, struct test_pod *pod, struct result *result)
 {
 	_cleanup_quantities_ struct quantities requests = {0};
+	_cleanup_json_ struct json_object *next_pod = NULL;
 	const struct test_pod old = *pod;
 	struct test_pod new;
 	char node[16];
@@ -511,14 +527,18 @@ static void evict(struct replay *replay, struct test_pod *pod, struct result *re
 	assert_int_equal(quantities_of_pod(pod->object, &requests), 0);
 	set_health(replay, old.node, old.gpus, false);
 	/* The new pod of a ReplicaSet is tried while the old one ends. */
-	result->again = !pod->stateful && try_pod(replay, pod->object);
+	if (!pod->stateful)
+		next_pod = create_next(replay, pod->object);
+	result->again = next_pod && try_pod(replay, next_pod);
 	new = (struct test_pod){.node = replay->node, .gpus = replay->gpus};
 	assert_int_equal(kube_nodes_remove(&replay->kube, node, &requests), 0);
 	assert_int_equal(core_pod_is_gone(&replay->core, pod->name, true, 1), 0);
 	pod->node = N_NODES; /* it is on no GPU meanwhile, and is not one of those that waited */
+	if (!next_pod)
+		next_pod = create_next(replay, pod->object);
 	if (!result->again) {
 		try_waiting(replay, pod->priority, &next, result);
-		result->again = try_pod(replay, pod->object);
+		result->again = try_pod(replay, next_pod);
 		new = (struct test_pod){.node = replay->node, .gpus = replay->gpus};
 	}
 	set_health(replay, old.node, old.gpus, true);

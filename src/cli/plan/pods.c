@@ -73,7 +73,7 @@ static void pods_release(struct plan_pod *pods, size_t n)
 	free(pods);
 }
 
-/* The pods exist, and nothing is placed. */
+/* The pods of a gang exist, and nothing is placed. Others are created one by one. */
 static int create_pods(struct plan_world *world, struct json_object *object, struct plan_pod *pods, size_t n,
 	struct error *err)
 {
@@ -85,7 +85,7 @@ static int create_pods(struct plan_world *world, struct json_object *object, str
 		if (json_object_deep_copy(object, &copy, NULL) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		r = plan_pod_read(copy, i + 1, &pods[i], err);
-		if (r == 0 && plan_expect(world, &pods[i]) < 0)
+		if (r == 0 && pods[i].facts.gang && plan_expect(world, &pods[i]) < 0)
 			r = error_set(err, ENOMEM, "out of memory");
 	}
 	return r;
