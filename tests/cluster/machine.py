@@ -176,6 +176,10 @@ class Machine(threading.Thread):
             self.wrong.append(f"{where} asks for no gpu-mem and has a grant: {container['limits']}")
 
     def compare_shares(self, where, obj, want, container, isolated):
+        if "ALIYUN_COM_GPU_MEM_CONTAINER" not in container["env"]:
+            self.wrong.append(f"{self.describe(container)} is placed on {want} and has no units: {container['env']}, {container['devices']}, "
+                              f"{container['limits']}")
+            return
         if {int(container["env"]["ALIYUN_COM_GPU_MEM_CONTAINER"])} != set(want.values()):
             self.wrong.append(f"{where} is placed on {want}, its environment says "
                               f"{container['env']['ALIYUN_COM_GPU_MEM_CONTAINER']} units")

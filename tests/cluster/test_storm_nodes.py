@@ -46,10 +46,13 @@ def test_nodes_leave_and_join_again_while_pods_come_and_go(storm, seed):
     report = [wave(storm, change) for change in chosen(seed)]
     releases_in_quiet(storm, 2)
     for name, parallelism in storm.jobs:
-        # Every pod of a Job that went with its node has a successor. One that was drained ended as it should, and the Job counts it.
+        # Every pod of a Job that went with its node has a successor, unless the Job controller still backs off. One that was drained
+        # ended as it should, and the Job counts it.
         alive = [p for p in storm.mine() if p["metadata"].get("labels", {}).get("job-name") == name and not is_over(p)]
-        job = storm.cluster.json("get", "job", name)
-        assert len(alive) + job["status"].get("succeeded", 0) == parallelism, (name, len(alive), job["status"])
+        status = storm.cluster.json("get", "job", name)["status"]
+        backs_off = status.get("failed") and len(alive) == status.get("active", 0)
+        assert len(alive) + status.get("succeeded", 0) == parallelism or backs_off, (name, len(alive), status)
+        assert not [c for c in status.get("conditions", []) if c["type"] == "Failed"], (name, status)
     storm.look()
     print(f"\n{report}\n{storm.made} pods, {len(storm.machine.checked)} containers compared, {storm.machine.grants} of them with a "
           f"grant; machines that joined: {storm.joined}, containers without a GPU that they started for pods of the machine before: "
