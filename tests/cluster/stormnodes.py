@@ -52,13 +52,20 @@ class ChangingMachine(Machine):
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.left, self.first_seen, self.relics = {}, {}, 0    # name -> when its last machine left; id -> when; how many
+        # name -> when its last machine was gone; container id -> begin of the first snapshot with it; how many
+        self.left, self.first_seen, self.relics = {}, {}, 0
+        self.began = 0.0
+
+    def snapshot(self):
+        self.began = time.monotonic()
+        super().snapshot()
 
     def compare(self, container):
-        seen = self.first_seen.setdefault(container["id"], time.monotonic())
+        seen = self.first_seen.setdefault(container["id"], self.began)
         with self.watch.lock:
             obj = self.watch.seen.get(container["uid"])
-            if not obj or not self.watch.is_relic(obj) or seen < self.left[obj["spec"]["nodeName"]] + 1:
+            # A container of the machine before is dead when that machine is gone.
+            if not obj or not self.watch.is_relic(obj) or seen < self.left[obj["spec"]["nodeName"]]:
                 return super().compare(container)
         self.checked.add(container["id"])
         self.relics += 1
