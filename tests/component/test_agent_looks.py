@@ -668,7 +668,7 @@ def run_ns(*pids):
     return first, other
 
 
-@pytest.mark.waits
+@pytest.mark.alone
 def test_eight_cards_with_twenty_containers_each_cost_little():
     """A process in each of 160 containers."""
     with Node(cards="8x81920MiB") as node:

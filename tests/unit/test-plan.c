@@ -200,7 +200,7 @@ static void the_pod_that_follows_one_has_nothing_that_ration_wrote(void **state)
 
 	assert_string_equal(json_text(next),
 		"{\"metadata\":{\"name\":\"p\",\"namespace\":\"d\",\"annotations\":{\"ration.dev/unit\":\"128\",\"mine\":\"1\"}},"
-		"\"spec\":{\"containers\":[{\"name\":\"c\"}]}}");
+		"\"spec\":{\"containers\":[{\"name\":\"c\"}]},\"status\":{\"phase\":\"Pending\"}}");
 	assert_string_equal(json_member_string(json_member(pod, "spec"), "nodeName"), "n");
 }
 
