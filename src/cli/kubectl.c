@@ -20,6 +20,8 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
+#define STOP_MS 2000
+
 void kubectl_init(struct kubectl *kubectl)
 {
 	const char *program = getenv("KUBECTL");
@@ -130,6 +132,7 @@ int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct
 	return process_start(kubectl, args, -1, ret_process, err);
 }
 
+/* A script in place of kubectl may ignore SIGTERM. */
 void kubectl_stop(struct kubectl_process *process)
 {
 	/* This comes first, because a process that writes into a pipe may not react to the signal. */
@@ -137,7 +140,11 @@ void kubectl_stop(struct kubectl_process *process)
 	close_ptr(&process->complaints);
 	if (process->pid > 0) {
 		kill(process->pid, SIGTERM);
-		waitpid(process->pid, NULL, 0);
+		for (int ms = 0; waitpid(process->pid, NULL, WNOHANG) == 0; ms++) {
+			if (ms == STOP_MS)
+				kill(process->pid, SIGKILL);
+			usleep(1000);
+		}
 	}
 	*process = (struct kubectl_process){.pid = -1, .out = -1, .complaints = -1};
 }

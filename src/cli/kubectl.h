@@ -42,7 +42,8 @@ struct kubectl_process {
 int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
 	struct error *err);
 
-/* kubectl_stop() - ends the process, if there is one, and closes its pipes. */
+/* kubectl_stop() - ends the process, if there is one, and closes its pipes. It takes up to 2 s if the process
+ * ignores SIGTERM. */
 void kubectl_stop(struct kubectl_process *process);
 
 /* kubectl_run() - kubectl_start(), and waits for its end; standard output is appended to out. Its standard

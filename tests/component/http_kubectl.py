@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -SE
 """A stand-in for kubectl that asks a real (small) API server at $API_URL: `get --raw=PATH`, `create|replace --raw=PATH
 --filename=-`, `config view`, `cordon NODE`, and `patch pod NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the
-port that $FORWARD (JSON, by pod) names, and stays until it is ended; notes both in $FORWARD_LOG. Tests start it thousands
+port that $FORWARD (JSON, by pod) names, and stays until it is ended, with $FORWARD_STAYS by SIGKILL; notes both in $FORWARD_LOG. Tests start it thousands
 of times, and urllib would take most of its time; so it speaks HTTP/1.0 itself."""
 import json
 import os
@@ -36,14 +36,11 @@ def port_forward(pod):
         sys.exit('error: error upgrading connection: pods "x" is forbidden: User "jane" cannot create resource '
                  '"pods/portforward" in API group "" in the namespace "kube-system"')
 
-    def end(signo, frame):
-        note("ended")
-        os._exit(0)
-    signal.signal(signal.SIGTERM, end)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})    # a handler would miss one that comes just before it waits
     note("begun")
     print(f"Forwarding from 127.0.0.1:{ports[pod]} -> 39996", flush=True)
-    while True:
-        signal.pause()
+    signal.sigwait({signal.SIGUSR1 if "FORWARD_STAYS" in os.environ else signal.SIGTERM})
+    note("ended")
 
 
 words = [w for w in sys.argv[1:] if not w.startswith("--") or "=" in w]
