@@ -600,7 +600,7 @@ static const char *const full[] = {
 	"{\"gang\":{\"key\":\"s/g\",\"hasGroup\":true,\"min\":2,\"timeout\":3,\"owners\":[\"o\"],\"short\":4,\"recall\":5,\"started\":true,"
 	"\"waiting\":6,\"partly\":7,\"plan\":8,\"failures\":9,\"notBefore\":10,\"noRoomAt\":11,\"noRoomUntil\":12,\"round\":13,\"hopelessCapacity\":14}}\n",
 	"{\"gangMember\":{\"gang\":\"s/g\",\"facts\":{" WHO
-	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"stage\":1,\"listed\":true,\"missed\":true,\"labelsLater\":true,\"asked\":1,\"told\":2,\"nodes\":1,\"nodesValid\":3,\"kept\":4,\"ordered\":5}}\n",
+	"\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"stage\":1,\"listed\":true,\"missed\":true,\"labelsIfRefused\":true,\"asked\":1,\"told\":2,\"nodes\":1,\"nodesValid\":3,\"kept\":4,\"ordered\":5}}\n",
 	"{\"gangMember\":{\"gang\":\"s/g\",\"facts\":{\"uid\":\"w\",\"namespace\":\"s\",\"name\":\"w\",\"request\":{\"containers\":[{\"name\":\"c\",\"units\":1}],\"units\":1}},\"stage\":6,\"listed\":true,\"recalled\":true}}\n",
 	"{\"gangOrder\":{\"key\":\"s/g\",\"members\":[\"u\"],\"done\":[\"w\"]}}\n",
 	"{\"gangs\":{\"keepAfter\":1,\"timeout\":2,\"looked\":3,\"groupsKnown\":true,\"following\":true,\"fitCheck\":4,\"round\":5,\"kept\":\"s/g\"}}\n",

@@ -454,7 +454,8 @@ static struct gang_member *find_refused_relabelled(
 	table_for_each (&look->gangs->by_uid, cursor, member) {
 		const struct ledger_pod *known = ledger_pod(look->ledger, member->facts.uid);
 
-		if (member->labels_later && known && known->listed && known->occupancy < OCCUPANCY_RESERVED) {
+		if (member->labels_if_refused && known && known->listed &&
+			known->occupancy < OCCUPANCY_RESERVED) {
 			*ret_facts = &known->facts;
 			return member;
 		}
@@ -470,7 +471,7 @@ static void see_labels_of_refused(const struct look *look)
 	struct gang_member *member;
 
 	while ((member = find_refused_relabelled(look, &facts))) {
-		member->labels_later = false;
+		member->labels_if_refused = false;
 		gang_refresh(look->gangs, member->gang, look->ledger);
 		gangs_see_pod(look->gangs, look->ledger, facts, true, look->now_ns);
 	}

@@ -330,14 +330,14 @@ static bool belongs_to(const struct pod_facts *facts)
 }
 
 /* The pod's gang and min-available are those that it had when it was bound. A Binding that was sent has
- * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound other pods, without a
- * record. For such pods, what the watch showed first counts while it is open. */
+ * recorded them; labels that are shown meanwhile count if it is refused. kube-scheduler binds pods without a
+ * GPU, and older versions have bound others, without a record: what an open watch showed first counts. */
 static void believe(const struct gangs *gangs, struct gang_member *member, struct pod_facts *facts)
 {
 	if (facts->gang_bound)
 		return;
 	if (member && member->stage >= GANG_SENT) {
-		member->labels_later = member->stage == GANG_SENT && !*facts->node;
+		member->labels_if_refused = member->stage == GANG_SENT && !*facts->node;
 		facts->gang = member->facts.gang;
 		facts->gang_min = member->facts.gang_min;
 	} else if (!member && *facts->node && gangs->following) {

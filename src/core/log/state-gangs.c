@@ -159,7 +159,7 @@ static void archive_member(struct archive *archive, struct gangs *gangs, struct 
 	archive_bool(archive, "listed", &member->listed);
 	archive_bool(archive, "recalled", &member->recalled);
 	archive_bool(archive, "missed", &member->missed);
-	archive_bool(archive, "labelsLater", &member->labels_later);
+	archive_bool(archive, "labelsIfRefused", &member->labels_if_refused);
 	archive_int64(archive, "asked", &member->asked_ns, 0, STATE_TIME_MAX);
 	archive_enum(archive, "told", &member->told, GANG_NOT_NEEDED + 1);
 	archive_size(archive, "nodes", &nodes, GANG_NODE_SETS_MAX);
