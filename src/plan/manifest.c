@@ -134,7 +134,7 @@ static const char *const written[] = {ANNOTATION_PLACEMENT, ANNOTATION_ALLOCATIO
 struct json_object *plan_replacement(struct json_object *pod)
 {
 	_cleanup_json_ struct json_object *copy = NULL, *made = json_object_new_object();
-	struct json_object *metadata, *annotations, *status;
+	struct json_object *metadata, *annotations;
 
 	if (!made || json_object_deep_copy(pod, &copy, NULL) < 0)
 		return NULL;
@@ -149,10 +149,9 @@ struct json_object *plan_replacement(struct json_object *pod)
 	}
 	if (json_member(copy, "spec"))
 		json_object_object_del(json_member(copy, "spec"), "nodeName");
-	status = json_object_new_object();
 	if (copy_member(made, "metadata", metadata) < 0 ||
 		copy_member(made, "spec", json_member(copy, "spec")) < 0 ||
-		json_set(made, "status", status) < 0 || json_set_text(status, "phase", "Pending") < 0)
+		json_set_text(json_set_object(made, "status"), "phase", "Pending") < 0)
 		return NULL;
 	return TAKE_PTR(made);
 }

@@ -51,8 +51,8 @@ int relocate_read_pods(
 	struct relocate_search *search, struct json_object *const *pods, size_t n, struct error *err);
 
 /* relocate_wait() - the pod waits under a new uid, which its object gets, too. facts: NULL, or those of the
- * uid before. A pod that was tried or taken back waits under another uid each time: the core accepts no pod
- * with a uid that is gone, and nothing of a trial must be left in it. */
+ * uid before. A pod that was tried or taken back waits under another uid each time, so that nothing that the
+ * core remembers of a trial applies to the next. */
 int relocate_wait(struct relocate_search *search, struct json_object *object, struct pod_facts *facts,
 	struct error *err);
 

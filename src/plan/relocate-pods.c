@@ -7,11 +7,13 @@
 
 #include <json-c/json.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "core/core.h"
 #include "core/events.h"
 #include "core/policies.h"
 #include "kube/json.h"
+#include "kube/names.h"
 
 static bool is_considered(const struct plan_world *world, const struct pod_facts *facts)
 {
@@ -42,37 +44,69 @@ static int add_mover(struct relocate_search *search, struct json_object *pod)
 	return quantities_of_pod(pod, &mover->requests);
 }
 
+/* Whether the pod's gang has started, so that kube-scheduler schedules each new pod of it by itself. The core
+ * forgets that when the gang's last pod is removed, and every waiter is removed once. */
+static bool has_started(const struct plan_world *world, const char *uid)
+{
+	struct core *core = world->core;
+	struct gang_view view;
+
+	return gangs_find(&core->gangs, &core->ledger, uid, world->now_ns, &view) && view.started;
+}
+
+static void leave_gang(struct json_object *pod)
+{
+	static const char *const names[] = {LABEL_GANG, LABEL_GANG_MIN, LABEL_POD_GROUP};
+	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
+
+	for (size_t i = 0; labels && i < ARRAY_SIZE(names); i++)
+		json_object_object_del(labels, names[i]);
+}
+
+/* Of the gangs, the oldest comes first, so the object keeps the pod's age. */
+static struct json_object *make_waiter(
+	const struct plan_world *world, const struct plan_move *move, const char *uid)
+{
+	_cleanup_json_ struct json_object *object = plan_replacement(move->pod);
+
+	if (!object || (*move->created && json_set_text(json_member(object, "metadata"), "creationTimestamp",
+						  move->created) < 0))
+		return NULL;
+	if (uid && has_started(world, uid))
+		leave_gang(object);
+	return TAKE_PTR(object);
+}
+
 static int add_waiter(struct relocate_search *search, const struct plan_move *move, struct error *err)
 {
+	struct plan_world *world = search->world;
 	const char *uid = json_member_string(json_member(move->pod, "metadata"), "uid");
-	const struct ledger_pod *known = uid ? ledger_pod(&search->world->core->ledger, uid) : NULL;
+	const struct ledger_pod *known = uid ? ledger_pod(&world->core->ledger, uid) : NULL;
+	_cleanup_json_ struct json_object *object = make_waiter(world, move, uid);
 	struct relocate_waiter *waiter = &search->waiters[search->n_waiters];
 	struct plan_pod pod = {0};
 	struct error ignored;
-	int r;
+	int r = object ? plan_pod_read(object, ++search->number, &pod, &ignored) : -ENOMEM;
+	bool is_empty = r == 0 && request_is_empty(&pod.facts.request),
+	     considered = r == 0 && is_considered(world, &pod.facts) &&
+			  (!known || (known->occupancy == OCCUPANCY_WAITING && !known->nomination));
 
-	waiter->object = plan_replacement(move->pod);
-	/* Of the gangs, the oldest comes first. */
-	if (!waiter->object || (*move->created && json_set_text(json_member(waiter->object, "metadata"),
-							  "creationTimestamp", move->created) < 0))
+	plan_pod_release(&pod);
+	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
-	r = plan_pod_read(waiter->object, ++search->number, &pod, &ignored);
-	if (r < 0 || !is_considered(search->world, &pod.facts) ||
-		(known && (known->occupancy != OCCUPANCY_WAITING || known->nomination))) {
+	if (!considered) {
 		search->moves->unconsidered++;
 		search->moves->waited++;
-	} else if (!request_is_empty(&pod.facts.request)) {
-		waiter->move = move;
-		pod_facts_init(&waiter->facts);
-		search->n_waiters++;
-		plan_pod_release(&pod);
-		if (uid)
-			core_pod_is_gone(search->world->core, uid, true, search->world->now_ns);
-		return relocate_wait(search, waiter->object, &waiter->facts, err);
+		return 0;
 	}
-	json_object_put(waiter->object);
-	plan_pod_release(&pod);
-	return 0;
+	if (is_empty)
+		return 0;
+	*waiter = (struct relocate_waiter){.move = move, .object = TAKE_PTR(object)};
+	pod_facts_init(&waiter->facts);
+	search->n_waiters++;
+	if (uid)
+		core_pod_is_gone(world->core, uid, true, world->now_ns);
+	return relocate_wait(search, waiter->object, &waiter->facts, err);
 }
 
 /* The pods are tried as they are; kube-scheduler would do that without a move, too. */

@@ -108,7 +108,7 @@ static int end_mover(struct relocate_search *search, struct relocate_mover *move
 	return r < 0 ? r : 0;
 }
 
-/* The core accepts no pod with the old uid again, so the pod returns with a new uid. */
+/* For the core the pod with the old uid has ended, so it returns with a new uid. */
 static int put_back(struct relocate_search *search, struct relocate_mover *mover)
 {
 	struct plan_world *world = search->world;
@@ -169,16 +169,16 @@ static int place_late(struct relocate_search *search, struct relocate_mover *mov
 }
 
 /* Evicts the pod, while its GPUs take no new pods. Returns 1 if it runs again, 0 if not. */
-static int carry_out(struct relocate_search *search, struct relocate_mover *mover, struct error *err)
+static int carry_out(struct relocate_search *search, struct relocate_mover *mover,
+	struct json_object *next_pod, struct error *err)
 {
-	_cleanup_json_ struct json_object *next_pod = plan_replacement(mover->pod);
 	const struct placement *from = mover_holds(mover) ? &mover->facts.placement : NULL;
-	uint64_t held;
+	uint64_t cordoned;
 	bool early;
 	size_t next = 0;
 	int r = 0;
 
-	if (!next_pod || plan_cordon_gpus(search->world, mover->facts.node, from, &held) < 0)
+	if (plan_cordon_gpus(search->world, mover->facts.node, from, &cordoned) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (comes_early(mover->pod))
 		r = relocate_wait(search, next_pod, NULL, err);
@@ -187,7 +187,7 @@ static int carry_out(struct relocate_search *search, struct relocate_mover *move
 	early = r == 1;
 	if (r == 0)
 		r = place_late(search, mover, next_pod, err);
-	if (plan_uncordon_gpus(search->world, mover->facts.node, held) < 0)
+	if (plan_uncordon_gpus(search->world, mover->facts.node, cordoned) < 0)
 		r = error_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		core_pod_is_gone(search->world->core,
@@ -238,13 +238,33 @@ static int keep(struct relocate_search *search, struct relocate_mover *mover, in
 	return plan_spend_budget(search->world, &search->spent, mover->pod);
 }
 
+/* Sets *ret_next to the pod that is created after the eviction; NULL: a label or annotation of the running
+ * pod is invalid now, so it does not say what the next pod asks for. */
+static int make_next(const struct relocate_mover *mover, struct json_object **ret_next)
+{
+	_cleanup_json_ struct json_object *next = plan_replacement(mover->pod);
+	struct plan_pod pod = {0};
+	struct error why;
+	int r = next ? plan_pod_read(next, 0, &pod, &why) : -ENOMEM;
+
+	plan_pod_release(&pod);
+	*ret_next = r == 0 ? TAKE_PTR(next) : NULL;
+	return r == -ENOMEM ? r : 0;
+}
+
 /* Returns 1 if the move is kept, 0 if it is taken back. */
 static int try_move(
 	struct relocate_search *search, struct relocate_mover *mover, enum gain gain, struct error *err)
 {
+	_cleanup_json_ struct json_object *next_pod = NULL;
 	struct measure before = take_measure(search), after;
-	int r = carry_out(search, mover, err);
+	int r = make_next(mover, &next_pod);
 
+	if (r < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!next_pod)
+		return 0;
+	r = carry_out(search, mover, next_pod, err);
 	search->moves->tried++;
 	if (r < 0)
 		return r;

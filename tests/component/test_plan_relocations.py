@@ -1,10 +1,12 @@
 """`ration plan moves`: which pods to move, and that the moves lead to the announced result."""
+import concurrent.futures
 import json
 import random
 import subprocess
 
 import pytest
 
+from fake_apiserver import wait_for
 from histories import SEED
 from leases import RUNNING
 from planning import RATION, create, manifest, node, schedule
@@ -58,6 +60,37 @@ def test_a_pod_that_fits_beside_itself_goes_elsewhere(api, planner, kind):
 def test_pods_that_the_plan_must_not_move_stay(api, planner):
     planner = scattered(api, planner, 5, owner=None)
     create(api, "big", manifest(gpu_mem=7))
+    assert planner.text("moves") == "0 moves: 0 of 1 waiting pods run, 1 instead of 1 whole GPUs are free.\n"
+
+
+@pytest.mark.waits
+def test_the_last_pod_of_a_gang_that_has_started_runs_by_itself(api, planner):
+    labels = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+    node(api, "c", 2048, labels={"zone": "c"})
+    planner = scattered(api, planner, 5)
+    mates = [create(api, f"g{i}", manifest(gpu_mem=1, labels=labels, nodeSelector={"zone": "c"}), owner="job") for i in range(2)]
+    planner.scheduler.has_read_pods()
+    assert planner.scheduler.filter(mates[0], ["c"])["NodeNames"] == ["c"]
+    assert planner.scheduler.filter(mates[1], ["c"])["NodeNames"] == ["c"]
+    with concurrent.futures.ThreadPoolExecutor() as binds:
+        assert list(binds.map(lambda pod: planner.scheduler.bind(pod, "c"), mates)) == ["", ""]
+    wait_for(lambda: not any("ration.dev/gang" in api.pod(f"g{i}")["metadata"]["annotations"] for i in range(2)), 5, "it has started")
+    last = create(api, "last", manifest(gpu_mem=7, labels=labels), owner="job")
+    planner.scheduler.has_read_pods()
+    for pod in mates:
+        remove(api, pod["metadata"]["name"])
+    move, = wait_for(lambda: json.loads(planner.text("moves", "-o", "json"))["moves"], 20, "no more pods of the gang are expected")
+    assert (move["name"], [run["name"] for run in move["runs"]]) == ("p0", ["last"])
+    remove(api, "p0")
+    planner.scheduler.has_read_pods()
+    assert schedule(api, planner.scheduler, last)[0] == "a"
+
+
+def test_a_pod_whose_label_has_become_invalid_stays(api, planner):
+    """It does not say what the next pod asks for."""
+    planner = scattered(api, planner, 5)
+    create(api, "big", manifest(gpu_mem=7))
+    api.patch("pods", "p0", {"metadata": {"labels": {"aliyun.com/gpu-count": "many"}}})
     assert planner.text("moves") == "0 moves: 0 of 1 waiting pods run, 1 instead of 1 whole GPUs are free.\n"
 
 

@@ -73,7 +73,7 @@ static void pods_release(struct plan_pod *pods, size_t n)
 	free(pods);
 }
 
-/* The pods of a gang exist, and nothing is placed. Others are created one by one. */
+/* The pods exist, and none is placed. */
 static int create_pods(struct plan_world *world, struct json_object *object, struct plan_pod *pods, size_t n,
 	struct error *err)
 {
@@ -85,13 +85,14 @@ static int create_pods(struct plan_world *world, struct json_object *object, str
 		if (json_object_deep_copy(object, &copy, NULL) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		r = plan_pod_read(copy, i + 1, &pods[i], err);
-		if (r == 0 && pods[i].facts.gang && plan_expect(world, &pods[i]) < 0)
+		if (r == 0 && plan_expect(world, &pods[i]) < 0)
 			r = error_set(err, ENOMEM, "out of memory");
 	}
 	return r;
 }
 
-/* How many pods must exist before the first one is tried; 1: the pods are of no gang, or it has started. */
+/* How many pods exist before the first one is tried: as many as were asked for, because their controller
+ * creates them at once; otherwise one, or as many as their gang needs to start. */
 static int count_together(struct plan_input *input, struct json_object *object, struct fit *fit,
 	size_t *ret_n, struct error *err)
 {
@@ -101,14 +102,14 @@ static int count_together(struct plan_input *input, struct json_object *object, 
 	struct gang_view view;
 	int r = create_pods(&input->world, object, &pod, 1, err);
 
-	*ret_n = 1;
-	if (r < 0 || !gangs_find(&core->gangs, &core->ledger, pod.facts.uid, input->world.now_ns, &view))
+	*ret_n = asked ? asked : 1;
+	if (r < 0)
 		return r;
-	if (!view.started && view.n_placed < view.min) {
+	if (gangs_find(&core->gangs, &core->ledger, pod.facts.uid, input->world.now_ns, &view) &&
+		!view.started && view.n_placed < view.min) {
 		fit->needed = view.min;
-		*ret_n = view.min >= view.n_members ? view.min - view.n_members + 1 : 1;
-		if (asked)
-			*ret_n = asked;
+		if (!asked && view.min >= view.n_members)
+			*ret_n = view.min - view.n_members + 1;
 	}
 	core_pod_is_gone(core, pod.facts.uid, true, input->world.now_ns);
 	return 0;
@@ -128,6 +129,7 @@ static void take_outcomes(struct fit *fit, struct plan_outcome *outcomes, size_t
 	}
 }
 
+/* Of pods that belong to no gang, the first that does not fit is the last that is tried. */
 static int try_together(
 	struct plan_input *input, struct json_object *object, size_t n, struct fit *fit, struct error *err)
 {
@@ -140,8 +142,10 @@ static int try_together(
 				 : error_set(err, ENOMEM, "out of memory");
 	char uid[] = "plan-1";
 
-	for (size_t i = 0; r == 0 && i < n; i++)
+	for (size_t i = 0; r == 0 && i < n && (fit->needed || !i || outcomes[i - 1].placed); i++) {
 		r = plan_try(&input->world, &gangs, &pods[i], &outcomes[i], err);
+		progress_say(&input->progress, "%zu pods are tried so far", i + 1);
+	}
 	fit->room = r == 0 && gangs_find(&core->gangs, &core->ledger, uid, input->world.now_ns, &view)
 			    ? view.n_room
 			    : -1;
@@ -160,7 +164,9 @@ static int try_all(struct plan_input *input, struct json_object *object, struct 
 	int r = count_together(input, object, fit, &together, err);
 
 	if (r == 0)
-		r = fit->needed && together <= fit->max ? try_together(input, object, together, fit, err) : 1;
+		r = (fit->needed || together > 1) && together <= fit->max
+			    ? try_together(input, object, together, fit, err)
+			    : 1;
 	while (r > 0 && fit->n < fit->max) {
 		r = try_pod(input, object, fit, err);
 		progress_say(&input->progress, "%zu pods are placed so far", fit->n);
