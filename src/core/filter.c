@@ -202,6 +202,7 @@ void core_filter(struct core *core, const struct filter_question *question, int6
 			policy_pod_facts_release(question->policy.facts);
 		return;
 	}
+	requeue_list_asked(&core->requeues, question->pod->uid, now_ns);
 	policies_select(core, &question->policy, now_ns, &ret_answer->policy);
 	if (filter_pod(core, question, now_ns, ret_answer) < 0)
 		ret_answer->outcome = FILTER_FAILED;

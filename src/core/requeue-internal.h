@@ -15,7 +15,8 @@
 /* The longest back-off of a pod that kube-scheduler asks about and that still waits for its unit or its gang.
  * Other pods were faster, but the next place may be for this pod, so it does not wait long. */
 #define BACKOFF_ASKED_NS (8 * NS_PER_S)
-/* A new pod is in kube-scheduler's queue. kube-scheduler has usually asked about it after this time. */
+/* A pod that is new, or was found, may be in kube-scheduler's queue. kube-scheduler has usually asked about
+ * it after this time, counted again from each first question about a found pod. */
 #define ASKS_BY_ITSELF_NS NS_PER_S
 /* Between two requeues of pods that an eviction may help, over all pods. */
 #define HOPE_NS NS_PER_S

@@ -211,12 +211,32 @@ static bool fits(struct look *look, const struct requeue_pod *pod)
 	return false;
 }
 
-/* When the pod must be requeued, as far as is known now. */
-static int64_t next_requeue(const struct requeue_pod *pod, bool worth_it)
+/* Whether filter holds a GPU for the pod, or its Binding is on its way. If kube-scheduler does not bind it,
+ * the hold ends. */
+static bool is_being_bound(const struct ledger *ledger, const struct requeue_pod *pod)
 {
-	int64_t appointment_ns = next_appointment(pod);
+	const struct ledger_pod *known = ledger_pod(ledger, pod->facts.uid);
 
-	return worth_it && pod->not_before_ns < appointment_ns ? pod->not_before_ns : appointment_ns;
+	return known && !pod->has_place &&
+	       (known->occupancy == OCCUPANCY_TENTATIVE || known->occupancy == OCCUPANCY_RESERVED);
+}
+
+/* A pod that was found may be in kube-scheduler's queue. */
+static int64_t asked_by_then(const struct requeue_list *list, const struct requeue_pod *pod)
+{
+	int64_t since_ns = pod->asked_ns > list->found_asked_ns ? pod->asked_ns : list->found_asked_ns;
+
+	return pod->asked || pod->has_place ? 0 : since_ns + ASKS_BY_ITSELF_NS;
+}
+
+/* When the pod must be requeued, as far as is known now. */
+static int64_t next_requeue(const struct requeue_list *list, const struct requeue_pod *pod, bool worth_it)
+{
+	int64_t next_ns = next_appointment(pod), earliest_ns = asked_by_then(list, pod);
+
+	if (worth_it && pod->not_before_ns < next_ns)
+		next_ns = pod->not_before_ns;
+	return next_ns > earliest_ns ? next_ns : earliest_ns;
 }
 
 /* Resets the reasons of this requeue, except a place that the pod's gang holds. */
@@ -285,12 +305,14 @@ size_t requeue_list_look(struct requeue_list *list, struct ledger *ledger, int64
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct requeue_pod *pod = pods[i];
 		bool has_room = fits(&look, pod);
-		int64_t next_ns = next_requeue(pod, has_room || may_succeed(pod));
+		int64_t next_ns = next_requeue(list, pod, has_room || may_succeed(pod));
 
+		if (is_being_bound(ledger, pod))
+			next_ns = now_ns + NS_PER_S;
 		if (next_ns <= now_ns && n < REQUEUES_PER_LOOK) {
 			note_requeued(pod, now_ns);
 			ret_pods[n++] = &pod->facts;
-			next_ns = next_requeue(pod, has_room);
+			next_ns = next_requeue(list, pod, has_room);
 		}
 		if (next_ns != INT64_MAX && next_ns - now_ns < again_ns)
 			again_ns = next_ns > now_ns ? next_ns - now_ns : AGAIN_NS;

@@ -122,6 +122,17 @@ static void note_asked(struct requeue_pod *pod, int64_t now_ns)
 		pod->not_before_ns = now_ns + BACKOFF_ASKED_NS;
 }
 
+void requeue_list_asked(struct requeue_list *list, const char *uid, int64_t now_ns)
+{
+	struct requeue_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod || pod->has_place)
+		return;
+	if (!pod->asked)
+		list->found_asked_ns = pod->waits[REQUEUE_ROOM].since_ns = now_ns;
+	note_asked(pod, now_ns);
+}
+
 /* From now on, requeue_list_look() tests whether the pod fits. */
 static int wait_for_room(struct requeue_list *list, const struct pod_facts *facts, int64_t now_ns,
 	struct requeue_pod **ret_pod)

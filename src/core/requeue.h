@@ -39,9 +39,10 @@ enum requeue_reason { REQUEUE_ROOM, REQUEUE_UNIT, REQUEUE_GANG, REQUEUE_REASONS 
 struct requeue_list {
 	struct table pods; /* uid -> struct requeue_pod */
 	uint64_t next_order;
-	uint64_t looked_at; /* the ledger's generation at the last complete evaluation */
-	bool reported;	    /* something was reported since the last evaluation */
-	int64_t hope_ns;    /* when a pod that an eviction may help may be requeued next */
+	uint64_t looked_at;	/* the ledger's generation at the last complete evaluation */
+	bool reported;		/* something was reported since the last evaluation */
+	int64_t hope_ns;	/* when a pod that an eviction may help may be requeued next */
+	int64_t found_asked_ns; /* when kube-scheduler last asked for a found pod for the first time */
 };
 
 void requeue_list_init(struct requeue_list *list);
@@ -56,13 +57,18 @@ void requeue_list_release(struct requeue_list *list);
 void requeue_list_leave(struct requeue_list *list, const char *uid);
 void requeue_list_stop(struct requeue_list *list, const char *uid, enum requeue_reason reason);
 
-/* requeue_list_rejected() - filter found no node for the pod in the present ledger.
+/* requeue_list_asked() - kube-scheduler asks for the pod. As long as it asks for one found pod after the
+ * other, it works through its queue, and the others may be in it: they are requeued when it has asked for
+ * none of them for a second.
+ *
+ * requeue_list_rejected() - filter found no node for the pod in the present ledger.
  * requeue_list_found_waiting() - an earlier process of ration may have rejected the pod. It is treated as if
  * something had been freed since. That happens three times at most unless kube-scheduler asks this process
  * for the pod, because it may belong to another scheduler. requeue_list_may_evict() - call after either: no
  * eviction helps the pod now, though there are pods of lower priority. After any change of the ledger one may
  * help. One such pod is requeued each second, in turn. requeue_list_eviction_due() - evictions for the pod
  * may be tried again, which filter does: an attempt is worth it now. */
+void requeue_list_asked(struct requeue_list *list, const char *uid, int64_t now_ns);
 int requeue_list_rejected(
 	struct requeue_list *list, const struct pod_facts *pod, const struct ledger *ledger, int64_t now_ns);
 int requeue_list_found_waiting(struct requeue_list *list, const struct pod_facts *pod, int64_t now_ns);

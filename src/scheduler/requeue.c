@@ -18,13 +18,17 @@
 #include "scheduler/scheduler.h"
 
 #define TIMEOUT_MS 3000
+/* PATCHes under way. To an API server that is slower than they come, more of them would only be late. */
+#define IN_FLIGHT_MAX 64
 
 struct requeuer {
 	struct scheduler *scheduler; /* has the list of waiting pods */
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	bool failing;	 /* the last requeue did not arrive; this is logged once */
+	bool is_full;	 /* the next look waits for answers */
 	struct list requests;
+	size_t n_requests;
 };
 
 /* A PATCH on its way. */
@@ -103,6 +107,9 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	_cleanup_free_ struct requeue_request *request = userdata;
 
 	list_remove(&request->item);
+	request->requeuer->n_requests--;
+	if (request->requeuer->is_full)
+		look_within(request->requeuer, 0);
 	/* While the API server is away, no requeue reaches kube-scheduler. Afterwards, the pod must not wait
 	 * for a long back-off. Other refusals of the API server would be repeated, so they count as arrived.
 	 */
@@ -133,6 +140,7 @@ static int send(struct requeuer *requeuer, const struct pod_facts *pod)
 		TIMEOUT_MS, on_answer, request, NULL);
 	if (r == 0) {
 		list_append(&requeuer->requests, &request->item);
+		requeuer->n_requests++;
 		TAKE_PTR(request);
 	}
 	return r;
@@ -144,9 +152,13 @@ static void requeuer_on_timer(void *userdata)
 	struct scheduler *scheduler = requeuer->scheduler;
 	const struct pod_facts *pods[REQUEUES_PER_LOOK];
 	int64_t again_ns;
-	size_t n = core_look_at_requeues(&scheduler->core, monotonic_ns(), pods, &again_ns);
+	size_t n;
 
 	requeuer->look_ns = 0;
+	requeuer->is_full = requeuer->n_requests + REQUEUES_PER_LOOK > IN_FLIGHT_MAX;
+	if (requeuer->is_full)
+		return;
+	n = core_look_at_requeues(&scheduler->core, monotonic_ns(), pods, &again_ns);
 	for (size_t i = 0; i < n; i++) {
 		const struct pod_facts *pod = pods[i];
 		int r = send(requeuer, pod);

@@ -62,3 +62,29 @@ def test_what_ends_by_time_wakes_who_waits_for_it_within_two_seconds(api, start)
     assert scheduler.filter(waits, ["n1"])["NodeNames"] == []
     wait_for(lambda: nudges(api, "waits"), 15)
     assert 9.9 <= time.monotonic() - held < 12
+
+
+def test_pods_in_kube_scheduler_s_queue_are_not_woken_when_both_start(api, start):
+    """kube-scheduler asks for each of them by itself. One that it does not ask for was rejected by an earlier process."""
+    gpu_node(api, "n1", 98304)
+    pods = [api.create_pod(f"p{i:02}", gpu_mem=1) for i in range(60)]
+    scheduler = start()
+    for pod in pods[:-1]:
+        assert scheduler.filter(pod, ["n1"])["NodeNames"] == ["n1"]
+        time.sleep(0.05)
+    # On a busy machine, a second may pass between two questions.
+    assert len(api.requests_for("PATCH", "/pods/p")) <= 16
+    wait_for(lambda: nudges(api, "p59"), 5)
+
+
+def test_an_api_server_that_does_not_answer_gets_no_more_than_64_patches_at_a_time(api, start):
+    gpu_node(api, "n1", 98304)
+    pods = [api.create_pod(f"p{i:02}", gpu_mem=1) for i in range(90)]
+    hangs = api.inject(method="PATCH", path="/pods/p", times=FOREVER, hang=True)
+    scheduler = start()
+    wait_for(lambda: len(api.requests_for("PATCH", "/pods/p")) == 64, 10)
+    time.sleep(1)    # each has three seconds
+    assert len(api.requests_for("PATCH", "/pods/p")) == 64
+    hangs.times = 0
+    wait_for(lambda: all("ration.dev/nudge" in api.pod(pod["metadata"]["name"])["metadata"]["annotations"] for pod in pods), 15)
+    assert "cannot nudge waiting pods" in scheduler.text()

@@ -13,6 +13,7 @@ static void archive_requeue(struct archive *archive, struct requeue_list *list)
 	archive_uint64(archive, "lookedAt", &list->looked_at);
 	archive_bool(archive, "reported", &list->reported);
 	archive_int64(archive, "hope", &list->hope_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "foundAsked", &list->found_asked_ns, 0, STATE_TIME_MAX);
 }
 
 static void archive_wait(struct archive *archive, const char *key, struct requeue_wait *wait)
