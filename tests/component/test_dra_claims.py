@@ -322,7 +322,7 @@ def test_a_claim_of_which_a_container_runs_keeps_its_room_and_its_grant(world):
     assert limits(world, claim) == [(world.uuid(0), 9216)] and world.records() == [f"{uid_of(claim)}.json"]
     assert "pod default/a" in world.logged() and "1.37" in world.logged()
     world.kubelet.end(pods["a"])
-    wait_for(lambda: world.grants() == {}, timeout=5)
+    wait_for(lambda: not (world.grants() or world.cdi_files() or world.records()), timeout=5)
     nothing_left(world)
     prepared(world, late)
 
@@ -335,7 +335,7 @@ def test_the_next_agent_knows_that_such_a_claim_was_unprepared(world):
     world.dra.register()
     assert waits(world, world.claim("late", {"memory": "7Gi"})) and world.grants()
     world.kubelet.end(pods["a"])    # the claim is still allocated
-    wait_for(lambda: world.grants() == {}, timeout=5)
+    wait_for(lambda: not (world.grants() or world.cdi_files() or world.records()), timeout=5)
     nothing_left(world)
 
 
@@ -348,7 +348,7 @@ def test_such_a_claim_that_is_prepared_again_stays(world):
     time.sleep(2.5)
     assert limits(world, claim) == [(world.uuid(0), 9216)]
     world.dra.unprepare(claim)
-    wait_for(lambda: world.grants() == {}, timeout=5)
+    wait_for(lambda: not (world.grants() or world.cdi_files() or world.records()), timeout=5)
     nothing_left(world)
 
 
@@ -368,7 +368,7 @@ def test_a_claim_of_which_all_containers_have_ended_goes(world):
     for pod in pods.values():
         world.kubelet.end(pod)
     world.dra.unprepare(claim)
-    wait_for(lambda: world.grants() == {}, timeout=5)
+    wait_for(lambda: not (world.grants() or world.cdi_files() or world.records()), timeout=5)
     nothing_left(world)
 
 
