@@ -53,6 +53,7 @@ class Machine(threading.Thread):
         self.watch, self.gpus = watch, gpus             # uuid -> what its node's inventory says
         self.isolated = isolated                         # whether a pod is, None: not known yet
         self.grants = self.whole = 0                     # containers compared with a grant, and with whole cards
+        self.lost = 0                                    # ... and of pods that were deleted by force before they were created
         self.known = {}                                  # pid -> (since when it may become one of ours, container)
         self.alive, self.checked = {}, set()             # container id -> container; ids compared with the placement
         self.snapshots, self.wrong, self.stopped = 0, [], False
@@ -161,6 +162,9 @@ class Machine(threading.Thread):
         if isolated is None:
             return
         self.checked.add(container["id"])
+        if self.lost_its_devices(container):
+            self.lost += 1
+            return
         where, want = f"{obj['metadata']['name']}/{container['env']['STORM_CONTAINER']}", shares_of(obj, container)
         sees = json.loads(annotation(obj, "ration.dev/placement") or "{}").get("visible") or list(want)
         nodes = {f"nvidia{self.gpus[u]['index']}" for u in sees}
@@ -174,6 +178,14 @@ class Machine(threading.Thread):
         self.whole += bool(want and not asked_of(obj, GPU_MEM))
         if not asked_of(obj, GPU_MEM) and container["limits"] is not None:
             self.wrong.append(f"{where} asks for no gpu-mem and has a grant: {container['limits']}")
+
+    def lost_its_devices(self, container):
+        """If a pod is deleted by force while its container is being created, the kubelet has forgotten its devices by then and starts
+        the container without any (GetDeviceRunContainerOptions, pkg/kubelet/cm/devicemanager/manager.go:973 at 1.36.3)."""
+        with self.watch.lock:
+            gone = container["uid"] in self.watch.gone_at
+        return gone and not (visible(container) or container["devices"] or container["limits"] or
+                             any(name.startswith("ALIYUN_COM_GPU") for name in container["env"]))
 
     def compare_shares(self, where, obj, want, container, isolated):
         if "ALIYUN_COM_GPU_MEM_CONTAINER" not in container["env"]:
