@@ -69,11 +69,12 @@ def test_pods_in_kube_scheduler_s_queue_are_not_woken_when_both_start(api, start
     gpu_node(api, "n1", 98304)
     pods = [api.create_pod(f"p{i:02}", gpu_mem=1) for i in range(60)]
     scheduler = start()
+    begin, pause = time.monotonic(), 0
     for pod in pods[:-1]:
         assert scheduler.filter(pod, ["n1"])["NodeNames"] == ["n1"]
+        begin, pause = time.monotonic(), max(pause, time.monotonic() - begin)
         time.sleep(0.05)
-    # On a busy machine, a second may pass between two questions.
-    assert len(api.requests_for("PATCH", "/pods/p")) <= 16
+    assert len(api.requests_for("PATCH", "/pods/p")) <= 16 or pause > 0.9    # on a busy machine
     wait_for(lambda: nudges(api, "p59"), 5)
 
 
