@@ -160,58 +160,6 @@ static void a_pod_found_waiting_at_the_start_is_woken_three_times_at_most(void *
 	ledger_release(&ledger);
 }
 
-/* Thousands of pods may wait when kube-scheduler and this process start together, and need no requeue. */
-static void found_pods_are_not_woken_while_kube_scheduler_works_through_its_queue(void **state)
-{
-	_cleanup_pod_facts_ struct pod_facts first, second, third;
-	const struct pod_facts *pods[REQUEUES_PER_LOOK];
-	struct requeue_list list;
-	struct ledger ledger;
-	int64_t again;
-
-	open_ledger(&ledger);
-	requeue_list_init(&list);
-	fixture_pod(&first, "first", 1, "");
-	fixture_pod(&second, "second", 1, "");
-	fixture_pod(&third, "third", 1, "");
-	assert_int_equal(requeue_list_found_waiting(&list, &first, 0), 0);
-	assert_int_equal(requeue_list_found_waiting(&list, &second, 0), 0);
-	assert_int_equal(requeue_list_found_waiting(&list, &third, 0), 0);
-	requeue_list_asked(&list, "first", NS_PER_S);
-	requeue_list_leave(&list, "first");
-	assert_int_equal(look(&list, &ledger, 2 * NS_PER_S - 1, pods, &again), 0);
-	/* A pod that was asked for before says nothing about the queue, nor does one that came later. */
-	requeue_list_asked(&list, "second", NS_PER_S);
-	requeue_list_asked(&list, "second", 2 * NS_PER_S);
-	requeue_list_asked(&list, "another", 2 * NS_PER_S);
-	assert_int_equal(look(&list, &ledger, 2 * NS_PER_S, pods, &again), 2);
-	requeue_list_release(&list);
-	ledger_release(&ledger);
-}
-
-/* Its Binding may take long while the API server is slow. */
-static void a_pod_for_which_a_gpu_is_held_is_not_woken(void **state)
-{
-	_cleanup_pod_facts_ struct pod_facts pod;
-	const struct pod_facts *pods[REQUEUES_PER_LOOK];
-	struct requeue_list list;
-	struct ledger ledger;
-	int64_t again;
-
-	open_ledger(&ledger);
-	requeue_list_init(&list);
-	fixture_pod(&pod, "a", 9, "");
-	assert_int_equal(requeue_list_rejected(&list, &pod, &ledger, 0), 0);
-	assert_int_equal(decide_hold(&ledger, &pod, "n", 0), 0);
-	ledger.generation++;
-	assert_int_equal(look(&list, &ledger, NS_PER_S, pods, &again), 0);
-	assert_int_equal(again, NS_PER_S);
-	ledger_drop_hold(&ledger, "a");
-	assert_int_equal(look(&list, &ledger, 2 * NS_PER_S, pods, &again), 1);
-	requeue_list_release(&list);
-	ledger_release(&ledger);
-}
-
 static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -714,6 +662,46 @@ static void evictions_that_may_be_tried_again_wake_a_pod_that_does_not_fit(void 
 	assert_string_equal(requeued(100), "");
 }
 
+/* Thousands of pods may wait when kube-scheduler and this process start together, and need no requeue. */
+static void found_pods_are_not_woken_while_kube_scheduler_works_through_its_queue(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts first, second, third;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+
+	(void)state;
+	fixture_pod(&first, "first", 1, "");
+	fixture_pod(&second, "second", 1, "");
+	fixture_pod(&third, "third", 1, "");
+	assert_int_equal(requeue_list_found_waiting(&f.list, &first, 0), 0);
+	assert_int_equal(requeue_list_found_waiting(&f.list, &second, 0), 0);
+	assert_int_equal(requeue_list_found_waiting(&f.list, &third, 0), 0);
+	requeue_list_asked(&f.list, "first", NS_PER_S);
+	requeue_list_leave(&f.list, "first");
+	assert_int_equal(look(&f.list, &f.ledger, 2 * NS_PER_S - 1, pods, &f.again_ns), 0);
+	/* A pod that was asked for before says nothing about the queue, nor does one that came later. */
+	requeue_list_asked(&f.list, "second", NS_PER_S);
+	requeue_list_asked(&f.list, "second", 2 * NS_PER_S);
+	requeue_list_asked(&f.list, "another", 2 * NS_PER_S);
+	assert_int_equal(look(&f.list, &f.ledger, 2 * NS_PER_S, pods, &f.again_ns), 2);
+}
+
+/* Its Binding may take long while the API server is slow. */
+static void a_pod_for_which_a_gpu_is_held_is_not_woken(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod;
+	const struct pod_facts *pods[REQUEUES_PER_LOOK];
+
+	(void)state;
+	fixture_pod(&pod, "a", 9, "");
+	assert_int_equal(requeue_list_rejected(&f.list, &pod, &f.ledger, 0), 0);
+	assert_int_equal(decide_hold(&f.ledger, &pod, "n", 0), 0);
+	f.ledger.generation++;
+	assert_int_equal(look(&f.list, &f.ledger, NS_PER_S, pods, &f.again_ns), 0);
+	assert_int_equal(f.again_ns, NS_PER_S);
+	ledger_drop_hold(&f.ledger, "a");
+	assert_int_equal(look(&f.list, &f.ledger, 2 * NS_PER_S, pods, &f.again_ns), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -723,8 +711,6 @@ int main(void)
 		cmocka_unit_test(a_freed_gpu_wakes_the_pod_that_it_is_kept_for_and_no_other),
 		cmocka_unit_test(a_place_for_one_container_wakes_the_pod_that_has_one),
 		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
-		cmocka_unit_test(found_pods_are_not_woken_while_kube_scheduler_works_through_its_queue),
-		cmocka_unit_test(a_pod_for_which_a_gpu_is_held_is_not_woken),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
 		cmocka_unit_test(a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches),
@@ -743,6 +729,8 @@ int main(void)
 		TEST(a_failed_requeue_of_any_kind_comes_again_after_a_second_and_does_not_count),
 		TEST(a_pod_found_without_a_unit_is_tried_three_times_at_most),
 		TEST(evictions_that_may_be_tried_again_wake_a_pod_that_does_not_fit),
+		TEST(a_pod_for_which_a_gpu_is_held_is_not_woken),
+		TEST(found_pods_are_not_woken_while_kube_scheduler_works_through_its_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
