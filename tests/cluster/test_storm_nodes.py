@@ -60,7 +60,8 @@ def test_nodes_leave_and_join_again_while_pods_come_and_go(storm, seed):
                  f"each of the {parallelism} pods of Job {name} runs or has succeeded")
     storm.look()
     print(f"\n{report}\n{storm.made} pods, {len(storm.machine.checked)} containers compared, {storm.machine.grants} of them with a "
-          f"grant, {storm.machine.lost} without devices because their pod was deleted by force; machines that joined: {storm.joined}, containers without a GPU that they started for pods of the machine before: "
+          f"grant, {storm.machine.lost} without devices because their pod was deleted by force; machines that joined: {storm.joined}, "
+          f"containers without a GPU that they started for pods of the machine before: "
           f"{storm.machine.relics}; {len(storm.watch.waits)} waits of a pod that fits, longest "
           f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
           f"load {os.getloadavg()[0]:.1f}")

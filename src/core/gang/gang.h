@@ -79,8 +79,7 @@ struct gang_member {
 	int64_t nodes_valid_ns;	  /* how long after asked_ns `nodes` is believed */
 	bool recalled;		  /* GANG_DONE: it was never seen as a member, only among the finished pods */
 	bool missed;		  /* the others waited at bind for it in vain; shown by `ration why` */
-	bool labels_if_refused;	  /* its labels were shown while its Binding was on its way, and count if that
-				is   refused */
+	bool labels_if_refused;	  /* its labels were shown while its Binding was on its way */
 	int64_t kept_ns;	  /* since when the GPUs that are kept for it have not become free */
 	int64_t ordered_ns; /* when its eviction, or the removal of its mark, was last ordered; the order is
 			       repeated */
