@@ -212,46 +212,71 @@ void core_filter(struct core *core, const struct filter_question *question, int6
 
 /* ---- prioritize ---- */
 
-static int score_of(const struct node_ledger *const *ranked, size_t n, const struct node_ledger *node)
+/* The scores that a call gives. held: the node where filter holds a GPU for the pod, if the call names it. It
+ * was best when filter chose it, and the hold itself must not make "spread" avoid it. */
+struct scores {
+	const struct node_ledger *const *ranked; /* the best nodes, the best first */
+	size_t n_ranked;
+	const struct node_ledger *held;
+};
+
+static int score_of(const struct scores *scores, const struct node_ledger *node)
 {
-	for (size_t i = 0; i < n && i < SCORE_MAX; i++)
-		if (ranked[i] == node)
-			return SCORE_MAX - (int)i;
+	if (node == scores->held)
+		return SCORE_MAX;
+	for (size_t i = 0; i < scores->n_ranked; i++)
+		if (scores->ranked[i] == node)
+			return i ? SCORE_MAX - (int)i : SCORE_MAX - 1;
 	return 0;
+}
+
+/* In the order of the scores, because a replay does not know the order in which the call named the nodes. */
+static void tell_scores(const struct core *core, const char *uid, const struct scores *scores)
+{
+	const char *names[SCORE_MAX + 1];
+	int told[SCORE_MAX + 1];
+	size_t n = 0;
+
+	if (scores->held) {
+		names[n] = scores->held->facts.name;
+		told[n++] = SCORE_MAX;
+	}
+	for (size_t i = 0; i < scores->n_ranked; i++) {
+		if (scores->ranked[i] == scores->held)
+			continue;
+		names[n] = scores->ranked[i]->facts.name;
+		told[n++] = score_of(scores, scores->ranked[i]);
+	}
+	core_tell(core,
+		&(struct core_output){GAVE_SCORES, .uid = uid, .names = names, .n_names = n, .scores = told});
 }
 
 int core_prioritize(
 	struct core *core, const struct pod_facts *pod, const char *const *names, size_t n, int *ret_scores)
 {
-	_event_ struct core *event = core_begin(
-		core, &(struct core_event){CORE_PRIORITIZE, .pod = pod, .names = names, .n_names = n});
-	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
+	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_PRIORITIZE, .pod = pod});
+	_cleanup_free_ struct node_verdict *verdicts = calloc(n + 1, sizeof(*verdicts)); /* only the nodes */
 	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
 	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
-	/* The node with the hold was best when filter chose it. The hold itself must not make "spread" avoid
-	 * the node. */
 	const struct node_ledger *held = known && known->node ? ledger_node(&core->ledger, known->node)
 							      : NULL;
+	struct scores scores = {.ranked = ranked};
 	size_t n_known = 0;
 
-	if (!nodes || !ranked)
+	if (!verdicts || !ranked)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		nodes[i] = ledger_node(&core->ledger, names[i]);
-		if (nodes[i])
-			ranked[n_known++] = nodes[i];
+		verdicts[i].node = ledger_node(&core->ledger, names[i]);
+		if (verdicts[i].node)
+			ranked[n_known++] = verdicts[i].node;
+		if (verdicts[i].node == held)
+			scores.held = held;
 	}
-	if (rank_nodes(&core->ledger, ranked, n_known, SCORE_MAX, pod) < 0)
-		n_known = 0;
-	for (size_t i = 0; i < n; i++) {
-		int score = nodes[i] ? score_of(ranked, n_known, nodes[i]) : 0;
-
-		if (nodes[i] && nodes[i] == held)
-			ret_scores[i] = SCORE_MAX;
-		else
-			ret_scores[i] = score == SCORE_MAX ? SCORE_MAX - 1 : score;
-	}
-	core_tell(core, &(struct core_output){GAVE_SCORES, .uid = pod->uid, .names = names, .n_names = n,
-				.scores = ret_scores});
+	core_tell_names(core, names, verdicts, n);
+	if (rank_nodes(&core->ledger, ranked, n_known, SCORE_MAX, pod) == 0)
+		scores.n_ranked = n_known < SCORE_MAX ? n_known : SCORE_MAX;
+	for (size_t i = 0; i < n; i++)
+		ret_scores[i] = verdicts[i].node ? score_of(&scores, verdicts[i].node) : 0;
+	tell_scores(core, pod->uid, &scores);
 	return 0;
 }

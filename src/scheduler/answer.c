@@ -151,7 +151,9 @@ char *answer_scores(const char *const *names, const int *scores, size_t n)
 		add_comma(&out, &first);
 		strbuf_adds(&out, "{\"Host\":");
 		json_add_string(&out, names[i]);
-		strbuf_addf(&out, ",\"Score\":%d}", scores[i]);
+		strbuf_adds(&out, ",\"Score\":");
+		json_add_number(&out, scores[i]);
+		strbuf_add(&out, "}", 1);
 	}
 	strbuf_add(&out, "]", 1);
 	return strbuf_take(&out);

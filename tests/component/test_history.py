@@ -38,6 +38,9 @@ def busy_day(api, scheduler, steps):
         pod = rng.choice(waiting) if waiting else None
         if pod:
             names = scheduler.filter(pod, rng.sample(nodes, rng.randint(1, 4))).get("NodeNames")
+            if names and len(names) > 1:
+                scores = scheduler.verb("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": [*names[::-1], "unknown"]})
+                assert {"Host": names[0], "Score": 10} in scores and {"Host": "unknown", "Score": 0} in scores
             if names and rng.random() < 0.8:
                 if rng.random() < 0.1:
                     api.inject(method="POST", path=r"/binding$", status=rng.choice([403, 409]))
@@ -172,6 +175,25 @@ def test_two_nodes_replay_as_recorded(api, start, tmp_path):
     save(scheduler, tmp_path / "history", "two-nodes")
     events, decisions = sums(replay(tmp_path / "history"))
     assert events > 60 and decisions > 30
+
+
+def test_the_scores_of_a_thousand_nodes_take_no_more_of_a_history_than_those_of_ten(api, start, tmp_path):
+    names = [f"n{i}" for i in range(1000)]
+    for name in names:
+        gpu_node(api, name, 15360)
+    scheduler = start("--best-nodes", "0")
+    pod = api.create_pod("asks", gpu_mem=3)
+    scheduler.filter(pod, names)
+    for _ in range(10):
+        random.Random(SEED).shuffle(names)
+        scores = scheduler.verb("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": names})
+        assert sorted(score["Score"] for score in scores)[-11:] == list(range(11))
+    lines = save(scheduler, tmp_path / "history")
+    _, _, events, _ = parts(lines)
+    about = [line for line in events if line.get("gave") == "scores" or line.get("told") == "names"]
+    assert kinds(events, "event")["prioritize"] == kinds(events, "gave")["scores"] == 10
+    assert max(len(json.dumps(line)) for line in about) < 1000
+    sums(replay(tmp_path / "history"))
 
 
 def test_what_has_fallen_off_the_ring_is_in_the_beginning(api, start, tmp_path):

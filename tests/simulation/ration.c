@@ -376,6 +376,29 @@ static void check_hold(struct sim *sim, int pair, int pod, const struct filter_a
 		core_drop_hold(&ration->core, uid);
 }
 
+/* kube-scheduler asks for scores if filter leaves it a choice. */
+static void prioritize(
+	struct sim *sim, int pair, const struct pod_facts *facts, const struct filter_answer *answer)
+{
+	const char *names[NODES_MAX];
+	int scores[NODES_MAX], best = 0;
+
+	for (size_t i = 0; i < answer->n_nodes; i++)
+		names[i] = answer->nodes[i]->facts.name;
+	if (answer->n_nodes < 2)
+		return;
+	if (core_prioritize(ration_core(sim, pair), facts, names, answer->n_nodes, scores) < 0) {
+		sim->truncated = "out of memory";
+		return;
+	}
+	for (size_t i = 1; i < answer->n_nodes; i++)
+		if (scores[i] > best)
+			best = scores[i];
+	if (answer->hold_error == 0 && scores[0] <= best)
+		sim_violate(sim, "the node with the hold has the best score",
+			"%s: %s has %d, the best other %d", facts->uid, names[0], scores[0], best);
+}
+
 static char *nominated_node(const struct sim *sim, int pair, int pod)
 {
 	uint8_t nominated = sim->kube_schedulers[pair].seen[pod].nominated;
@@ -417,6 +440,8 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	if (answer.outcome == FILTER_NO_NODE)
 		return answer.waits_for ? FILTER_WAITS : 15;
 	check_hold(sim, pair, pod, &answer);
+	if (sim->broken != BREAK_IGNORE_HOLD)
+		prioritize(sim, pair, &facts, &answer);
 	return answer_of(sim, pair, pod, answer.nodes, answer.n_nodes);
 }
 

@@ -82,9 +82,14 @@ static int replay_filter(struct replay *replay, struct read_event *read, struct 
 
 static int replay_prioritize(struct replay *replay, const struct core_event *event, struct error *err)
 {
-	_cleanup_free_ int *scores = calloc(event->n_names + 1, sizeof(*scores));
+	const struct core_output none = {0}, *asked = replay_answer(replay, TOLD_NAMES, 0, NULL, false);
+	_cleanup_free_ const char **names = NULL;
+	_cleanup_free_ int *scores = NULL;
+	size_t n;
 
-	if (!scores || core_prioritize(&replay->core, event->pod, event->names, event->n_names, scores) < 0)
+	if (names_of(&replay->core, asked ? asked : &none, &names, &n) == 0)
+		scores = calloc(n + 1, sizeof(*scores));
+	if (!scores || core_prioritize(&replay->core, event->pod, names, n, scores) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }

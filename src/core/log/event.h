@@ -45,7 +45,7 @@ enum core_event_kind {
 	CORE_CALLED,	/* core_note_call() [yes: another] */
 	CORE_FILTER, /* core_filter() [pod, number: best, uid and namespace_ and policy_pod: of the policy];
 			TOLD_NAMES follows */
-	CORE_PRIORITIZE, /* core_prioritize() [pod, names] */
+	CORE_PRIORITIZE, /* core_prioritize() [pod]; TOLD_NAMES follows */
 	CORE_DROP_HOLD,	 /* core_drop_hold() [uid] */
 
 	CORE_BIND,	       /* core_bind() [uid, namespace_, name, text: the node] */
@@ -119,8 +119,6 @@ struct core_event {
 	const struct resource_policy *policy;
 	const struct policy_pod_facts *policy_pod;
 	const struct budget *budget;
-	const char *const *names; /* names of nodes */
-	size_t n_names;
 	const struct preempt_node *candidates; /* with the victims that kube-scheduler has chosen */
 	size_t n_candidates;
 };
@@ -137,7 +135,7 @@ enum core_output_kind {
 
 	GAVE_FILTER = TOLD_MAX, /* [uid, outcome: enum filter_outcome, number: how many fit, names: the first
 				   of those offered, reasons, text] */
-	GAVE_SCORES,		/* [uid, names, scores] */
+	GAVE_SCORES,		/* [uid, names and scores: the nodes whose score is not 0, the best first] */
 	GAVE_NARROWED,		/* by core_policy_narrow() [uid, number: how many are left, text] */
 	GAVE_HOLD,		/* [uid, name: the node, placement] */
 	GAVE_BINDING,		/* [bind, placement, yes: its gang has not started] */

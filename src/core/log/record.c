@@ -141,9 +141,6 @@ static void archive_event(struct archive *archive, struct core_event *event, str
 		event->budget = reads ? storage->budget : event->budget;
 	}
 	archive_candidates(archive, event, storage);
-	member_names(archive, "names", &event->names, reads ? &storage->n_names : &event->n_names,
-		&storage->names);
-	event->n_names = reads ? storage->n_names : event->n_names;
 }
 
 /* ---- writing ---- */
@@ -308,7 +305,6 @@ void read_event_release(struct read_event *event)
 		names_free((char **)event->candidates[i].uids, event->candidates[i].n_uids);
 	}
 	free(event->candidates);
-	names_free(event->names, event->n_names);
 	*event = (struct read_event){0};
 }
 

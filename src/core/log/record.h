@@ -29,8 +29,6 @@ struct read_event {
 	struct resource_policy *policy;
 	struct policy_pod_facts policy_pod;
 	struct budget *budget;
-	char **names;
-	size_t n_names;
 	struct preempt_node *candidates;
 	size_t n_candidates;
 };

@@ -141,9 +141,7 @@ static const struct node_ledger *first_if_plenty(const struct rank_key *keys, si
 int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod)
 {
-	const struct node_ledger *ignored;
-
-	return rank_nodes_sparing(ledger, nodes, n, best, pod, &ignored);
+	return rank_nodes_sparing(ledger, nodes, n, best, pod, NULL);
 }
 
 int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
@@ -159,7 +157,8 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	struct links_memo *memo;
 	bool scarce = false;
 
-	*ret_spared = NULL;
+	if (ret_spared)
+		*ret_spared = NULL;
 	if (n < 2 || best == 0)
 		return 0;
 	keys = calloc(n, sizeof(*keys));
@@ -170,7 +169,7 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);
-		scarce |= keys[i].scarcity > 0;
+		scarce |= ret_spared && keys[i].scarcity > 0;
 	}
 	links_memo_free(memo);
 	if (scarce)
@@ -180,7 +179,8 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);
 	for (size_t i = 0; i < n; i++)
 		nodes[i] = keys[i].node;
-	*ret_spared = plenty == nodes[0] ? NULL : plenty;
+	if (scarce)
+		*ret_spared = plenty == nodes[0] ? NULL : plenty;
 	return 0;
 }
 

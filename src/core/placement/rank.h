@@ -18,7 +18,7 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 	const struct pod_facts *pod);
 
 /* rank_nodes_sparing() - the same. *ret_spared: the node that would come first if no GPU model were scarce
- * (registry/demand.h); NULL if it comes first anyway. */
+ * (registry/demand.h); NULL if it comes first anyway. It is not searched for if ret_spared is NULL. */
 int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
 	const struct pod_facts *pod, const struct node_ledger **ret_spared);
 

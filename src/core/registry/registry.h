@@ -65,6 +65,7 @@ struct node_ledger {
 	struct list nominations;	/* nomination.item */
 	struct gpu_model *model;	/* in ledger->demand; NULL: unknown */
 	bool agent_lost;		/* its agent's Lease is not renewed any more */
+	uint32_t number;		/* unique in this ledger for all time: no other node has or had it */
 	/* As in struct node_facts, without the GPUs: what the ledger keeps of them is in `gpus` and `links`.
 	 * With thousands of nodes their details would take most of the memory. */
 	struct {
@@ -83,7 +84,6 @@ struct node_ledger {
 		struct held held;
 		char *address;
 	} facts;
-	uint32_t number;	  /* unique in this ledger for all time: no other node has or had it */
 	int64_t heard_ns;	  /* when its agent renewed its Lease last; 0: it has none */
 	struct list pods;	  /* ledger_pod.item */
 	struct list host_pods;	  /* host_pod.item */
