@@ -46,6 +46,10 @@ static void add_ranges(const uint8_t *bits, size_t n, struct strbuf *out)
 	for (size_t i = 0; i < n; i++) {
 		size_t first = i;
 
+		if (i % 8 == 0 && !bits[i / 8]) {
+			i += 7;
+			continue;
+		}
 		if (!(bits[i / 8] & 1u << i % 8))
 			continue;
 		while (i + 1 < n && bits[(i + 1) / 8] & 1u << (i + 1) % 8)
