@@ -67,6 +67,8 @@ static void add_valid_text(struct strbuf *out, const char *text)
 	_cleanup_free_ char *copy = NULL;
 	size_t at = 0, len;
 
+	while (text[at] > 0 && text[at] < 0x7f) /* nearly every text is ASCII */
+		at++;
 	while (text[at] && (len = character_len((const unsigned char *)text + at)))
 		at += len;
 	if (text[at] && (copy = strdup(text)))
