@@ -123,6 +123,20 @@ def test_a_pod_without_a_gpu_leaves_cpu_where_gpus_are_free(api, start):
     assert set(scores(gpu).values()) == {0}    # the other entry has ordered them
 
 
+def test_a_pod_without_a_gpu_leaves_the_cpu_of_a_free_node_to_pods_that_need_the_whole_node(api, start):
+    """The mean is 26 CPUs for a GPU. Of the node where a GPU is taken the pod leaves 59 for three, so that 0.04 of them could not be used. Of the free one it leaves 108 for four, which is
+    enough for each GPU, but takes a sixth of what a pod for all four may need."""
+    machine(api, "free", *[16384] * 4, cpus=128)
+    machine(api, "begun", *[16384] * 4, cpus=80)
+    scheduler = start()
+    pod = api.create_pod("whole", spec=asking(1, 16))
+    assert first(scheduler, pod, ["begun"]) == "begun" and scheduler.bind(pod, "begun") == ""
+    plain = api.create_pod("plain", spec=asking(20))
+    scores = {entry["Host"]: entry["Score"] for entry in scheduler.verb("levels/prioritize", {
+        "Pod": plain, "Nodes": None, "NodeNames": ["free", "begun"]})}
+    assert scores == {"free": 9, "begun": 10}
+
+
 def test_why_says_what_would_be_left(api, start):
     """Of 48 CPUs for 4 GPUs, 24 stay: 6.4 for each of the 3.75 GPUs that stay free. The mean of what is left is 12, for 24 + 69 CPUs
     and 7.75 GPUs; that of both nodes is 14.6. (1 - 6.4 / 12) ^ 3 of them could not be used: 0.38."""

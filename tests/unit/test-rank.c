@@ -350,6 +350,33 @@ static void of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_leas
 	ledger_release(&ledger);
 }
 
+/* Four GPUs are needed together by a pod that could have all nodes with four, but not by one that could have
+ * a part of those with eight. The nodes have equal CPU for each GPU; fewer GPUs stay free on the smaller one.
+ */
+static void a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole(void **state)
+{
+	const struct node_ledger *nodes[2];
+	struct pod_facts asking = {.uid = (char *)"asking", .host = {.cpu_milli = 12000, .memory_mib = 1024}};
+	_cleanup_pod_facts_ struct pod_facts whole = {0};
+	struct ledger ledger;
+	int scores[2];
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "four", 4);
+	open_host(&ledger, "eight", 8);
+	fixture_pod(&whole, "whole", 40, "");
+	whole.request.gpus = 4;
+	for (int waits = 0; waits < 2; waits++) {
+		nodes[0] = ledger_node(&ledger, "four");
+		nodes[1] = ledger_node(&ledger, "eight");
+		rank_host_pod(&ledger, nodes, 2, &asking, scores);
+		assert_memory_equal(scores, (waits ? (int[]){9, 10} : (int[]){10, 9}), sizeof(scores));
+		assert_int_equal(ledger_set_pod(&ledger, &whole), 0);
+	}
+	ledger_release(&ledger);
+}
+
 static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 {
 	struct ledger ledger;
@@ -456,6 +483,7 @@ int main(void)
 		cmocka_unit_test(
 			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
+		cmocka_unit_test(a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),
 	};

@@ -49,6 +49,16 @@ static int64_t empty_node_cost(const struct node_order_ask *ask)
 	return EMPTY_NODE_WEIGHT + scarcity * scarcity * scarcity * WANTED_NODE_WEIGHT / 1000000000;
 }
 
+/* A pod without a GPU on a node whose GPUs are all free. Pods that need the node need most of its CPU, too,
+ * which may be more than the mean, so each GPU's part of the CPU counts as that GPU. */
+static int64_t drained_node_cost(const struct node_order_ask *ask)
+{
+	int64_t taken = (int64_t)(ask->before.cpu_milli - ask->after.cpu_milli),
+		all = (int64_t)ask->cpu_milli;
+
+	return all ? STRANDED_WEIGHT * empty_node_cost(ask) * ask->before.gpus * taken / all : 0;
+}
+
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
 {
 	const struct node_room *before = &ask->before, *after = &ask->after;
@@ -61,5 +71,7 @@ int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum 
 		cost += OPENED_WEIGHT * opened;
 	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
 		cost += empty_node_cost(ask);
+	if (before->whole == before->gpus && before->gpus > 1 && after->gpu_milli == before->gpu_milli)
+		cost += drained_node_cost(ask);
 	return cost + node_order_scarcity(ask);
 }

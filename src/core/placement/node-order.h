@@ -25,6 +25,7 @@ struct node_order_ask {
 	uint32_t scarcity;
 	/* How much nodes with this number of GPUs are wanted by pods that need most of one, likewise. */
 	uint32_t node_scarcity;
+	uint64_t cpu_milli; /* the node's allocatable CPU */
 };
 
 /* node_order_stranded() - the GPUs that are free on the node and that its free CPU and memory could not

@@ -45,7 +45,8 @@ struct node_order_ask node_room_ask(const struct node_ledger *node, const struct
 					     .memory_mib = host.memory_mib,
 					     .gpu_milli = node->sums.milli_free,
 					     .whole = node->sums.whole,
-					     .gpus = (uint32_t)node->facts.n_gpus}};
+					     .gpus = (uint32_t)node->facts.n_gpus},
+		.cpu_milli = node->facts.host.cpu_milli};
 	uint64_t part = largest ? (uint64_t)units * 1000 / largest : 0;
 
 	/* Pods on an unknown GPU count against the node as a whole. */

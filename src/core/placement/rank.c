@@ -33,6 +33,15 @@ struct rank_rule {
 	uint32_t node_scarcity[NODE_GPUS_MAX + 1]; /* by the GPUs of a node */
 };
 
+static struct rank_rule rank_rule(const struct ledger *ledger, const struct pod_demand *own)
+{
+	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand, own, {0}};
+
+	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
+		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, rule.own, gpus);
+	return rule;
+}
+
 #define NEAR (UINT64_C(1) << 63)
 
 /* 100 CPUs that stay free cost a thousandth of a GPU. */
@@ -150,8 +159,7 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	const struct node_ledger *plenty = NULL;
 	const struct ledger_pod *known = pod->uid ? ledger_pod(ledger, pod->uid) : NULL;
 	/* Only some replicas may have seen the pod already. */
-	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand,
-		known ? &known->demand : NULL, {0}};
+	struct rank_rule rule = rank_rule(ledger, known ? &known->demand : NULL);
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 	struct links_memo *memo;
@@ -164,8 +172,6 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
-	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
-		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, rule.own, gpus);
 	memo = pod->request.whole ? links_memo_new() : NULL; /* without it, the function is only slower */
 	for (size_t i = 0; i < n; i++) {
 		keys[i] = rank_key(nodes[i], owned, pod, &rule, memo);
@@ -187,10 +193,13 @@ int rank_nodes_sparing(const struct ledger *ledger, const struct node_ledger **n
 /* Of nodes that cost the same, the one with the least CPU comes first, so that large pods find room on the
  * others. Between nodes without GPUs kube-scheduler decides. */
 static int64_t host_pod_cost(
-	const struct node_ledger *node, const struct pod_facts *pod, const struct host_sum *mean)
+	const struct node_ledger *node, const struct pod_facts *pod, const struct rank_rule *rule)
 {
 	struct node_order_ask ask = node_room_ask(node, pod);
-	int64_t cost = node_order_cost(&ask, mean);
+	int64_t cost;
+
+	ask.node_scarcity = rule->node_scarcity[node->facts.n_gpus];
+	cost = node_order_cost(&ask, &rule->mean);
 
 	return node->facts.n_gpus ? cost + (int64_t)ask.after.cpu_milli / CPU_MILLI_PER_COST : cost;
 }
@@ -198,7 +207,7 @@ static int64_t host_pod_cost(
 void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const *nodes, size_t n,
 	const struct pod_facts *pod, int *ret_scores)
 {
-	struct host_sum mean = ledger_gpu_mean(ledger);
+	struct rank_rule rule = rank_rule(ledger, NULL);
 	int64_t lowest[RANK_SCORE_MAX]; /* costs, without repetition, the lowest first */
 	int n_lowest = 0;
 
@@ -210,7 +219,7 @@ void rank_host_pod(const struct ledger *ledger, const struct node_ledger *const 
 
 			if (!nodes[i])
 				continue;
-			cost = host_pod_cost(nodes[i], pod, &mean);
+			cost = host_pod_cost(nodes[i], pod, &rule);
 			while (at < n_lowest && lowest[at] < cost)
 				at++;
 			if (at < RANK_SCORE_MAX && pass)
