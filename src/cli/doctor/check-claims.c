@@ -218,7 +218,7 @@ static bool has_agent(const struct cluster *cluster, const char *node)
 
 	snprintf(name, sizeof(name), LEASE_NODE_PREFIX "%s", node);
 	lease = json_member(cluster->leases, name);
-	return json_member(cluster->agents, node) && lease && !cluster_lease_is_stale(cluster, lease);
+	return json_member(cluster->pods.agents, node) && lease && !cluster_lease_is_stale(cluster, lease);
 }
 
 static void check_nodes(struct cluster *cluster)
@@ -226,7 +226,7 @@ static void check_nodes(struct cluster *cluster)
 	char where[WHERE_SIZE], mend[MEND_SIZE];
 
 	json_object_object_foreach (cluster->claims->nodes, node, in_force) {
-		struct json_object *agent = json_member(cluster->agents, node);
+		struct json_object *agent = json_member(cluster->pods.agents, node);
 
 		/* check_agents() reports a node without an agent. */
 		if (!json_object_get_boolean(in_force) || !has_agent(cluster, node) ||

@@ -62,7 +62,7 @@ static void mend_by_owner(struct json_object *pod, const char *key, char mend[ME
 static size_t tell_pods(
 	struct cluster *cluster, struct json_object *labels, const char *node, const char *where)
 {
-	struct json_object *there = json_member(cluster->foreign, node);
+	struct json_object *there = json_member(cluster->pods.foreign, node);
 	char mend[MEND_SIZE];
 
 	for (size_t i = 0; i < json_count(there); i++) {

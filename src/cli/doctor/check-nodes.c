@@ -93,7 +93,7 @@ static void tell_noted(struct report *report, struct json_object *node, const ch
 
 void check_agents(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
-	struct json_object *agent = json_member(cluster->agents, facts->name), *lease;
+	struct json_object *agent = json_member(cluster->pods.agents, facts->name), *lease;
 	char where[WHERE_SIZE], mend[MEND_SIZE], name[320];
 	struct report *report = cluster->report;
 

@@ -97,7 +97,7 @@ void collect_placement(struct cluster *cluster, struct json_object *pod, const s
 {
 	if (!*facts->node || facts->finished || facts->deleting || !facts->has_placement)
 		return;
-	if (remember(cluster->placed, facts) < 0)
+	if (remember(cluster->pods.placed, facts) < 0)
 		report_unknown(cluster->report, "out of memory");
 }
 
@@ -121,7 +121,7 @@ static void compare(struct cluster *cluster, struct json_object *pod, const stru
 
 void check_placements(struct cluster *cluster, struct json_object *node, const struct node_facts *facts)
 {
-	struct json_object *there = json_member(cluster->placed, facts->name);
+	struct json_object *there = json_member(cluster->pods.placed, facts->name);
 
 	/* Without an inventory the GPUs cannot be compared; check_agents() reports why the node has no
 	 * inventory. */

@@ -48,17 +48,18 @@ void check_scheduler(struct cluster *cluster)
 	char mend[500];
 	size_t ready = 0;
 
-	for (size_t i = 0; i < json_count(cluster->schedulers); i++)
-		ready += is_true(json_item(cluster->schedulers, i), "ready");
-	if (!json_count(cluster->schedulers) && !is_owned(cluster)) {
+	for (size_t i = 0; i < json_count(cluster->pods.schedulers); i++)
+		ready += is_true(json_item(cluster->pods.schedulers, i), "ready");
+	if (!json_count(cluster->pods.schedulers) && !is_owned(cluster)) {
 		cluster_upgrade_command(cluster, true, "enabled=true", mend, sizeof(mend));
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", mend,
 			"no pod has a container ration-scheduler: no scheduler chooses GPUs");
 		return;
 	}
-	if (!ready && json_count(cluster->schedulers))
+	if (!ready && json_count(cluster->pods.schedulers))
 		report_find(cluster->report, SEVERITY_ERROR, "cluster", DESCRIBE,
-			"none of the %zu pods of ration-scheduler is ready", json_count(cluster->schedulers));
+			"none of the %zu pods of ration-scheduler is ready",
+			json_count(cluster->pods.schedulers));
 	check_leader(cluster, cluster_ledger_owner(cluster));
 }
 
@@ -68,8 +69,8 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 {
 	bool held = false;
 
-	for (size_t i = 0; i < json_count(cluster->schedulers); i++) {
-		struct json_object *scheduler = json_item(cluster->schedulers, i);
+	for (size_t i = 0; i < json_count(cluster->pods.schedulers); i++) {
+		struct json_object *scheduler = json_item(cluster->pods.schedulers, i);
 		char where[600];
 
 		if (strcmp(json_text_of(scheduler, "lease"), holder) == 0) {
@@ -95,8 +96,8 @@ void check_ledger(struct cluster *cluster)
 	static const char where[] = "Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER;
 	bool held = find_pairs(cluster, holder);
 
-	for (size_t i = 0; i < json_count(cluster->extenders); i++) {
-		struct json_object *pod = json_item(cluster->extenders, i);
+	for (size_t i = 0; i < json_count(cluster->pods.extenders); i++) {
+		struct json_object *pod = json_item(cluster->pods.extenders, i);
 		char other[600], mend[700];
 
 		snprintf(other, sizeof(other), "pod %s/%s", json_text_of(pod, "namespace"),
@@ -107,7 +108,7 @@ void check_ledger(struct cluster *cluster)
 		report_find(cluster->report, SEVERITY_ERROR, other, mend,
 			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, json_text_of(pod, "what"));
 	}
-	if (!json_count(cluster->schedulers) && !*holder)
+	if (!json_count(cluster->pods.schedulers) && !*holder)
 		return; /* check_scheduler() reports that */
 	if (!*holder)
 		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE, "no scheduler owns the ledger");
@@ -156,12 +157,12 @@ void check_versions(struct cluster *cluster)
 	const char *agent, *scheduler;
 	char mend[500];
 
-	json_object_object_foreach (cluster->agents, node, pod) {
+	json_object_object_foreach (cluster->pods.agents, node, pod) {
 		(void)node;
 		count_tag(cluster, agents, pod);
 	}
-	for (size_t i = 0; i < json_count(cluster->schedulers); i++)
-		count_tag(cluster, schedulers, json_item(cluster->schedulers, i));
+	for (size_t i = 0; i < json_count(cluster->pods.schedulers); i++)
+		count_tag(cluster, schedulers, json_item(cluster->pods.schedulers, i));
 	tell_versions(cluster, "agents", agents);
 	tell_versions(cluster, "schedulers", schedulers);
 	agent = first_key(agents);

@@ -103,15 +103,15 @@ void cluster_upgrade_command(
 {
 	const char *set = setting ? " --set " : "", *value = setting ? setting : "";
 	const char *of_agents = "",
-		   *of_schedulers = json_text_of(json_item(cluster->schedulers, 0), "release");
+		   *of_schedulers = json_text_of(json_item(cluster->pods.schedulers, 0), "release");
 	bool apart;
 
-	json_object_object_foreach (cluster->agents, node, agent) {
+	json_object_object_foreach (cluster->pods.agents, node, agent) {
 		(void)node;
 		of_agents = json_text_of(agent, "release");
 		break;
 	}
-	apart = json_count(cluster->schedulers) && strcmp(of_agents, of_schedulers) != 0;
+	apart = json_count(cluster->pods.schedulers) && strcmp(of_agents, of_schedulers) != 0;
 	if (scheduler && apart)
 		snprintf(ret, size, UPGRADE, *of_schedulers ? of_schedulers : CHART_SCHEDULER,
 			CHART_SCHEDULER, set, "", value);
@@ -328,11 +328,11 @@ static void cluster_release(struct cluster *cluster)
 	json_put_ptr(&cluster->leases);
 	json_put_ptr(&cluster->configmaps);
 	json_put_ptr(&cluster->policies);
-	json_put_ptr(&cluster->agents);
-	json_put_ptr(&cluster->schedulers);
-	json_put_ptr(&cluster->foreign);
-	json_put_ptr(&cluster->extenders);
-	json_put_ptr(&cluster->placed);
+	json_put_ptr(&cluster->pods.agents);
+	json_put_ptr(&cluster->pods.schedulers);
+	json_put_ptr(&cluster->pods.foreign);
+	json_put_ptr(&cluster->pods.extenders);
+	json_put_ptr(&cluster->pods.placed);
 	claims_found_free(cluster->claims);
 }
 
@@ -343,18 +343,18 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 		.leases = json_object_new_object(),
 		.configmaps = json_object_new_object(),
 		.policies = json_object_new_object(),
-		.agents = json_object_new_object(),
-		.schedulers = json_object_new_array(),
-		.foreign = json_object_new_object(),
-		.extenders = json_object_new_array(),
-		.placed = json_object_new_object()};
+		.pods.agents = json_object_new_object(),
+		.pods.schedulers = json_object_new_array(),
+		.pods.foreign = json_object_new_object(),
+		.pods.extenders = json_object_new_array(),
+		.pods.placed = json_object_new_object()};
 	_cleanup_json_ struct json_object *version = NULL;
 	const char *why;
 	int r;
 
-	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.agents ||
-		!cluster.schedulers || !cluster.foreign || !cluster.extenders || !cluster.placed ||
-		claims_found_new(&cluster.claims) < 0)
+	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.pods.agents ||
+		!cluster.pods.schedulers || !cluster.pods.foreign || !cluster.pods.extenders ||
+		!cluster.pods.placed || claims_found_new(&cluster.claims) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	/* The report lists the checks in the order of the table. */
 	for (size_t i = 0; i < ARRAY_SIZE(cluster_checks); i++)

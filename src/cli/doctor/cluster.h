@@ -25,6 +25,16 @@ enum source {
 	SOURCE_MAX,
 };
 
+/* What the pods of the cluster say (collect.c). */
+struct cluster_pods {
+	struct json_object *agents;	/* node -> {"pod","release","tag","ready"} */
+	struct json_object *schedulers; /* [{"namespace","pod","release","tag","ready","lease"}] */
+	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource","daemonset",
+					 * "affinity","operator"}] */
+	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
+	struct json_object *placed;	/* node -> [{"namespace","pod","gpus":[uuid]}] */
+};
+
 struct cluster {
 	const struct kubectl *kubectl;
 	struct report *report;
@@ -37,14 +47,9 @@ struct cluster {
 	struct json_object *policies; /* "ValidatingAdmissionPolicy/name" -> true, bindings too; WEBHOOK_KIND
 				       * "/name" -> whether it has a caBundle */
 	bool serves_validating, serves_mutating;
-	struct json_object *agents;	/* node -> {"pod","release","tag","ready"} */
-	struct json_object *schedulers; /* [{"namespace","pod","release","tag","ready","lease"}] */
-	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource","daemonset",
-					 * "affinity","operator"}] */
-	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
-	struct claims_found *claims;	/* check-claims.c */
-	const char *malformed;		/* of the pod or node that is checked: "", or a sentence */
-	struct json_object *placed;	/* node -> [{"namespace","pod","gpus":[uuid]}] */
+	struct cluster_pods pods;
+	struct claims_found *claims; /* check-claims.c */
+	const char *malformed;	     /* of the pod or node that is checked: "", or a sentence */
 };
 
 #define WEBHOOK_KIND "MutatingWebhookConfiguration"

@@ -80,7 +80,7 @@ static int record(struct json_object *object, struct json_object *pod, const cha
 
 static int add_agent(struct cluster *cluster, struct json_object *pod, const char *node, const char *image)
 {
-	struct json_object *agent = json_set_object(cluster->agents, node);
+	struct json_object *agent = json_set_object(cluster->pods.agents, node);
 	bool ends = json_member(json_member(pod, "metadata"), "deletionTimestamp");
 
 	if (record(agent, pod, "ration-agent") < 0 || json_set_text(agent, "tag", tag_of(image)) < 0)
@@ -90,7 +90,7 @@ static int add_agent(struct cluster *cluster, struct json_object *pod, const cha
 
 static int add_scheduler(struct cluster *cluster, struct json_object *pod, struct json_object *container)
 {
-	struct json_object *scheduler = json_append_object(cluster->schedulers);
+	struct json_object *scheduler = json_append_object(cluster->pods.schedulers);
 
 	if (record(scheduler, pod, "ration-scheduler") < 0 ||
 		json_set_text(scheduler, "tag", tag_of(json_text_of(container, "image"))) < 0)
@@ -142,9 +142,9 @@ static int add_foreign(struct cluster *cluster, struct json_object *pod, const c
 	if (!foreign)
 		return 0;
 	if (!foreign->resource)
-		return record(json_append_object(cluster->extenders), pod, foreign->what);
-	there = json_member(cluster->foreign, node);
-	one = json_append_object(there ? there : json_set_array(cluster->foreign, node));
+		return record(json_append_object(cluster->pods.extenders), pod, foreign->what);
+	there = json_member(cluster->pods.foreign, node);
+	one = json_append_object(there ? there : json_set_array(cluster->pods.foreign, node));
 	if (record(one, pod, foreign->what) < 0 || json_set_text(one, "resource", foreign->resource) < 0)
 		return -ENOMEM;
 	return set_origin(one, pod);
