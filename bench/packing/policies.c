@@ -78,7 +78,7 @@ static double balanced(const struct packing_state *state, const struct packing_n
 		.whole_wanted = pod->gpu_milli == GPU_MILLI ? pod->gpus : 0,
 		.node_scarcity = node_scarcity(&state->cluster, node->gpus),
 		.scarcity = pod->models ? 0 : scarcity(&state->cluster, node->model),
-		.cpu_milli = node->cpu_milli};
+		.host_pod_cpu_milli = pod->gpus ? 0 : node->cpu_milli};
 
 	*ret_gpu = packing_fullest_gpu(node, pod);
 	packing_place(&after, pod, *ret_gpu);

@@ -212,71 +212,97 @@ void core_filter(struct core *core, const struct filter_question *question, int6
 
 /* ---- prioritize ---- */
 
-/* The scores that a call gives. held: the node where filter holds a GPU for the pod, if the call names it. It
- * was best when filter chose it, and the hold itself must not make "spread" avoid it. */
-struct scores {
-	const struct node_ledger *const *ranked; /* the best nodes, the best first */
-	size_t n_ranked;
-	const struct node_ledger *held;
+/* The nodes that a call names, each once. */
+struct named_nodes {
+	struct node_verdict *verdicts; /* only their nodes; one for each name */
+	const struct node_ledger **nodes;
+	size_t n;
 };
 
-static int score_of(const struct scores *scores, const struct node_ledger *node)
+static void named_nodes_release(struct named_nodes *named)
 {
-	if (node == scores->held)
-		return SCORE_MAX;
-	for (size_t i = 0; i < scores->n_ranked; i++)
-		if (scores->ranked[i] == node)
-			return i ? SCORE_MAX - (int)i : SCORE_MAX - 1;
+	free(named->verdicts);
+	free(named->nodes);
+}
+
+static int named_nodes_find(
+	const struct core *core, const char *const *names, size_t n, struct named_nodes *named)
+{
+	_cleanup_free_ bool *found = calloc(core->ledger.n_nodes_ever + 1, sizeof(*found));
+
+	named->verdicts = calloc(n + 1, sizeof(*named->verdicts));
+	named->nodes = calloc(n + 1, sizeof(*named->nodes));
+	if (!found || !named->verdicts || !named->nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct node_ledger *node = ledger_node(&core->ledger, names[i]);
+
+		named->verdicts[i].node = node;
+		if (node && !found[node->number])
+			named->nodes[named->n++] = node;
+		if (node)
+			found[node->number] = true;
+	}
+	return 0;
+}
+
+/* The nodes with a score, the best first: SCORE_MAX of them at most. The node where filter holds a GPU was
+ * best when filter chose it, and the hold itself must not make "spread" avoid it. */
+static size_t best_nodes(const struct core *core, const struct pod_facts *pod, struct named_nodes *named,
+	const struct node_ledger **ret_best)
+{
+	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
+	const struct node_ledger *held = known && known->node ? ledger_node(&core->ledger, known->node)
+							      : NULL;
+	bool is_ranked = rank_nodes(&core->ledger, named->nodes, named->n, SCORE_MAX, pod) == 0;
+	size_t n = 0;
+
+	for (size_t i = 0; held && i < named->n && n == 0; i++)
+		if (named->nodes[i] == held)
+			ret_best[n++] = held;
+	for (size_t i = 0; is_ranked && i < named->n && n < SCORE_MAX; i++)
+		if (named->nodes[i] != held)
+			ret_best[n++] = named->nodes[i];
+	return n;
+}
+
+static int score_of(const struct node_ledger *const *best, size_t n, const struct node_ledger *node)
+{
+	for (size_t i = 0; i < n; i++)
+		if (best[i] == node)
+			return SCORE_MAX - (int)i;
 	return 0;
 }
 
 /* In the order of the scores, because a replay does not know the order in which the call named the nodes. */
-static void tell_scores(const struct core *core, const char *uid, const struct scores *scores)
+static void tell_scores(
+	const struct core *core, const char *uid, const struct node_ledger *const *best, size_t n)
 {
-	const char *names[SCORE_MAX + 1];
-	int told[SCORE_MAX + 1];
-	size_t n = 0;
+	const char *names[SCORE_MAX];
+	int scores[SCORE_MAX];
 
-	if (scores->held) {
-		names[n] = scores->held->facts.name;
-		told[n++] = SCORE_MAX;
+	for (size_t i = 0; i < n; i++) {
+		names[i] = best[i]->facts.name;
+		scores[i] = SCORE_MAX - (int)i;
 	}
-	for (size_t i = 0; i < scores->n_ranked; i++) {
-		if (scores->ranked[i] == scores->held)
-			continue;
-		names[n] = scores->ranked[i]->facts.name;
-		told[n++] = score_of(scores, scores->ranked[i]);
-	}
-	core_tell(core,
-		&(struct core_output){GAVE_SCORES, .uid = uid, .names = names, .n_names = n, .scores = told});
+	core_tell(core, &(struct core_output){
+				GAVE_SCORES, .uid = uid, .names = names, .n_names = n, .scores = scores});
 }
 
 int core_prioritize(
 	struct core *core, const struct pod_facts *pod, const char *const *names, size_t n, int *ret_scores)
 {
 	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_PRIORITIZE, .pod = pod});
-	_cleanup_free_ struct node_verdict *verdicts = calloc(n + 1, sizeof(*verdicts)); /* only the nodes */
-	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
-	const struct ledger_pod *known = ledger_pod(&core->ledger, pod->uid);
-	const struct node_ledger *held = known && known->node ? ledger_node(&core->ledger, known->node)
-							      : NULL;
-	struct scores scores = {.ranked = ranked};
-	size_t n_known = 0;
+	_cleanup_(named_nodes_release) struct named_nodes named = {0};
+	const struct node_ledger *best[SCORE_MAX];
+	size_t n_best;
 
-	if (!verdicts || !ranked)
+	if (named_nodes_find(core, names, n, &named) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		verdicts[i].node = ledger_node(&core->ledger, names[i]);
-		if (verdicts[i].node)
-			ranked[n_known++] = verdicts[i].node;
-		if (verdicts[i].node == held)
-			scores.held = held;
-	}
-	core_tell_names(core, names, verdicts, n);
-	if (rank_nodes(&core->ledger, ranked, n_known, SCORE_MAX, pod) == 0)
-		scores.n_ranked = n_known < SCORE_MAX ? n_known : SCORE_MAX;
+	core_tell_names(core, names, named.verdicts, n);
+	n_best = best_nodes(core, pod, &named, best);
 	for (size_t i = 0; i < n; i++)
-		ret_scores[i] = verdicts[i].node ? score_of(&scores, verdicts[i].node) : 0;
-	tell_scores(core, pod->uid, &scores);
+		ret_scores[i] = score_of(best, n_best, named.verdicts[i].node);
+	tell_scores(core, pod->uid, best, n_best);
 	return 0;
 }

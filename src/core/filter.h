@@ -63,7 +63,8 @@ void filter_answer_release(struct filter_answer *answer);
 void core_filter(struct core *core, const struct filter_question *question, int64_t now_ns,
 	struct filter_answer *ret_answer);
 
-/* core_prioritize() - scores, one for each name: 10 for the best node and at most 9 for the others, so that
- * this order decides. The score is 0 for unknown nodes and for all after the tenth. -ENOMEM. */
+/* core_prioritize() - scores, one for each name: 10 for the best node, which is the one with a hold for the
+ * pod, 9 for the next one, and so on. The score is 0 for unknown nodes and for all after the tenth. -ENOMEM.
+ */
 int core_prioritize(
 	struct core *core, const struct pod_facts *pod, const char *const *names, size_t n, int *ret_scores);

@@ -64,31 +64,37 @@ static void an_empty_node_costs_more_the_more_pods_need_one(void **state)
 	assert_int_equal(node_order_cost(&begun, &mean), 0);
 }
 
-/* A pod without a GPU, on a node with 128 CPUs for 8 GPUs. What it leaves is above the mean. */
+/* What it costs that the pod is one without a GPU, on a node with 128 CPUs. */
 static int64_t cost_without_a_gpu(struct node_room before, uint64_t cpus, uint32_t node_scarcity)
 {
-	struct node_order_ask ask = {
-		.before = before, .after = before, .node_scarcity = node_scarcity, .cpu_milli = 128000};
+	struct node_order_ask ask = {.before = before,
+		.after = before,
+		.node_scarcity = node_scarcity,
+		.host_pod_cpu_milli = 128000};
+	int64_t cost;
 
 	ask.after.cpu_milli -= cpus * 1000;
-	return node_order_cost(&ask, &mean) -
-	       node_order_cost(&(struct node_order_ask){before, before}, &mean);
+	cost = node_order_cost(&ask, &mean);
+	ask.host_pod_cpu_milli = 0;
+	return cost - node_order_cost(&ask, &mean);
 }
 
 /* 32 of 128 CPUs are a quarter of the node, so of 2 of its 8 GPUs: 4 x 2 x 0.5, or x 2 where such nodes are
  * scarce. */
 static void cpu_of_an_empty_node_costs_a_pod_without_a_gpu_its_part_of_the_gpus(void **state)
 {
-	struct node_room one = room(48, 192, 1000, 1, 1);
-
 	(void)state;
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 32, 0), 4000000);
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 32, 1000), 16000000);
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 0, 1000), 0);
-	/* No pod needs the whole of these. */
+	/* With less than half of its CPU left no pod for all its GPUs is expected there. */
+	assert_int_equal(cost_without_a_gpu(room(64, 512, 8000, 8, 8), 16, 0), 2000000);
+	assert_int_equal(cost_without_a_gpu(room(63, 512, 8000, 8, 8), 16, 0), 0);
+	/* A GPU is in use, or a part of an unknown one. */
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 7000, 7, 8), 32, 1000), 0);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 7500, 7, 8), 32, 1000), 0);
-	assert_int_equal(cost_without_a_gpu(one, 32, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 7500, 8, 8), 32, 1000), 0);
+	/* One GPU, and none. */
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 1000, 1, 1), 32, 1000), 0);
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 0, 0, 0), 32, 1000), 0);
 }
 

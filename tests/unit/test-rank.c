@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "core/placement/node-room.h"
 #include "core/placement/rank.h"
 #include "model-fixture.h"
 
@@ -377,6 +378,33 @@ static void a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole(void 
 	ledger_release(&ledger);
 }
 
+/* A free node is kept for pods that need the whole of it only if they can have it, and only from pods without
+ * a GPU, however small another one is. */
+static void the_cpu_of_a_node_is_kept_for_pods_that_can_have_its_gpus(void **state)
+{
+	struct pod_facts plain = {.uid = (char *)"plain", .host = {.cpu_milli = 1000, .memory_mib = 1024}};
+	_cleanup_pod_facts_ struct pod_facts small = {0};
+	struct ledger ledger;
+	struct node_ledger *node;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 8);
+	node = table_get(&ledger.nodes, "a");
+	fixture_pod(&small, "small", 1, "");
+	assert_int_equal(node_room_ask(node, &plain).host_pod_cpu_milli, 96000);
+	assert_int_equal(node_room_ask(node, &small).host_pod_cpu_milli, 0);
+	node->facts.mode = GPU_MODE_DRA;
+	assert_int_equal(node_room_ask(node, &plain).host_pod_cpu_milli, 0);
+	node->facts.mode = GPU_MODE_SHARE;
+	node->facts.serving = false;
+	assert_int_equal(node_room_ask(node, &plain).host_pod_cpu_milli, 0);
+	node->facts.serving = true;
+	node->agent_lost = true;
+	assert_int_equal(node_room_ask(node, &plain).host_pod_cpu_milli, 0);
+	ledger_release(&ledger);
+}
+
 static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 {
 	struct ledger ledger;
@@ -484,6 +512,7 @@ int main(void)
 			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole),
+		cmocka_unit_test(the_cpu_of_a_node_is_kept_for_pods_that_can_have_its_gpus),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),
 	};

@@ -1,10 +1,12 @@
 #include "core/placement/node-order.h"
 
 /* The weights, in millionths of a GPU. */
-#define STRANDED_WEIGHT 4	 /* per millionth of a GPU that the pod strands */
-#define FREE_WEIGHT 100		 /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
-#define OPENED_WEIGHT 300000	 /* per GPU that was entirely free, for a pod that does not need all of it */
-#define EMPTY_NODE_WEIGHT 500000 /* if all GPUs of the node were free, and no longer are */
+#define STRANDED_WEIGHT 4    /* per millionth of a GPU that the pod strands */
+#define FREE_WEIGHT 100	     /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define OPENED_WEIGHT 300000 /* per GPU that was entirely free, for a pod that does not need all of it */
+/* If all GPUs of the node were free and no longer are; also for each GPU whose part of the CPU a pod without
+ * a GPU takes of such a node, times STRANDED_WEIGHT. */
+#define EMPTY_NODE_WEIGHT 500000
 #define WANTED_NODE_WEIGHT 1500000 /* in addition, if pods that need a node ask for all such nodes */
 #define SCARCITY_WEIGHT_TENTHS 15  /* for GPUs that are wanted by pods that can use no others */
 
@@ -49,14 +51,18 @@ static int64_t empty_node_cost(const struct node_order_ask *ask)
 	return EMPTY_NODE_WEIGHT + scarcity * scarcity * scarcity * WANTED_NODE_WEIGHT / 1000000000;
 }
 
-/* A pod without a GPU on a node whose GPUs are all free. Pods that need the node need most of its CPU, too,
- * which may be more than the mean, so each GPU's part of the CPU counts as that GPU. */
+/* What a pod without a GPU costs on a node whose GPUs are all free. A pod that needs them all needs most of
+ * the node's CPU, too, which may be more than the mean: the CPU that the pod takes counts as the GPUs that
+ * have it as their part. With less than half of its CPU left the node is no longer kept for such pods. Nodes
+ * with one GPU are not counted as scarce (registry/demand.h). */
 static int64_t drained_node_cost(const struct node_order_ask *ask)
 {
-	int64_t taken = (int64_t)(ask->before.cpu_milli - ask->after.cpu_milli),
-		all = (int64_t)ask->cpu_milli;
+	const struct node_room *before = &ask->before;
+	uint64_t taken = before->cpu_milli - ask->after.cpu_milli, all = ask->host_pod_cpu_milli;
 
-	return all ? STRANDED_WEIGHT * empty_node_cost(ask) * ask->before.gpus * taken / all : 0;
+	if (before->gpus < 2 || before->gpu_milli < before->gpus * 1000 || before->cpu_milli < all / 2)
+		return 0;
+	return STRANDED_WEIGHT * empty_node_cost(ask) * before->gpus * (int64_t)taken / (int64_t)all;
 }
 
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
@@ -71,7 +77,7 @@ int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum 
 		cost += OPENED_WEIGHT * opened;
 	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
 		cost += empty_node_cost(ask);
-	if (before->whole == before->gpus && before->gpus > 1 && after->gpu_milli == before->gpu_milli)
+	if (ask->host_pod_cpu_milli)
 		cost += drained_node_cost(ask);
 	return cost + node_order_scarcity(ask);
 }

@@ -25,7 +25,9 @@ struct node_order_ask {
 	uint32_t scarcity;
 	/* How much nodes with this number of GPUs are wanted by pods that need most of one, likewise. */
 	uint32_t node_scarcity;
-	uint64_t cpu_milli; /* the node's allocatable CPU */
+	/* For a pod without a GPU: the node's allocatable CPU. 0: the pod asks for a GPU, or no pod can have
+	 * the node's GPUs now, or not from this ledger. */
+	uint64_t host_pod_cpu_milli;
 };
 
 /* node_order_stranded() - the GPUs that are free on the node and that its free CPU and memory could not

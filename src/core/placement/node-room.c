@@ -35,6 +35,12 @@ static uint32_t less(uint32_t from, uint64_t amount)
 	return from > amount ? from - (uint32_t)amount : 0;
 }
 
+/* The GPUs of a node in mode dra are allocated by kube-scheduler, so they always look free here. */
+static bool may_serve(const struct node_ledger *node)
+{
+	return node->facts.serving && !node->agent_lost && node->facts.mode != GPU_MODE_DRA;
+}
+
 struct node_order_ask node_room_ask(const struct node_ledger *node, const struct pod_facts *pod)
 {
 	const struct request *request = &pod->request;
@@ -46,7 +52,9 @@ struct node_order_ask node_room_ask(const struct node_ledger *node, const struct
 					     .gpu_milli = node->sums.milli_free,
 					     .whole = node->sums.whole,
 					     .gpus = (uint32_t)node->facts.n_gpus},
-		.cpu_milli = node->facts.host.cpu_milli};
+		.host_pod_cpu_milli = request_is_empty(request) && may_serve(node)
+					      ? node->facts.host.cpu_milli
+					      : 0};
 	uint64_t part = largest ? (uint64_t)units * 1000 / largest : 0;
 
 	/* Pods on an unknown GPU count against the node as a whole. */
