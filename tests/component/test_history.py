@@ -249,6 +249,8 @@ def long_history(api, start):
     large_world(api, 300, 2400)
     scheduler = start()
     pod, names = api.create_pod("asks", gpu_mem=3), [f"n{i}" for i in range(40)]
+    # The API server of the test lists 2,400 pods, and on a busy machine it may answer for the Lease too late.
+    wait_for(lambda: scheduler.filter(pod, names).get("NodeNames"), 20)
     for _ in range(1000):
         assert scheduler.filter(pod, names)["NodeNames"]
     return scheduler, names

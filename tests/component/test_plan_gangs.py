@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fake_apiserver import wait_for
 from leases import RUNNING
 from plan_cluster import Cluster
 from planning import create, fates, manifest, node, schedule
@@ -19,6 +20,7 @@ def bind_gang(api, planner, names, pod, owner="job"):
     """kube-scheduler tries all of them: filter for each one, then bind, which waits for the others."""
     made = [create(api, name, pod, owner=owner) for name in names]
     planner.scheduler.has_read_pods()
+    wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")    # before, no gang is planned
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
         assert all(found for found, _ in pool.map(lambda one: schedule(api, planner.scheduler, one), made))
     planner.scheduler.has_read_pods()
