@@ -229,6 +229,7 @@ class FakeKubelet:
         self.restarted = {}         # id of a container that was started again -> (uid, container)
         self.unnamed = set()        # ids of which the runtime does not answer (yet)
         self.exhaust = 0            # so many List calls are answered ResourceExhausted
+        self.next_list_takes = 0    # seconds
         self.lists = 0
         self.server = self.resources_server = self.cri_server = None
         self.started_at = None
@@ -389,6 +390,8 @@ class FakeKubelet:
                 self.changed.notify_all()
 
     def on_list(self, _request, context):
+        takes, self.next_list_takes = self.next_list_takes, 0
+        time.sleep(takes)
         with self.lock:
             self.lists += 1
             if self.exhaust:

@@ -101,13 +101,16 @@ def test_pods_with_init_containers_of_equal_size_stay_and_a_new_pod_gets_its_own
 
 
 @LOSSES
-def test_a_new_pod_is_served_by_an_agent_that_was_replaced_after_the_loss(world, how):
+@pytest.mark.parametrize("list_takes", [0, 1])
+def test_a_new_pod_is_served_by_an_agent_that_was_replaced_after_the_loss(world, how, list_takes):
+    """Also if the kubelet is slow: without its list of the pods before this one the agent could not tell them apart."""
     pods = [start(world, f"p{i}", card=i % 2) for i in range(4)]
     lose_record(world, how)
     world.kubelet.restart_with(pods)
     world.kubelet.checksum_is_wrong = False
     world.kill_agent()
     registered = len(world.kubelet.registrations)
+    world.kubelet.next_list_takes = list_takes
     world.start_agent()
     wait_for(lambda: len(world.kubelet.registrations) > registered)
     world.kubelet.wait_devices(32)

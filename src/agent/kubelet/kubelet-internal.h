@@ -29,6 +29,7 @@ struct kubelet {
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
+	bool asked_for_pods; /* the kubelet was asked once for its list, and has answered or not */
 	struct kubelet_counts counts;
 };
 

@@ -95,6 +95,10 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	struct kubelet *kubelet = userdata;
 
 	kubelet->turn_call = NULL;
+	if (!kubelet->asked_for_pods) {
+		kubelet->asked_for_pods = true;
+		kubelet->deps.changed(kubelet->deps.userdata);
+	}
 	if (!listing) {
 		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
 		return;
@@ -197,8 +201,10 @@ void kubelet_offer(struct kubelet *kubelet)
 {
 	struct node_registry *node = kubelet->deps.node;
 
-	/* What the container runtime supports decides how Allocate is answered. */
-	if (runtime_answered(kubelet->deps.runtime)) {
+	/* What the container runtime supports decides how Allocate is answered. And the pods that the kubelet
+	 * lists before it has the devices have had their turn: a new agent could not tell them from the next
+	 * pod. */
+	if (runtime_answered(kubelet->deps.runtime) && kubelet->asked_for_pods) {
 		plugin_begin(kubelet->plugin);
 		plugin_begin(kubelet->gpu_plugin);
 		core_plugin_begin(kubelet->core_plugin);

@@ -38,7 +38,8 @@ struct kubelet_deps {
 	struct grpc_client *cri;
 	const char *plugin_dir, *checkpoint, *pod_resources_socket; /* of the kubelet */
 	const char *cri_socket;					    /* that cri calls, for messages */
-	/* Allocate was answered, or the kubelet has opened a ListAndWatch. */
+	/* Allocate was answered, or the kubelet has opened a ListAndWatch, or has listed its pods for the
+	 * first time. */
 	void (*changed)(void *userdata);
 	void *userdata;
 };
