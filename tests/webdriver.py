@@ -63,7 +63,7 @@ class Browser:
     def run(self, script, *arguments):
         return self.call("/execute/sync", {"script": script, "args": arguments})
 
-    def wait(self, script, *arguments, seconds=20):
+    def wait(self, script, *arguments, seconds=60):
         """Until the expression is true; its value."""
         end = time.monotonic() + seconds
         while not (value := self.run(f"return {script}", *arguments)):

@@ -221,6 +221,7 @@ static char *page_text(const struct agent *agent)
 
 	metrics_init(&page);
 	metrics_build_info(&page);
+	metrics_clock(&page);
 	add_mode(&page, agent);
 	add_all_gpus(&page, agent);
 	add_containers(&page, agent);

@@ -157,6 +157,13 @@ void metrics_build_info(struct metrics *metrics)
 	metrics_count(metrics, &version, 1, 1);
 }
 
+void metrics_clock(struct metrics *metrics)
+{
+	metrics_family(metrics, "ration_clock_seconds", "gauge",
+		"The monotonic clock of the machine when this page was made.");
+	metrics_seconds(metrics, NULL, 0, monotonic_ns());
+}
+
 #ifdef __linux__ /* the command-line tools for macOS contain this file, too */
 /* The process metrics of Prometheus client libraries, read from /proc. Fields 14, 15 and 22 to 24 of
  * proc_pid_stat(5). */

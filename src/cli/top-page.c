@@ -243,9 +243,20 @@ static void holder_say(struct top_holder *holder, enum family family, double val
 	}
 }
 
+static struct top_seconds clock_of(const char *page)
+{
+	static const char name[] = "\nration_clock_seconds ";
+	const char *line = strstr(page, name);
+	char *end = NULL;
+	double seconds = line ? strtod(line + strlen(name), &end) : 0;
+
+	return (struct top_seconds){seconds > 0 && seconds < 1e18 && (*end == '\n' || *end == '\0'), seconds};
+}
+
 int top_sample_add(struct top_sample *sample, const char *node, const char *page)
 {
 	_cleanup_free_ struct labels *labels = malloc(sizeof(*labels));
+	const struct top_seconds clock = clock_of(page);
 	struct top_holder *holder;
 	struct top_gpu *gpu;
 	int r = labels ? 0 : -ENOMEM;
@@ -260,8 +271,10 @@ int top_sample_add(struct top_sample *sample, const char *node, const char *page
 				gpu_say(gpu, family, value);
 		} else if (family != FAMILIES) {
 			r = holder_get(sample, node, labels, &holder);
-			if (r == 0)
+			if (r == 0) {
 				holder_say(holder, family, value);
+				holder->clock = clock;
+			}
 		}
 	}
 	return r;

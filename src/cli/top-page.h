@@ -35,10 +35,11 @@ struct top_holder {
 	struct top_memory used;
 	double share, rate; /* 0: its computing power is not controlled */
 	struct top_seconds started, waited;
+	struct top_seconds clock; /* of its node, when the page was made */
 };
 
 struct top_sample {
-	int64_t at_ns;
+	int64_t at_ns; /* when the last page had arrived */
 	struct top_gpu **gpus;
 	size_t n_gpus;
 	struct top_holder **holders;

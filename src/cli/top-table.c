@@ -40,6 +40,9 @@ static struct rates rates_of(
 
 	if (!then || holder->share <= 0)
 		return rates;
+	/* An agent of an earlier version does not tell its time. */
+	if (then->clock.known && holder->clock.known)
+		seconds = holder->clock.s - then->clock.s;
 	if (holder->rate > 0)
 		rates.used = per_second(then->started, holder->started, seconds);
 	/* The container's own count has the same error as its corrected rate. */

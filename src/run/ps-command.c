@@ -154,6 +154,7 @@ static void add_all(struct page *page)
 {
 	struct metrics *metrics = &page->metrics;
 
+	metrics_clock(metrics);
 	metrics_family(metrics, "ration_gpu_memory_bytes", "gauge", "Memory of the GPU.");
 	add(page, GPU_MEMORY);
 	metrics_family(metrics, "ration_container_limit_bytes", "gauge",

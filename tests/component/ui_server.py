@@ -122,7 +122,7 @@ class Agents:
         def escaped(text):
             return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         gpu, seconds = f'gpu="0",UUID="{self.uuid}",modelName="Tesla V100"', time.monotonic() - self.began
-        lines = [f"ration_gpu_memory_bytes{{{gpu}}} {self.mib << 20}", f"ration_gpu_used_bytes{{{gpu}}} {self.used_mib << 20}"]
+        lines = ["# HELP ration_clock_seconds when", f"ration_clock_seconds {seconds:.4f}", f"ration_gpu_memory_bytes{{{gpu}}} {self.mib << 20}", f"ration_gpu_used_bytes{{{gpu}}} {self.used_mib << 20}"]
         for (namespace, pod_name), (limit, used, share, core, waited) in self.holders.items():
             labels = f'{gpu},namespace="{escaped(namespace)}",pod="{escaped(pod_name)}",container="{self.container}"'
             lines += [f"ration_container_used_bytes{{{labels}}} {used << 20}"]

@@ -95,6 +95,25 @@ static void a_rate_is_what_a_counter_grew_by_in_a_second(void **state)
 	assert_string_equal(used_between(first, first), "0.0000");
 }
 
+/* The pages were made 4 s apart, and the second one arrived 10 s after the first. The arrival counts if a
+ * page has no valid clock. */
+static void a_rate_is_over_the_time_between_the_making_of_the_pages(void **state)
+{
+	const char *rest = LIMIT("a", "1") SHARE("a", "0.5") RATE("a", "0.5");
+	static const char *const clocks[] = {"\nration_clock_seconds 104.5\n", "",
+		"\nration_clock_seconds 104x\n", "\nration_clock_seconds -104.5\n",
+		"\nration_clock_seconds NaN\n", "\nration_clock_seconds\n"};
+	char first[1024], second[1024];
+
+	snprintf(first, sizeof(first), "\nration_clock_seconds 100.5\n%s%s", rest, STARTED("a", "12"));
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+		snprintf(second, sizeof(second), "%s%s%s", clocks[i], rest, STARTED("a", "14"));
+		assert_string_equal(used_between(first, second), i == 0 ? "0.5000" : "0.2000");
+	}
+	snprintf(second, sizeof(second), "%s%s", rest, STARTED("a", "10"));
+	assert_string_equal(used_between(second, first), "0.2000");
+}
+
 /* Another container of the name: its counter began at 0, and what it grew by is not known. */
 static void a_counter_that_began_anew_gives_no_rate(void **state)
 {
@@ -180,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gpu_has_the_containers_of_its_own_node),
 		cmocka_unit_test(a_rate_is_what_a_counter_grew_by_in_a_second),
+		cmocka_unit_test(a_rate_is_over_the_time_between_the_making_of_the_pages),
 		cmocka_unit_test(a_counter_that_began_anew_gives_no_rate),
 		cmocka_unit_test(a_counter_that_one_page_lacks_gives_no_rate),
 		cmocka_unit_test(a_claim_is_shown_with_the_pods_that_use_it),
