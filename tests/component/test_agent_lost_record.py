@@ -101,7 +101,7 @@ def test_pods_with_init_containers_of_equal_size_stay_and_a_new_pod_gets_its_own
 
 
 @LOSSES
-@pytest.mark.parametrize("list_takes", [0, 1])
+@pytest.mark.parametrize("list_takes", [0, 0.5, 1.5])
 def test_a_new_pod_is_served_by_an_agent_that_was_replaced_after_the_loss(world, how, list_takes):
     """Also if the kubelet is slow: without its list of the pods before this one the agent could not tell them apart."""
     pods = [start(world, f"p{i}", card=i % 2) for i in range(4)]

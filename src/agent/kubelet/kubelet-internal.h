@@ -29,7 +29,8 @@ struct kubelet {
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
-	bool asked_for_pods; /* the kubelet was asked once for its list, and has answered or not */
+	unsigned int lists_failed;
+	bool pods_listed; /* once since the agent's start; or FIRST_LIST_TRIES tries have failed */
 	struct kubelet_counts counts;
 };
 

@@ -89,23 +89,26 @@ int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
 
 #define SOON_NS (50 * NS_PER_MS)
 #define AGAIN_NS NS_PER_S
+#define FIRST_LIST_TRIES 3
 
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
 	struct kubelet *kubelet = userdata;
+	bool answered = listing != NULL;
 
 	kubelet->turn_call = NULL;
-	if (!kubelet->asked_for_pods) {
-		kubelet->asked_for_pods = true;
+	if (answered) {
+		listing_follow_turn(listing, &kubelet->deps.node->turn);
+		listing_release(listing);
+		free(listing);
+	} else {
+		kubelet->lists_failed++;
+		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
+	}
+	if (!kubelet->pods_listed && (answered || kubelet->lists_failed == FIRST_LIST_TRIES)) {
+		kubelet->pods_listed = true;
 		kubelet->deps.changed(kubelet->deps.userdata);
 	}
-	if (!listing) {
-		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
-		return;
-	}
-	listing_follow_turn(listing, &kubelet->deps.node->turn);
-	listing_release(listing);
-	free(listing);
 }
 
 static void on_timer(void *userdata)
@@ -204,7 +207,7 @@ void kubelet_offer(struct kubelet *kubelet)
 	/* What the container runtime supports decides how Allocate is answered. And the pods that the kubelet
 	 * lists before it has the devices have had their turn: a new agent could not tell them from the next
 	 * pod. */
-	if (runtime_answered(kubelet->deps.runtime) && kubelet->asked_for_pods) {
+	if (runtime_answered(kubelet->deps.runtime) && kubelet->pods_listed) {
 		plugin_begin(kubelet->plugin);
 		plugin_begin(kubelet->gpu_plugin);
 		core_plugin_begin(kubelet->core_plugin);
