@@ -1,6 +1,7 @@
 /* registrar.h - Register at the kubelet, and again within 50 ms of its return. A kubelet that admits pods
  * before that kills running ones with init containers, and fails new ones for good (tried at 1.36.3: 5 ms
- * survived, 4 s did not). So inotify watches the plugin directory, and no other request comes before. */
+ * survived, 4 s did not). So inotify watches the plugin directory, and no other request comes before. Only at
+ * its own start the agent asks for the kubelet's list of pods first (kubelet_offer()). */
 #pragma once
 
 #include <stdbool.h>
