@@ -29,8 +29,8 @@ struct kubelet {
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
-	unsigned int lists_failed;
-	bool pods_listed; /* once since the agent's start; or FIRST_LIST_TRIES tries have failed */
+	int64_t began_ns; /* the agent's start */
+	bool pods_listed; /* once since then, or FIRST_LIST_NS have passed */
 	struct kubelet_counts counts;
 };
 

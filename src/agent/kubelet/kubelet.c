@@ -89,7 +89,7 @@ int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
 
 #define SOON_NS (50 * NS_PER_MS)
 #define AGAIN_NS NS_PER_S
-#define FIRST_LIST_TRIES 3
+#define FIRST_LIST_NS (3 * NS_PER_S)
 
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
@@ -102,10 +102,9 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 		listing_release(listing);
 		free(listing);
 	} else {
-		kubelet->lists_failed++;
-		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
+		loop_timer_set(kubelet->turn_timer, kubelet->pods_listed ? AGAIN_NS : SOON_NS);
 	}
-	if (!kubelet->pods_listed && (answered || kubelet->lists_failed == FIRST_LIST_TRIES)) {
+	if (!kubelet->pods_listed && (answered || monotonic_ns() - kubelet->began_ns > FIRST_LIST_NS)) {
 		kubelet->pods_listed = true;
 		kubelet->deps.changed(kubelet->deps.userdata);
 	}
@@ -143,6 +142,7 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	if (!kubelet)
 		return -ENOMEM;
 	kubelet->deps = *deps;
+	kubelet->began_ns = monotonic_ns();
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
 	served_init(&kubelet->checkpoint.served);
