@@ -56,6 +56,16 @@ def test_ration_run_holds_a_program_to_its_memory(machine, driver, user, layer):
     assert 2154 / 2 < json.loads(says("--", *argv("fill")))["taken"] <= 2154
 
 
+def test_the_demo_runs_two_documented_jobs_on_one_gpu(machine):
+    """3 and 4 units of the 16 and 2 x 15 of its two nodes. The machine has no network, so what the demo installs and compiles is there."""
+    machine.run("sh", "-c", 'cd "$0" && mount --bind /bin/true lab/install-packages && mkdir -p deploy && ln -s /bin/true deploy/build-installed', disks.ROOT)
+    try:
+        said = machine.run("sh", "-c", 'cd "$0" && ./demo', disks.ROOT, timeout=3600).stdout
+    finally:
+        machine.run("sh", "-c", 'cd "$0" && ./demo down', disks.ROOT)
+    assert "7/46 (15%)" in said and "NVIDIA-SMI" in said, said
+
+
 @pytest.mark.parametrize("cgroup_driver", ["cgroupfs", "systemd"])
 def test_a_cluster_holds_its_pods_to_their_limits(machine, cgroup_driver):
     """tests/cluster/test_any_host.py, in a lab with the kubelet and containerd under this driver."""
