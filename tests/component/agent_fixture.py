@@ -191,7 +191,8 @@ class World:
         return int(children[0]) if children else None
 
     def kill_worker(self, signo=signal.SIGKILL):
-        pid = self.worker()
+        """Its process id. Right after its end there is no worker for a moment."""
+        pid = wait_for(self.worker, what="the next worker")
         self.sent.add(signo)
         os.kill(pid, signo)
         return pid

@@ -68,8 +68,7 @@ def test_worker_killed_again_and_again_rejects_no_pod(world):
 
     def killer():
         while not stop.wait(1.1):
-            if world.worker():
-                world.kill_worker()
+            world.kill_worker()
     thread = threading.Thread(target=killer)
     thread.start()
     try:

@@ -204,13 +204,15 @@ void kubelet_offer(struct kubelet *kubelet)
 {
 	struct node_registry *node = kubelet->deps.node;
 
-	/* What the container runtime supports decides how Allocate is answered. And the pods that the kubelet
-	 * lists before it has the devices have had their turn: a new agent could not tell them from the next
-	 * pod. */
-	if (runtime_answered(kubelet->deps.runtime) && kubelet->pods_listed) {
+	/* What the container runtime supports decides how Allocate is answered. */
+	if (runtime_answered(kubelet->deps.runtime)) {
 		plugin_begin(kubelet->plugin);
 		plugin_begin(kubelet->gpu_plugin);
 		core_plugin_begin(kubelet->core_plugin);
+	}
+	/* The pods that the kubelet lists before it has the devices have had their turn. Without that list a
+	 * new agent could not tell them from the next pod. */
+	if (runtime_answered(kubelet->deps.runtime) && kubelet->pods_listed) {
 		if (node_registry_offers(node, IDS_OF_UNITS))
 			registrar_want(kubelet->registrar);
 		if (node_registry_offers(node, IDS_OF_GPUS))
