@@ -84,6 +84,7 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     cluster.wait_for(lambda: used_units(cluster) == 2 + 6 * 2, 2, "a ledger without the rejected pods")
 
 
+@pytest.mark.long(35)    # as tests/component/test_agent_held.py
 def test_card_of_a_pod_deleted_by_force_is_given_away_only_when_its_container_has_ended(lab):
     cluster = lab(["cn-beijing.192.168.8.45=1x15360MiB,share"])
     node = "cn-beijing.192.168.8.45"

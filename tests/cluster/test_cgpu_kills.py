@@ -127,6 +127,7 @@ def test_a_rebooted_node_gives_each_container_its_grant_again(cluster):
     print(f"\nreboot: {kept} of 5 pods were let live by the kubelet, {5 - kept} were replaced")
 
 
+@pytest.mark.long(35)
 def test_a_grant_that_is_lost_is_made_again_before_the_container_starts(cluster):
     """As after a reboot for a pod that the kubelet lets live: nobody calls Allocate again."""
     body = pod("again", containers=[filler("main", 2)])

@@ -119,6 +119,7 @@ def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
     assert max(measured) - min(measured) <= 0.04 * max(measured), measured
 
 
+@pytest.mark.long(21)    # as tests/component/test_core.py
 def test_three_pods_of_30_percent_share_a_card_and_the_fourth_has_another(lab):
     cluster = lab(NODES)
     for i in range(4):

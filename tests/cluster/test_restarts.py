@@ -65,8 +65,8 @@ def wipe_plugin_folders(cluster):
     cluster.wait_for(lambda: not any(problem_of(cluster, node) for node in cluster.nodes()), 30, "no problem is left")
 
 
-@pytest.mark.parametrize("restart", [restart_agents] + [
-    pytest.param(f, marks=pytest.mark.long(60)) for f in (restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd,
+@pytest.mark.parametrize("restart", [
+    pytest.param(f, marks=pytest.mark.long(60)) for f in (restart_agents, restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd,
                                                    wipe_plugin_folders)],
                          ids=lambda f: f.__name__)
 def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):

@@ -114,8 +114,9 @@ def zsh(line, environment):
     return {word for text in told.splitlines() for word in text.partition("OFFERED ")[2].split()}
 
 
-SHELLS = [pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell.__name__), reason=f"{shell.__name__} is not installed"))
-          for shell in (bash, fish, zsh)]
+# One table makes the completions of all three shells. zsh needs as much time as all other tests of this file.
+SHELLS = [pytest.param(shell, marks=[pytest.mark.skipif(not shutil.which(shell.__name__), reason=f"{shell.__name__} is not installed"), *rotating])
+          for shell, rotating in ((bash, []), (fish, [pytest.mark.long(1)]), (zsh, [pytest.mark.long(1)]))]
 
 
 def spellings(row):
