@@ -3,7 +3,10 @@ import base64
 import contextlib
 import http.client
 import json
+import pathlib
 import ssl
+import threading
+import time
 import urllib.parse
 
 _CORE, _APPS, _BATCH, _RESOURCE = "/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/resource.k8s.io/v1"
@@ -17,33 +20,74 @@ PATHS = {"Pod": f"{_CORE}/namespaces/{{}}/pods", "PodTemplate": f"{_CORE}/namesp
          "ResourceClaimTemplate": f"{_RESOURCE}/namespaces/{{}}/resourceclaimtemplates"}
 
 
+class Connections:
+    """One kept connection per thread, with the credentials of a kubeconfig; `token`, `user`: with these instead, the user as kubectl's
+    --as has it. A request that finds nobody answers (0, None)."""
+
+    def __init__(self, kubeconfig, token=None, user=None):
+        config = json.loads(pathlib.Path(kubeconfig).read_text())
+        server = config["clusters"][0]["cluster"]
+        authority = server.get("certificate-authority-data")
+        self.url = urllib.parse.urlsplit(server["server"])
+        self.token = token or config["users"][0]["user"]["token"]
+        self.user = {"Impersonate-User": user} if user else {}
+        self.tls = ssl.create_default_context(**({"cadata": base64.b64decode(authority).decode()} if authority else
+                                                 {"cafile": server["certificate-authority"]}))
+        self.local = threading.local()
+
+    def connect(self, timeout):
+        return http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=timeout, context=self.tls)
+
+    def close(self):
+        """That of this thread."""
+        if connection := getattr(self.local, "connection", None):
+            connection.close()
+            self.local.connection = None
+
+    def headers(self, content="application/json"):
+        return {"Authorization": f"Bearer {self.token}", "Content-Type": content, **self.user}
+
+    def __call__(self, method, path, body=None, content="application/json", timeout=10):
+        for _ in range(2):
+            connection = getattr(self.local, "connection", None) or self.connect(timeout)
+            self.local.connection = connection
+            try:
+                connection.request(method, path, json.dumps(body) if body is not None else None, self.headers(content))
+                answer = connection.getresponse()
+                return answer.status, json.loads(answer.read() or b"null")
+            except (OSError, http.client.HTTPException, ValueError):
+                self.close()
+        return 0, None
+
+    def insist(self, method, path, body=None, timeout=60, content="application/json"):
+        """Until the API server answers: it may be the one that was killed."""
+        end = time.monotonic() + timeout
+        while True:
+            status, answer = self(method, path, body, content)
+            if status in (200, 201, 202, 404, 409):
+                return status, answer
+            assert time.monotonic() < end, f"{method} {path}: {status} {answer}"
+            time.sleep(0.2)
+
+
 class Api:
     """Asks as the lab's administrator, as whoever the token is of, or for this user as kubectl's --as does."""
 
     def __init__(self, cluster, token=None, user=None):
-        config = cluster.json("config", "view", "--raw")
-        server = config["clusters"][0]["cluster"]
         self.namespace = cluster.namespace
-        self._token = token or config["users"][0]["user"]["token"]
-        if "certificate-authority-data" in server:
-            tls = ssl.create_default_context(cadata=base64.b64decode(server["certificate-authority-data"]).decode())
-        else:
-            tls = ssl.create_default_context(cafile=server["certificate-authority"])
-        address = urllib.parse.urlsplit(server["server"])
-        self._user = {"Impersonate-User": user} if user else {}
-        self._connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=30, context=tls)
+        self._connections = Connections(cluster.environment["KUBECONFIG"], token, user)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._connection.close()
+        self._connections.close()
 
     def ask(self, method, path, body=None, content_type="application/json"):
         """The answer, parsed: of a refusal a Status with its code."""
-        self._connection.request(method, path, json.dumps(body) if body is not None else None, {
-            "Authorization": f"Bearer {self._token}", "Content-Type": content_type, **self._user})
-        return json.loads(self._connection.getresponse().read())
+        status, answer = self._connections(method, path, body, content_type, timeout=30)
+        assert status, f"{method} {path}: the API server does not answer"
+        return answer
 
     def path(self, obj):
         return PATHS[obj["kind"]].format(self.namespace)

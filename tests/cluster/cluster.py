@@ -8,7 +8,10 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.parse
 import urllib.request
+
+from api import Connections
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -88,6 +91,7 @@ class Cluster:
         config["contexts"][0]["context"]["namespace"] = namespace
         (self._scratch / "kubeconfig").write_text(json.dumps(config))
         self.namespace = namespace
+        self._connections = Connections(self.environment["KUBECONFIG"])
 
     def forget(self):
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -166,33 +170,45 @@ class Cluster:
 
     # -- objects
 
+    def get(self, path, **query):
+        """What `kubectl get -o json` shows: an object, or the items of a list. Tests ask many times until something is so, and each
+        kubectl would be a process."""
+        path += "?" + urllib.parse.urlencode(query) if query else ""
+        status, answer = self._connections("GET", path, timeout=30 * PATIENCE)
+        assert status == 200, f"GET {path}: {answer['message'] if status else 'the API server does not answer'}"
+        objects = [answer]
+        if "items" in answer:
+            objects = [{"apiVersion": answer["apiVersion"], "kind": answer["kind"].removesuffix("List"), **item} for item in answer["items"]]
+        for obj in objects:
+            obj["metadata"].pop("managedFields", None)
+        return objects if "items" in answer else answer
+
     def pods(self, selector=None, namespace=None):
-        where = ["-n", namespace] if namespace else []
-        return self.json("get", "pods", *where, *(["-l", selector] if selector else []))["items"]
+        return self.get(f"/api/v1/namespaces/{namespace or self.namespace}/pods", **({"labelSelector": selector} if selector else {}))
 
     def pod(self, name):
-        return self.json("get", "pod", name)
+        return self.get(f"/api/v1/namespaces/{self.namespace}/pods/{name}")
 
     def node(self, name):
-        return self.json("get", "node", name)
+        return self.get(f"/api/v1/nodes/{name}")
 
     def nodes(self):
         """All nodes by name."""
-        return {node["metadata"]["name"]: node for node in self.json("get", "nodes")["items"]}
+        return {node["metadata"]["name"]: node for node in self.get("/api/v1/nodes")}
 
     def condition(self, obj, kind):
         return condition_of(obj, kind)
 
     def events(self, pod):
         """Event objects about a pod, oldest first."""
-        return self._events("--field-selector", f"involvedObject.name={name_of(pod)}")
+        return self._events(f"/api/v1/namespaces/{self.namespace}/events", f"involvedObject.name={name_of(pod)}")
 
     def node_events(self, name):
         """Event objects about a node; cluster-scoped objects have theirs in `default`, some writers in kube-system."""
-        return self._events("-A", "--field-selector", f"involvedObject.kind=Node,involvedObject.name={name}")
+        return self._events("/api/v1/events", f"involvedObject.kind=Node,involvedObject.name={name}")
 
-    def _events(self, *argv):
-        items = self.json("get", "events", *argv)["items"]
+    def _events(self, path, about):
+        items = self.get(path, fieldSelector=about)
         for item in items:
             item.setdefault("message", "")    # kube-proxy's "Starting" has none
         return items

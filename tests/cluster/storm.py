@@ -7,10 +7,8 @@ import json
 import os
 import pathlib
 import re
-import ssl
 import threading
 import time
-import urllib.parse
 
 from gpupods import annotation
 
@@ -19,47 +17,6 @@ WHOLE = "aliyun.com/gpu"
 UNITS_MIB = (1024, 512, 256, 128)
 POD_OF_CGROUP = re.compile(rb"/pod([0-9a-f-]{36})/([0-9a-f]{64})")
 libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Api:
-    """One kept connection per thread. A request that finds nobody answers (0, None)."""
-
-    def __init__(self, kubeconfig):
-        config = json.loads(pathlib.Path(kubeconfig).read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        self.url = urllib.parse.urlsplit(cluster["server"])
-        self.token = user["token"]
-        self.tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
-        self.local = threading.local()
-
-    def connect(self, timeout):
-        return http.client.HTTPSConnection(self.url.hostname, self.url.port, timeout=timeout, context=self.tls)
-
-    def headers(self, content="application/json"):
-        return {"Authorization": f"Bearer {self.token}", "Content-Type": content}
-
-    def __call__(self, method, path, body=None, content="application/json"):
-        for _ in range(2):
-            connection = getattr(self.local, "connection", None) or self.connect(10)
-            self.local.connection = connection
-            try:
-                connection.request(method, path, json.dumps(body) if body is not None else None, self.headers(content))
-                answer = connection.getresponse()
-                return answer.status, json.loads(answer.read() or b"null")
-            except (OSError, http.client.HTTPException, ValueError):
-                connection.close()
-                self.local.connection = None
-        return 0, None
-
-    def insist(self, method, path, body=None, timeout=60, content="application/json"):
-        """Until the API server answers: it may be the one that was killed."""
-        end = time.monotonic() + timeout
-        while True:
-            status, answer = self(method, path, body, content)
-            if status in (200, 201, 202, 404, 409):
-                return status, answer
-            assert time.monotonic() < end, f"{method} {path}: {status} {answer}"
-            time.sleep(0.2)
 
 
 def asked_of(obj, resource):

@@ -8,10 +8,11 @@ import re
 import signal
 import time
 
+from api import Connections
 from cluster import wait_for
 from gpupods import IMAGE, annotation, inventory
 from machine import Machine
-from storm import GPU_MEM, Api, Books, PodWatch, is_leaving, is_over, pod_of_process, processes_of
+from storm import GPU_MEM, Books, PodWatch, is_leaving, is_over, pod_of_process, processes_of
 
 NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,{}", "storm-b.192.168.21.2=8x12288MiB,{},spread",
          "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,{}"]
@@ -32,7 +33,7 @@ def whole_nodes(nodes):
 class Storm:
     def __init__(self, cluster, seed):
         self.cluster, self.namespace, self.rng = cluster, cluster.namespace, random.Random(seed)
-        self.api = Api(cluster.environment["KUBECONFIG"])
+        self.api = Connections(cluster.environment["KUBECONFIG"])
         nodes = cluster.nodes()
         self.modes = {annotation(n, "ration.dev/mode") for n in nodes.values()}
         self.mark = f"{seed}-{time.monotonic_ns()}"

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from api import Connections
 from claims import RELEASES, ask, published, template
 from cluster import built
 from gpupods import IMAGE, annotation
-from storm import GPU_MEM, Api, Watch, is_over
+from storm import GPU_MEM, Watch, is_over
 
 pytestmark = [pytest.mark.alone, pytest.mark.long(400)]
 
@@ -51,7 +52,7 @@ def job(name, by_claim):
 
 def run(cluster, name, by_claim):
     """(pods per second, median s until bound, median s from bound until running)"""
-    times = Times(Api(cluster.environment["KUBECONFIG"]), cluster.namespace)
+    times = Times(Connections(cluster.environment["KUBECONFIG"]), cluster.namespace)
     times.start()
     try:
         cluster.create(job(name, by_claim))

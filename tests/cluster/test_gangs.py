@@ -8,10 +8,11 @@ import time
 
 import pytest
 
+from api import Connections
 from cluster import ROOT, is_ready, wait_for
 from gangwatch import TOGETHER_S, GangWatch, job, member
 from gpupods import GPU_MEM, IMAGE, annotation, inventory
-from storm import Api, processes_of, replayed
+from storm import processes_of, replayed
 from stormwaves import OBEYS, cards_of_nodes
 
 FULL = bool(os.environ.get("RATION_FULL"))
@@ -29,7 +30,7 @@ def watched():
     watches = []
 
     def give(cluster):
-        watches.append(GangWatch(Api(cluster.environment["KUBECONFIG"]), cards_of_nodes(cluster.nodes()), cluster.namespace))
+        watches.append(GangWatch(Connections(cluster.environment["KUBECONFIG"]), cards_of_nodes(cluster.nodes()), cluster.namespace))
         watches[-1].start()
         wait_for(lambda: watches[-1].lists, 20, "the first LIST")
         return watches[-1]
@@ -101,7 +102,7 @@ def ended(cluster):
 @pytest.mark.long(60)
 def test_gangs_that_do_not_all_fit_come_one_after_the_other_and_each_whole(lab, watched, seed):
     cluster = lab(LARGE) if FULL else lab()
-    watch, api = watched(cluster), Api(cluster.environment["KUBECONFIG"])
+    watch, api = watched(cluster), Connections(cluster.environment["KUBECONFIG"])
     gangs, asked, there = crowd(random.Random(seed),
                                 [mib // 1024 for node in watch.cards.values() for mib in node.values()])
     begin = time.monotonic()
