@@ -57,9 +57,9 @@ void metrics_each(struct metrics *metrics, const char *label, const char *const 
 /* metrics_build_info() - ration_build_info. metrics_process() - the process metrics of Prometheus client
  * libraries: CPU, memory, open files, start time. Nothing is added if /proc cannot be read. */
 void metrics_build_info(struct metrics *metrics);
-/* metrics_clock() - ration_clock_seconds: when the page was made, by the monotonic clock of its machine. What
- * divides the difference of a counter between two pages by that of this clock has a rate that no delay on the
- * way changes. */
+/* metrics_clock() - ration_clock_seconds: when the page was made, by the monotonic clock of its machine. A
+ * reader that has two pages computes rates over the difference of this value, so that the time which an
+ * answer takes does not change them. */
 void metrics_clock(struct metrics *metrics);
 void metrics_process(struct metrics *metrics);
 
