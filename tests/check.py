@@ -363,7 +363,7 @@ def ring_driver(args, count):
 def ring_sanitize(args, count):
     directory = ROOT / "build-sanitize"
     env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-           "RATION_SANITIZE": "1", "RATION_HISTORIES": "100"}
+           "RATION_SANITIZE": "1", "RATION_HISTORIES": "200"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
     mark = "not alone" if args.full or args.k else "not alone and not waits"
