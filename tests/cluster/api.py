@@ -22,7 +22,7 @@ PATHS = {"Pod": f"{_CORE}/namespaces/{{}}/pods", "PodTemplate": f"{_CORE}/namesp
 
 class Connections:
     """One kept connection per thread, with the credentials of a kubeconfig; `token`, `user`: with these instead, the user as kubectl's
-    --as has it. A request that finds nobody answers (0, None)."""
+    --as has it. A request that gets no answer returns (0, None)."""
 
     def __init__(self, kubeconfig, token=None, user=None):
         config = json.loads(pathlib.Path(kubeconfig).read_text())
