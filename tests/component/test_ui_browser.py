@@ -38,7 +38,7 @@ def browser(chromium):
     yield chromium
     complaints = chromium.messages()
     chromium.open("about:blank")
-    gone = re.compile("status of 50|net::ERR_")    # the server, at the end of a test: each time another error of the network
+    gone = re.compile("status of 50|net::ERR_")    # the server has ended: chromium reports it by several names
     assert not [text for text in complaints if not gone.search(text)], complaints
 
 

@@ -57,7 +57,8 @@ def test_ration_run_holds_a_program_to_its_memory(machine, driver, user, layer):
 
 
 def test_the_demo_runs_two_documented_jobs_on_one_gpu(machine):
-    """3 and 4 units of the 16 and 2 x 15 of its two nodes. The machine has no network, so what the demo installs and compiles is there."""
+    """Of 3 and 4 units; its two nodes have 16 and 2 x 15. The machine has no network: what the demo would install and compile is there
+    already, and these two steps do nothing."""
     machine.run("sh", "-c", 'cd "$0" && mount --bind /bin/true lab/install-packages && mkdir -p deploy && ln -s /bin/true deploy/build-installed', disks.ROOT)
     try:
         said = machine.run("sh", "-c", 'cd "$0" && ./demo', disks.ROOT, timeout=3600).stdout

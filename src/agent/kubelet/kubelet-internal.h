@@ -30,7 +30,7 @@ struct kubelet {
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
 	int64_t began_ns; /* the agent's start */
-	bool pods_listed; /* once since then, or FIRST_LIST_NS have passed */
+	bool pods_listed; /* since then the kubelet has listed its pods once, or FIRST_LIST_NS have passed */
 	struct kubelet_counts counts;
 };
 

@@ -89,7 +89,7 @@ int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
 
 #define SOON_NS (50 * NS_PER_MS)
 #define AGAIN_NS NS_PER_S
-#define FIRST_LIST_NS (3 * NS_PER_S)
+#define FIRST_LIST_NS (3 * NS_PER_S) /* so long a new agent waits for the list before it registers */
 
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
