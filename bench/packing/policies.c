@@ -36,14 +36,8 @@ static double spread(const struct packing_state *state, const struct packing_nod
 
 static struct node_room room_of(const struct packing_node *node)
 {
-	struct node_room room = {.cpu_milli = node->cpu_left,
-		.memory_mib = node->memory_left,
-		.gpu_milli = node->left,
-		.gpus = node->gpus};
-
-	for (uint32_t i = 0; i < node->gpus; i++)
-		room.whole += node->gpu_left[i] == GPU_MILLI;
-	return room;
+	return (struct node_room){
+		.cpu_milli = node->cpu_left, .memory_mib = node->memory_left, .gpu_milli = node->left};
 }
 
 /* Of the pods that arrived, those that can use only this model (and those like it): their part of all GPUs
@@ -75,7 +69,8 @@ static double balanced(const struct packing_state *state, const struct packing_n
 {
 	struct packing_node after = *node;
 	struct node_order_ask ask = {.before = room_of(node),
-		.whole_wanted = pod->gpu_milli == GPU_MILLI ? pod->gpus : 0,
+		.gpus = node->gpus,
+		.wanted = pod->gpus,
 		.node_scarcity = node_scarcity(&state->cluster, node->gpus),
 		.scarcity = pod->models ? 0 : scarcity(&state->cluster, node->model),
 		.host_pod_cpu_milli = pod->gpus ? 0 : node->cpu_milli};
@@ -83,6 +78,11 @@ static double balanced(const struct packing_state *state, const struct packing_n
 	*ret_gpu = packing_fullest_gpu(node, pod);
 	packing_place(&after, pod, *ret_gpu);
 	ask.after = room_of(&after);
+	for (uint32_t i = 0; i < node->gpus; i++) {
+		ask.whole += node->gpu_left[i] == GPU_MILLI;
+		ask.part_lost += node_order_part_lost(after.gpu_left[i]) -
+				 node_order_part_lost(node->gpu_left[i]);
+	}
 	return -(double)node_order_cost(&ask, &state->mean_now);
 }
 

@@ -9,15 +9,15 @@
 /* 12 CPUs and 48 GiB for a GPU. */
 static const struct host_sum mean = {.cpu_milli = 12000, .memory_mib = 48 << 10};
 
-static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli, uint32_t whole, uint32_t gpus)
+static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
 {
-	return (struct node_room){cpus * 1000, gib << 10, gpu_milli, whole, gpus};
+	return (struct node_room){cpus * 1000, gib << 10, gpu_milli};
 }
 
-/* A pod that takes a part of a GPU which is in use already. */
+/* A pod that takes a part of a GPU of which as much is free. */
 static int64_t cost_of_part(struct node_room before, uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
 {
-	struct node_order_ask ask = {.before = before, .after = before};
+	struct node_order_ask ask = {.before = before, .after = before, .gpus = 8, .wanted = 1};
 
 	ask.after.cpu_milli -= cpus * 1000;
 	ask.after.memory_mib -= gib << 10;
@@ -25,22 +25,30 @@ static int64_t cost_of_part(struct node_room before, uint64_t cpus, uint64_t gib
 	return node_order_cost(&ask, &mean);
 }
 
+/* On a node with 8 GPUs, of which only the whole ones have anything free. */
 static int64_t cost_of_whole(struct node_room before, uint32_t gpus)
 {
-	struct node_order_ask ask = {.before = before, .after = before, .whole_wanted = gpus};
+	struct node_order_ask ask = {.before = before,
+		.after = before,
+		.gpus = 8,
+		.whole = before.gpu_milli / 1000,
+		.wanted = gpus};
 
 	ask.after.cpu_milli -= (uint64_t)gpus * mean.cpu_milli;
 	ask.after.memory_mib -= (uint64_t)gpus * mean.memory_mib;
 	ask.after.gpu_milli -= gpus * 1000;
-	ask.after.whole -= gpus;
 	return node_order_cost(&ask, &mean);
 }
 
-/* A pod begins a GPU of an empty node. */
-static int64_t cost_of_an_empty_node(uint32_t node_scarcity)
+/* A pod begins a GPU of a node with 8, of which so many are entirely free. */
+static int64_t cost_of_half_a_gpu(uint32_t whole, uint32_t node_scarcity)
 {
-	struct node_order_ask ask = {.before = room(96, 384, 8000, 8, 8),
-		.after = room(96, 384, 7500, 7, 8),
+	struct node_order_ask ask = {.before = room(96, 384, whole * 1000),
+		.after = room(96, 384, whole * 1000 - 500),
+		.gpus = 8,
+		.whole = whole,
+		.wanted = 1,
+		.part_lost = node_order_part_lost(500),
 		.node_scarcity = node_scarcity};
 
 	return node_order_cost(&ask, &mean);
@@ -48,27 +56,31 @@ static int64_t cost_of_an_empty_node(uint32_t node_scarcity)
 
 static void an_empty_node_costs_more_the_more_pods_need_one(void **state)
 {
-	struct node_order_ask begun = {.before = room(96, 384, 7000, 7, 8),
-		.after = room(96, 384, 6500, 6, 8),
+	int64_t cost = cost_of_half_a_gpu(8, 0);
+	struct node_order_ask all = {.before = room(96, 384, 8000),
+		.after = room(0, 0, 0),
+		.gpus = 8,
+		.whole = 8,
+		.wanted = 8,
 		.node_scarcity = 1000};
-	int64_t cost = cost_of_an_empty_node(0);
 
 	(void)state;
-	assert_int_equal(cost_of_an_empty_node(1000) - cost, 1500000);
-	assert_int_equal(cost_of_an_empty_node(500) - cost, 1500000 / 8);
+	assert_int_equal(cost, 750000 + 500000 + 500000);
+	assert_int_equal(cost_of_half_a_gpu(8, 1000) - cost, 1500000);
+	assert_int_equal(cost_of_half_a_gpu(8, 500) - cost, 1500000 / 8);
 	/* A node that is not empty any more costs nothing for it, nor does one that is taken as a whole. */
-	assert_int_equal(node_order_cost(&begun, &mean), 300000 + 650000);
-	begun.before = room(96, 384, 8000, 8, 8);
-	begun.after = room(0, 0, 0, 0, 8);
-	begun.whole_wanted = 8;
-	assert_int_equal(node_order_cost(&begun, &mean), 0);
+	assert_int_equal(cost_of_half_a_gpu(7, 1000), 650000 + 500000);
+	assert_int_equal(node_order_cost(&all, &mean), 0);
 }
 
 /* What it costs that the pod is one without a GPU, on a node with 128 CPUs. */
-static int64_t cost_without_a_gpu(struct node_room before, uint64_t cpus, uint32_t node_scarcity)
+static int64_t cost_without_a_gpu(
+	struct node_room before, uint32_t gpus, uint64_t cpus, uint32_t node_scarcity)
 {
 	struct node_order_ask ask = {.before = before,
 		.after = before,
+		.gpus = gpus,
+		.whole = before.gpu_milli / 1000,
 		.node_scarcity = node_scarcity,
 		.host_pod_cpu_milli = 128000};
 	int64_t cost;
@@ -84,23 +96,23 @@ static int64_t cost_without_a_gpu(struct node_room before, uint64_t cpus, uint32
 static void cpu_of_an_empty_node_costs_a_pod_without_a_gpu_its_part_of_the_gpus(void **state)
 {
 	(void)state;
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 32, 0), 4000000);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 32, 1000), 16000000);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000, 8, 8), 0, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 0), 4000000);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 1000), 16000000);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 0, 1000), 0);
 	/* With less than half of its CPU left no pod for all its GPUs is expected there. */
-	assert_int_equal(cost_without_a_gpu(room(64, 512, 8000, 8, 8), 16, 0), 2000000);
-	assert_int_equal(cost_without_a_gpu(room(63, 512, 8000, 8, 8), 16, 0), 0);
+	assert_int_equal(cost_without_a_gpu(room(64, 512, 8000), 8, 16, 0), 2000000);
+	assert_int_equal(cost_without_a_gpu(room(63, 512, 8000), 8, 16, 0), 0);
 	/* A GPU is in use, or a part of an unknown one. */
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 7000, 7, 8), 32, 1000), 0);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 7500, 8, 8), 32, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 7000), 8, 32, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 7500), 8, 32, 1000), 0);
 	/* One GPU, and none. */
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 1000, 1, 1), 32, 1000), 0);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 0, 0, 0), 32, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 1000), 1, 32, 1000), 0);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 0), 0, 32, 1000), 0);
 }
 
 static void free_gpus_with_the_mean_behind_them_are_not_stranded(void **state)
 {
-	struct node_room one = room(12, 48, 1000, 1, 8), eight = room(96, 384, 8000, 8, 8);
+	struct node_room one = room(12, 48, 1000), eight = room(96, 384, 8000);
 
 	(void)state;
 	assert_int_equal(node_order_stranded(&one, &mean), 0);
@@ -109,7 +121,7 @@ static void free_gpus_with_the_mean_behind_them_are_not_stranded(void **state)
 
 static void without_cpu_or_without_memory_all_free_gpus_are_stranded(void **state)
 {
-	struct node_room no_cpu = room(0, 384, 2500, 2, 8), no_memory = room(96, 0, 2500, 2, 8);
+	struct node_room no_cpu = room(0, 384, 2500), no_memory = room(96, 0, 2500);
 
 	(void)state;
 	assert_int_equal(node_order_stranded(&no_cpu, &mean), 2500000);
@@ -120,7 +132,7 @@ static void without_cpu_or_without_memory_all_free_gpus_are_stranded(void **stat
  * GPUs. */
 static void half_of_the_mean_strands_an_eighth(void **state)
 {
-	struct node_room half_cpu = room(12, 384, 2000, 2, 8), half_memory = room(24, 48, 2000, 2, 8);
+	struct node_room half_cpu = room(12, 384, 2000), half_memory = room(24, 48, 2000);
 
 	(void)state;
 	assert_int_equal(node_order_stranded(&half_cpu, &mean), 250000);
@@ -129,7 +141,7 @@ static void half_of_the_mean_strands_an_eighth(void **state)
 
 static void an_unknown_mean_is_never_short(void **state)
 {
-	struct node_room nothing_left = room(0, 0, 8000, 8, 8);
+	struct node_room nothing_left = room(0, 0, 8000);
 
 	(void)state;
 	assert_int_equal(node_order_stranded(&nothing_left, &(struct host_sum){0}), 0);
@@ -137,7 +149,7 @@ static void an_unknown_mean_is_never_short(void **state)
 
 static void a_full_node_strands_nothing(void **state)
 {
-	struct node_room full = room(0, 0, 0, 0, 8);
+	struct node_room full = room(0, 0, 0);
 
 	(void)state;
 	assert_int_equal(node_order_stranded(&full, &mean), 0);
@@ -145,7 +157,7 @@ static void a_full_node_strands_nothing(void **state)
 
 static void a_pod_for_cpu_goes_where_gpus_keep_theirs(void **state)
 {
-	struct node_room spare = room(40, 400, 1500, 1, 8), tight = room(18, 72, 1500, 1, 8);
+	struct node_room spare = room(40, 400, 1500), tight = room(18, 72, 1500);
 
 	(void)state;
 	assert_true(cost_of_part(spare, 12, 24, 0) < cost_of_part(tight, 12, 24, 0));
@@ -153,7 +165,7 @@ static void a_pod_for_cpu_goes_where_gpus_keep_theirs(void **state)
 
 static void a_pod_that_needs_little_cpu_takes_gpus_that_have_little(void **state)
 {
-	struct node_room tight = room(4, 16, 1500, 1, 8), rich = room(18, 72, 1500, 1, 8);
+	struct node_room tight = room(4, 16, 1500), rich = room(18, 72, 1500);
 
 	(void)state;
 	assert_true(cost_of_part(tight, 1, 1, 500) < cost_of_part(rich, 1, 1, 500));
@@ -161,28 +173,45 @@ static void a_pod_that_needs_little_cpu_takes_gpus_that_have_little(void **state
 
 static void of_equal_nodes_the_fuller_one_is_taken(void **state)
 {
-	struct node_room fuller = room(48, 192, 1500, 1, 8), emptier = room(72, 288, 4500, 4, 8);
+	struct node_room fuller = room(48, 192, 1500), emptier = room(72, 288, 4500);
 
 	(void)state;
 	assert_true(cost_of_part(fuller, 3, 12, 500) < cost_of_part(emptier, 3, 12, 500));
 }
 
-/* Three tenths of a GPU, less what the fuller node gains. */
-static void a_part_does_not_open_a_whole_gpu(void **state)
+/* What is lost of a free part is largest where it is half of a GPU. */
+static void a_free_part_loses_what_pods_of_any_size_cannot_use(void **state)
 {
-	struct node_room before = room(96, 384, 2000, 2, 8), emptier = room(96, 384, 2500, 2, 8);
-	struct node_order_ask opens = {.before = before, .after = before};
+	(void)state;
+	assert_int_equal(node_order_part_lost(0), 0);
+	assert_int_equal(node_order_part_lost(1000), 0);
+	assert_int_equal(node_order_part_lost(500), 250000);
+	assert_int_equal(node_order_part_lost(100), 90000);
+	assert_int_equal(node_order_part_lost(900), 90000);
+}
+
+/* To begin a GPU for a half loses twice a quarter of it. A pod that fills a GPU gains what was lost. */
+static void a_part_goes_where_it_fills_a_gpu(void **state)
+{
+	struct node_room before = room(96, 384, 2500);
+	struct node_order_ask begins = {.before = before,
+		.after = room(96, 384, 2000),
+		.gpus = 8,
+		.wanted = 1,
+		.part_lost = node_order_part_lost(500)};
+	struct node_order_ask fills = begins, leaves = begins;
 
 	(void)state;
-	opens.after.gpu_milli -= 500;
-	opens.after.whole--;
-	assert_int_equal(node_order_cost(&opens, &mean), 150000 + 300000);
-	assert_true(cost_of_part(emptier, 0, 0, 500) < node_order_cost(&opens, &mean));
+	fills.part_lost = -node_order_part_lost(500);
+	leaves.part_lost = node_order_part_lost(300) - node_order_part_lost(800);
+	assert_int_equal(node_order_cost(&begins, &mean), 200000 + 500000);
+	assert_int_equal(node_order_cost(&fills, &mean), 200000 - 500000);
+	assert_int_equal(node_order_cost(&leaves, &mean), 200000 + 2 * (210000 - 160000));
 }
 
 static void one_gpu_is_not_taken_from_an_empty_node(void **state)
 {
-	struct node_room empty = room(96, 384, 8000, 8, 8), begun = room(84, 336, 7000, 7, 8);
+	struct node_room empty = room(96, 384, 8000), begun = room(84, 336, 7000);
 
 	(void)state;
 	assert_int_equal(cost_of_whole(empty, 1), 700000 + 500000);
@@ -193,9 +222,11 @@ static void one_gpu_is_not_taken_from_an_empty_node(void **state)
 /* A pod for any model keeps off a model that half of its GPUs' worth of pods needs: 1.5 x 0.5 for its GPU. */
 static void a_model_that_others_need_costs_more(void **state)
 {
-	struct node_order_ask ask = {.before = room(24, 96, 2000, 2, 2),
-		.after = room(12, 48, 1000, 1, 2),
-		.whole_wanted = 1,
+	struct node_order_ask ask = {.before = room(24, 96, 2000),
+		.after = room(12, 48, 1000),
+		.gpus = 2,
+		.whole = 2,
+		.wanted = 1,
 		.scarcity = 500};
 	int64_t scarce = node_order_cost(&ask, &mean);
 
@@ -206,11 +237,8 @@ static void a_model_that_others_need_costs_more(void **state)
 
 static void numbers_beyond_any_machine_do_not_overflow(void **state)
 {
-	struct node_room huge = {.cpu_milli = UINT64_MAX / 20000,
-		.memory_mib = UINT64_MAX / 20000,
-		.gpu_milli = UINT32_MAX,
-		.whole = 1,
-		.gpus = 1};
+	struct node_room huge = {
+		.cpu_milli = UINT64_MAX / 20000, .memory_mib = UINT64_MAX / 20000, .gpu_milli = UINT32_MAX};
 	struct node_room none = {.gpu_milli = UINT32_MAX};
 
 	(void)state;
@@ -231,7 +259,8 @@ int main(void)
 		cmocka_unit_test(a_pod_for_cpu_goes_where_gpus_keep_theirs),
 		cmocka_unit_test(a_pod_that_needs_little_cpu_takes_gpus_that_have_little),
 		cmocka_unit_test(of_equal_nodes_the_fuller_one_is_taken),
-		cmocka_unit_test(a_part_does_not_open_a_whole_gpu),
+		cmocka_unit_test(a_free_part_loses_what_pods_of_any_size_cannot_use),
+		cmocka_unit_test(a_part_goes_where_it_fills_a_gpu),
 		cmocka_unit_test(one_gpu_is_not_taken_from_an_empty_node),
 		cmocka_unit_test(a_model_that_others_need_costs_more),
 		cmocka_unit_test(numbers_beyond_any_machine_do_not_overflow),

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "core/placement/node-room.h"
 #include "core/placement/rank.h"
+#include "core/registry/node-ledger.h"
 #include "model-fixture.h"
 
 static void open_nodes(struct ledger *ledger, enum gpu_policy policy, size_t n, const char *const *names)
@@ -378,6 +379,51 @@ static void a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole(void 
 	ledger_release(&ledger);
 }
 
+/* GPUs of 10 units: 7, 4, 10 and none are free. Of 7 or 3 free units 2.1 are lost, of 4 or 6 free ones 2.4.
+ */
+static void the_free_parts_that_a_pod_changes_are_those_of_the_fullest_gpus_with_room(void **state)
+{
+	struct {
+		uint32_t units, gpus, core;
+		int64_t lost;
+	} cases[] = {
+		{4, 1, 0, -240000}, {1, 1, 0, 210000 - 240000}, {5, 1, 0, 160000 - 210000}, {8, 1, 0, 160000},
+		{10, 1, 0, 0}, {8, 2, 0, -240000}, {12, 3, 0, -240000 + 240000},
+		{1, 1, 40, -240000}, /* the computing power is the larger part */
+	};
+	_cleanup_pod_facts_ struct pod_facts plain = {.uid = strdup("plain")};
+	struct ledger ledger;
+	struct node_ledger *node;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 4);
+	node = table_get(&ledger.nodes, "a");
+	occupy(&ledger, "p", 3, "", "a", "GPU-a-0");
+	occupy(&ledger, "q", 6, "", "a", "GPU-a-1");
+	occupy(&ledger, "r", 10, "", "a", "GPU-a-3");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+		fixture_pod(&pod, "asking", cases[i].units, "");
+		pod.request.gpus = cases[i].gpus;
+		pod.request.core = cases[i].core;
+		assert_int_equal(node_room_ask(node, &pod).part_lost, cases[i].lost);
+		assert_int_equal(node_room_ask(node, &pod).wanted, cases[i].gpus);
+	}
+	assert_int_equal(node_room_ask(node, &plain).part_lost, 0);
+	assert_int_equal(node_room_ask(node, &plain).wanted, 0);
+	node->gpus[1].facts.healthy = false;
+	node_ledger_recount(node);
+	{
+		_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+		fixture_pod(&pod, "asking", 4, "");
+		assert_int_equal(node_room_ask(node, &pod).part_lost, 0); /* from 7 free units to 3 */
+	}
+	ledger_release(&ledger);
+}
+
 /* A free node is kept for pods that need the whole of it only if they can have it, and only from pods without
  * a GPU, however small another one is. */
 static void the_cpu_of_a_node_is_kept_for_pods_that_can_have_its_gpus(void **state)
@@ -512,6 +558,7 @@ int main(void)
 			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole),
+		cmocka_unit_test(the_free_parts_that_a_pod_changes_are_those_of_the_fullest_gpus_with_room),
 		cmocka_unit_test(the_cpu_of_a_node_is_kept_for_pods_that_can_have_its_gpus),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
 		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),

@@ -1,9 +1,11 @@
 #include "core/placement/node-order.h"
 
 /* The weights, in millionths of a GPU. */
-#define STRANDED_WEIGHT 4    /* per millionth of a GPU that the pod strands */
-#define FREE_WEIGHT 100	     /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
-#define OPENED_WEIGHT 300000 /* per GPU that was entirely free, for a pod that does not need all of it */
+#define STRANDED_WEIGHT 4 /* per millionth of a GPU that the pod strands */
+#define FREE_WEIGHT 100	  /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define PART_LOST_WEIGHT                                                                                     \
+	2 /* per millionth of a GPU that is lost because free parts of GPUs are too small                    \
+	   */
 /* If all GPUs of the node were free and no longer are; also for each GPU whose part of the CPU a pod without
  * a GPU takes of such a node, times STRANDED_WEIGHT. */
 #define EMPTY_NODE_WEIGHT 500000
@@ -35,6 +37,13 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
 }
 
+/* A pod that asks for more than the free part cannot use it. If pods ask for each part of a GPU equally
+ * often, then a part of three tenths is too small for seven of ten pods. */
+int64_t node_order_part_lost(uint32_t free_milli)
+{
+	return (int64_t)free_milli * (1000 - (int64_t)free_milli);
+}
+
 int64_t node_order_scarcity(const struct node_order_ask *ask)
 {
 	int64_t taken = (int64_t)ask->before.gpu_milli - ask->after.gpu_milli;
@@ -60,22 +69,19 @@ static int64_t drained_node_cost(const struct node_order_ask *ask)
 	const struct node_room *before = &ask->before;
 	uint64_t taken = before->cpu_milli - ask->after.cpu_milli, all = ask->host_pod_cpu_milli;
 
-	if (before->gpus < 2 || before->gpu_milli < before->gpus * 1000 || before->cpu_milli < all / 2)
+	if (ask->gpus < 2 || before->gpu_milli < ask->gpus * 1000 || before->cpu_milli < all / 2)
 		return 0;
-	return STRANDED_WEIGHT * empty_node_cost(ask) * before->gpus * (int64_t)taken / (int64_t)all;
+	return STRANDED_WEIGHT * empty_node_cost(ask) * ask->gpus * (int64_t)taken / (int64_t)all;
 }
 
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
 {
-	const struct node_room *before = &ask->before, *after = &ask->after;
-	int64_t opened = (int64_t)before->whole - after->whole - ask->whole_wanted;
 	int64_t cost = STRANDED_WEIGHT *
-		       (node_order_stranded(after, mean) - node_order_stranded(before, mean));
+		       (node_order_stranded(&ask->after, mean) - node_order_stranded(&ask->before, mean));
 
-	cost += FREE_WEIGHT * (int64_t)after->gpu_milli;
-	if (opened > 0)
-		cost += OPENED_WEIGHT * opened;
-	if (before->whole == before->gpus && after->whole < before->whole && after->whole > 0)
+	cost += FREE_WEIGHT * (int64_t)ask->after.gpu_milli;
+	cost += PART_LOST_WEIGHT * ask->part_lost;
+	if (ask->whole == ask->gpus && ask->wanted && ask->wanted < ask->gpus)
 		cost += empty_node_cost(ask);
 	if (ask->host_pod_cpu_milli)
 		cost += drained_node_cost(ask);

@@ -12,14 +12,16 @@ struct node_room {
 	uint64_t cpu_milli;  /* allocatable less what its pods request, never below 0 */
 	uint64_t memory_mib; /* of the host; likewise */
 	uint32_t gpu_milli;  /* thousandths of a GPU that are free, over all GPUs of the node */
-	uint32_t whole;	     /* GPUs that are entirely free */
-	uint32_t gpus;	     /* all its GPUs, free or not */
 };
 
 /* One pod on one node. */
 struct node_order_ask {
 	struct node_room before, after;
-	uint32_t whole_wanted; /* GPUs that the pod takes entirely */
+	uint32_t gpus;	 /* all GPUs of the node, free or not */
+	uint32_t whole;	 /* those that are entirely free before the pod comes */
+	uint32_t wanted; /* those that the pod takes, entirely or in part */
+	/* The sum of node_order_part_lost() over the GPUs of the node, after less before. */
+	int64_t part_lost;
 	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
 	 * thousandths (registry/demand.h). */
 	uint32_t scarcity;
@@ -34,6 +36,11 @@ struct node_order_ask {
  * serve, in millionths of a GPU. No GPU counts while each free GPU has the mean of both behind it; all count
  * if one of them is used up. */
 int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean);
+
+/* node_order_part_lost() - how much of one GPU, of which this many thousandths are free (at most 1000), will
+ * probably stay unused, in millionths of a GPU. A part that is as large as the GPU, or empty, loses nothing.
+ */
+int64_t node_order_part_lost(uint32_t free_milli);
 
 /* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.
  */

@@ -2,32 +2,28 @@
 
 #include "core/registry/node-ledger.h"
 
-/* GPUs in use that have room for the request's part. */
-static uint32_t begun_gpus(const struct node_ledger *node, const struct request *request)
+/* The difference that the request makes, with this part of each of its GPUs. Of the GPUs that have room,
+ * binpack takes those with the least free. How many containers a GPU may have is not considered. */
+static int64_t part_lost(const struct node_ledger *node, uint32_t part, uint32_t gpus)
 {
-	uint32_t n = 0;
+	const uint16_t *free_milli = node->sums.gpu_milli;
+	uint64_t taken = 0;
+	int64_t lost = 0;
 
-	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		const struct gpu_ledger *gpu = &node->gpus[i];
+	for (uint32_t k = 0; part && part < 1000 && k < gpus; k++) {
+		size_t best = NODE_GPUS_MAX;
 
-		n += (gpu->units_used || gpu->core_used) && gpu_reject_reason(gpu, request) == GPU_FITS;
+		for (size_t i = 0; i < node->facts.n_gpus; i++)
+			if (free_milli[i] >= part && !(taken >> i & 1) &&
+				(best == NODE_GPUS_MAX || free_milli[i] < free_milli[best]))
+				best = i;
+		if (best == NODE_GPUS_MAX)
+			break;
+		taken |= UINT64_C(1) << best;
+		lost += node_order_part_lost(free_milli[best] - part) -
+			node_order_part_lost(free_milli[best]);
 	}
-	return n;
-}
-
-/* How many entirely free GPUs the request would begin to use, with a part on each of `gpus` GPUs. */
-static uint32_t opened_gpus(const struct node_ledger *node, const struct request *request, uint32_t gpus)
-{
-	uint32_t begun;
-
-	if (node->facts.policy == GPU_POLICY_SPREAD)
-		return gpus < node->sums.whole ? gpus : node->sums.whole;
-	/* With thousands of nodes, each GPU is read only if it may be short of something else. */
-	if (gpus == 1 && !request->core && !node->facts.instances_max)
-		begun = node->sums.begun_most_free >= request_units_per_gpu(request);
-	else
-		begun = begun_gpus(node, request);
-	return gpus > begun ? gpus - begun : 0;
+	return lost;
 }
 
 static uint32_t less(uint32_t from, uint64_t amount)
@@ -44,18 +40,18 @@ static bool may_serve(const struct node_ledger *node)
 struct node_order_ask node_room_ask(const struct node_ledger *node, const struct pod_facts *pod)
 {
 	const struct request *request = &pod->request;
-	uint32_t gpus = request_gpus(request), units = request_units_per_gpu(request),
-		 largest = node->sums.largest;
+	uint32_t gpus = request_gpus(request), largest = node->sums.largest;
+	uint64_t part = largest ? (uint64_t)request_units_per_gpu(request) * 1000 / largest : 0;
 	struct host_sum host = node_host_left(node);
 	struct node_order_ask ask = {.before = {.cpu_milli = host.cpu_milli,
 					     .memory_mib = host.memory_mib,
-					     .gpu_milli = node->sums.milli_free,
-					     .whole = node->sums.whole,
-					     .gpus = (uint32_t)node->facts.n_gpus},
+					     .gpu_milli = node->sums.milli_free},
+		.gpus = (uint32_t)node->facts.n_gpus,
+		.whole = node->sums.whole,
+		.wanted = request_is_empty(request) ? 0 : gpus,
 		.host_pod_cpu_milli = request_is_empty(request) && may_serve(node)
 					      ? node->facts.host.cpu_milli
 					      : 0};
-	uint64_t part = largest ? (uint64_t)units * 1000 / largest : 0;
 
 	/* Pods on an unknown GPU count against the node as a whole. */
 	if (node->sums.free && node_free_units(node) < node->sums.free)
@@ -63,12 +59,11 @@ struct node_order_ask node_room_ask(const struct node_ledger *node, const struct
 						  node->sums.free);
 	if (part < request->core * (1000 / CORE_PER_GPU))
 		part = request->core * (1000 / CORE_PER_GPU);
-	ask.whole_wanted = part >= 1000 ? gpus : 0;
+	ask.part_lost = part_lost(node, (uint32_t)part, gpus);
 	ask.after = ask.before;
 	ask.after.cpu_milli -= pod->host.cpu_milli < host.cpu_milli ? pod->host.cpu_milli : host.cpu_milli;
 	ask.after.memory_mib -= pod->host.memory_mib < host.memory_mib ? pod->host.memory_mib
 								       : host.memory_mib;
 	ask.after.gpu_milli = less(ask.before.gpu_milli, part * gpus);
-	ask.after.whole = less(ask.before.whole, ask.whole_wanted ? gpus : opened_gpus(node, request, gpus));
 	return ask;
 }

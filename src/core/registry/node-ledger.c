@@ -224,7 +224,7 @@ static uint32_t gpu_milli_free(const struct gpu_ledger *gpu)
 	return memory < core ? (uint32_t)memory : core;
 }
 
-static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
+static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums, uint16_t *ret_milli)
 {
 	uint32_t free_units = gpu_free_units(gpu);
 
@@ -238,11 +238,9 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
 	if (gpu->instances_max && gpu->instances > sums->most_instances)
 		sums->most_instances = gpu->instances;
 	sums->free += free_units;
-	sums->milli_free += gpu_milli_free(gpu);
-	if (!gpu->units_used && !gpu->core_used)
-		sums->whole++;
-	else if (free_units > sums->begun_most_free)
-		sums->begun_most_free = free_units;
+	*ret_milli = (uint16_t)gpu_milli_free(gpu);
+	sums->milli_free += *ret_milli;
+	sums->whole += !gpu->units_used && !gpu->core_used;
 	sums->core_free += gpu_free_core(gpu);
 	if (free_units > sums->most_free)
 		sums->most_free = free_units;
@@ -253,7 +251,7 @@ static struct gpu_sums gpu_sums(const struct node_ledger *node)
 	struct gpu_sums sums = {0};
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		gpu_sum(&node->gpus[i], &sums);
+		gpu_sum(&node->gpus[i], &sums, &sums.gpu_milli[i]);
 	return sums;
 }
 
@@ -294,7 +292,8 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 		 gpus.most_instances != node->sums.most_instances || gpus.free != node->sums.free ||
 		 gpus.free_ill != node->sums.free_ill || gpus.core_free != node->sums.core_free ||
 		 gpus.core_free_ill != node->sums.core_free_ill || gpus.milli_free != node->sums.milli_free ||
-		 gpus.whole != node->sums.whole || gpus.begun_most_free != node->sums.begun_most_free;
+		 gpus.whole != node->sums.whole ||
+		 memcmp(gpus.gpu_milli, node->sums.gpu_milli, sizeof(gpus.gpu_milli)) != 0;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 

@@ -44,10 +44,10 @@ struct gpu_sums {
 	uint64_t free_ill;	 /* units free on the others */
 	uint64_t core_free;	 /* percent free on the healthy GPUs */
 	uint64_t core_free_ill;	 /* percent free on the others */
-	/* These two order nodes: a GPU is as free as the scarcer one of its memory and computing power. */
-	uint32_t milli_free;	  /* thousandths of a GPU free on the healthy GPUs */
-	uint32_t whole;		  /* healthy GPUs that are entirely free */
-	uint32_t begun_most_free; /* units free on the healthy GPU with most, of those in use */
+	/* These order nodes: a GPU is as free as the scarcer one of its memory and computing power. */
+	uint32_t milli_free;		   /* thousandths of a GPU free on the healthy GPUs */
+	uint32_t whole;			   /* healthy GPUs that are entirely free */
+	uint16_t gpu_milli[NODE_GPUS_MAX]; /* thousandths free on each GPU; 0 if it is not healthy */
 };
 
 struct node_ledger {
