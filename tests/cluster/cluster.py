@@ -21,9 +21,11 @@ WORKLOADS = ["ds/gpushare-device-plugin-ds", "deployment/ack-co-scheduler"]    #
 PATIENCE = float(os.environ.get("RATION_PATIENCE") or 1)    # how many times as long to wait, on a machine that is so much slower
 
 
-def wait_for(predicate, timeout=60, what="the condition", every=0.15):
-    """Calls predicate until it is truthy and returns that value; an AssertionError in it counts as not yet."""
+def wait_for(predicate, timeout=60, what="the condition", every=None):
+    """Calls predicate until it is truthy and returns that value; an AssertionError in it counts as not yet. every: seconds between two
+    calls; without it they become rarer, since a question costs the lab time of a processor."""
     timeout *= PATIENCE
+    pause = every or 0.1
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -34,7 +36,8 @@ def wait_for(predicate, timeout=60, what="the condition", every=0.15):
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout} s: {what}; last seen: {last}")
-        time.sleep(every)
+        time.sleep(pause)
+        pause = every or min(1.2 * pause, 0.5)
 
 
 def lab_command(*arguments, check=True, timeout=600, env=None):
