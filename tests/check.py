@@ -11,8 +11,8 @@ Suites:
   gpu        the GPU of this machine; skipped on a machine without one
 
 Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests one half
-runs in `sanitize` and the other in `component`, the other way round on the next day. One twentieth of the long tests
-runs, another one each day. `full` runs everything in its long form, which takes hours. It
+runs in `sanitize` and the other in `component`; which half that is depends on the commit. So does the fortieth of the
+long tests that runs: another commit runs another one. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
 `./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 
@@ -43,7 +43,7 @@ IN_FULL = 6         # ... of either in the full form, which has the long tests t
 GPU_AT_A_TIME = 3   # ... and so many of those that share a simulated GPU's time: on a quiet machine one processor has nothing to do
 # Cluster tests beside others wait longer for what has its seconds on a quiet machine.
 BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
-PARTS = 20          # of the long tests; another one each day
+PARTS = 40          # of the long tests; which one runs depends on the commit
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
 WHY_LINES = 4       # of what a test said that failed or is flaky, in the report
@@ -187,17 +187,23 @@ def build(directory, options=()):
         raise BuildFailed("the build failed")
 
 
-def sanitized_half(day):
-    """0 or 1: the half of the functional component tests that runs with sanitizers on a day. A test that runs every PARTS days, too,
-    is in the other half each time."""
-    return (day + day // PARTS) % 2
+def turn():
+    """A number that decides which tests run, the same for each run of a commit. By the date where there is no repository."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(head.stdout[:12], 16) if head.returncode == 0 else datetime.date.today().toordinal()
+
+
+def sanitized_half(number):
+    """0 or 1: the half of the functional component tests that runs with sanitizers, by turn(). It does not depend on the part, so that a
+    long test runs in either build, too."""
+    return number // PARTS % 2
 
 
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
     chosen = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     if "RATION_LONG" in chosen and args.ring == "all":
-        chosen["RATION_HALF"] = str(sanitized_half(datetime.date.today().toordinal()))
+        chosen["RATION_HALF"] = str(sanitized_half(turn()))
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items()
@@ -461,8 +467,8 @@ def main():
                         help="the suite to run; all: see above (default); full: everything, in the long forms; hours: the tests that take an hour")
     parser.add_argument("--full", action="store_true", help="run the suite as `full` does")
     parser.add_argument("-k", metavar="NAME", help="run only tests whose name contains NAME; of the unit tests, all tests of a program that has such a test")
-    parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
-                        help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
+    parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=turn() % PARTS,
+                        help=f"which of the {PARTS} parts of the long tests to run (default: by the commit, here %(default)s)")
     parser.add_argument("--resume", action="store_true", help="with full: continue an interrupted run of the same commit; the suites that it "
                         "has completed are not run again, and the report has their results")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:

@@ -7,7 +7,7 @@
     sanitized   only with sanitizers
     once    kills, or races: a failure is one, though a second run may pass
     storm   kills or replaces parts of its own lab under load: two at a time, beside no other test; no second chance, as `once`
-    long(seconds, group=None)   ./check runs one part in twenty of these, another one each day; a storm, the simulation or
+    long(seconds, group=None)   ./check runs one part in forty of these, another one for another commit; a storm, the simulation or
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
     full    only ./check full has what they need, or the time: RATION_FULL=1
     hour    takes up to an hour, and runs beside suites that judge no times; as `full`

@@ -174,7 +174,7 @@ def arguments():
     parser.add_argument("--workers", type=int, metavar="N",
                         help=f"component tests at a time (default: {check.SIDE_BY_SIDE})")
     args = parser.parse_args()
-    args.part = int(time.time() // 86400) % check.PARTS
+    args.part = check.turn() % check.PARTS
     return args
 
 

@@ -1,5 +1,6 @@
 """What ./check says is so: its last line and its exit status, whatever happens to the tests."""
 import collections
+import datetime
 import importlib.util
 import os
 import pathlib
@@ -167,7 +168,7 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     assert len({of[conftest.group_of(i, i.get_closest_marker("long"))] for i in items[:3]}) == 1, "a file's tests share a lab"
 
 
-def test_each_functional_test_runs_in_one_build_a_day_and_in_both_within_two(check, monkeypatch):
+def test_each_functional_test_runs_in_one_build_and_in_the_other_one_for_other_commits(check, monkeypatch):
     conftest = module(ROOT / "tests/conftest.py")
 
     def item(name, *marks, folder="component"):
@@ -176,8 +177,8 @@ def test_each_functional_test_runs_in_one_build_a_day_and_in_both_within_two(che
     functional = [item(f"test_{i}") for i in range(200)]
     others = [item("test_w", "waits"), item("test_a", "alone"), item("test_c", folder="cluster")]
     runs = collections.Counter()
-    for day in (739000, 739001):
-        monkeypatch.setattr(conftest, "HALF", str(check.sanitized_half(day)))
+    for number in (5, 5 + check.PARTS):
+        monkeypatch.setattr(conftest, "HALF", str(check.sanitized_half(number)))
         for build in ("plain", "sanitized"):
             monkeypatch.delenv("RATION_SANITIZE", raising=False)
             if build == "sanitized":
@@ -190,9 +191,21 @@ def test_each_functional_test_runs_in_one_build_a_day_and_in_both_within_two(che
     assert set(runs.values()) == {1} and len(runs) == 2 * len(functional)
 
 
-def test_a_long_test_is_sanitized_every_other_time(check):
-    halves = [check.sanitized_half(day) for day in range(739003, 740003, check.PARTS)]
-    assert all(one != other for one, other in zip(halves, halves[1:]))
+def test_each_commit_has_its_part_and_each_part_runs_in_either_build(check, monkeypatch, tmp_path):
+    def git(*argv):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c", *argv], check=True, capture_output=True)
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert check.turn() == datetime.date.today().toordinal(), "no repository"
+    git("init")
+    turns = []
+    for text in "abcdefgh":
+        git("commit", "--allow-empty", "-m", text)
+        turns.append(check.turn())
+        assert check.turn() == turns[-1]
+    assert len(set(turns)) == len(turns)
+    assert {(number % check.PARTS, check.sanitized_half(number)) for number in range(1000)} == {
+        (part, half) for part in range(check.PARTS) for half in (0, 1)}
 
 
 def run_main(tmp_path, *arguments, **scripts):
