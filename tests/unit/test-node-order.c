@@ -65,9 +65,9 @@ static void an_empty_node_costs_more_the_more_pods_need_one(void **state)
 		.node_scarcity = 1000};
 
 	(void)state;
-	assert_int_equal(cost, 750000 + 500000 + 500000);
-	assert_int_equal(cost_of_half_a_gpu(8, 1000) - cost, 1500000);
-	assert_int_equal(cost_of_half_a_gpu(8, 500) - cost, 1500000 / 8);
+	assert_int_equal(cost, 750000 + 500000 + 400000);
+	assert_int_equal(cost_of_half_a_gpu(8, 1000) - cost, 1600000);
+	assert_int_equal(cost_of_half_a_gpu(8, 500) - cost, 1600000 / 8);
 	/* A node that is not empty any more costs nothing for it, nor does one that is taken as a whole. */
 	assert_int_equal(cost_of_half_a_gpu(7, 1000), 650000 + 500000);
 	assert_int_equal(node_order_cost(&all, &mean), 0);
@@ -91,16 +91,16 @@ static int64_t cost_without_a_gpu(
 	return cost - node_order_cost(&ask, &mean);
 }
 
-/* 32 of 128 CPUs are a quarter of the node, so of 2 of its 8 GPUs: 4 x 2 x 0.5, or x 2 where such nodes are
+/* 32 of 128 CPUs are a quarter of the node, so of 2 of its 8 GPUs: 7 x 2 x 0.4, or x 2 where such nodes are
  * scarce. */
 static void cpu_of_an_empty_node_costs_a_pod_without_a_gpu_its_part_of_the_gpus(void **state)
 {
 	(void)state;
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 0), 4000000);
-	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 1000), 16000000);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 0), 5600000);
+	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 32, 1000), 28000000);
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 8000), 8, 0, 1000), 0);
 	/* With less than half of its CPU left no pod for all its GPUs is expected there. */
-	assert_int_equal(cost_without_a_gpu(room(64, 512, 8000), 8, 16, 0), 2000000);
+	assert_int_equal(cost_without_a_gpu(room(64, 512, 8000), 8, 16, 0), 2800000);
 	assert_int_equal(cost_without_a_gpu(room(63, 512, 8000), 8, 16, 0), 0);
 	/* A GPU is in use, or a part of an unknown one. */
 	assert_int_equal(cost_without_a_gpu(room(128, 512, 7000), 8, 32, 1000), 0);
@@ -214,7 +214,7 @@ static void one_gpu_is_not_taken_from_an_empty_node(void **state)
 	struct node_room empty = room(96, 384, 8000), begun = room(84, 336, 7000);
 
 	(void)state;
-	assert_int_equal(cost_of_whole(empty, 1), 700000 + 500000);
+	assert_int_equal(cost_of_whole(empty, 1), 700000 + 400000);
 	assert_int_equal(cost_of_whole(begun, 1), 600000);
 	assert_int_equal(cost_of_whole(empty, 8), 0); /* nothing is left: nothing is spoilt */
 }

@@ -1,15 +1,12 @@
 #include "core/placement/node-order.h"
 
 /* The weights, in millionths of a GPU. */
-#define STRANDED_WEIGHT 4 /* per millionth of a GPU that the pod strands */
-#define FREE_WEIGHT 100	  /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
-#define PART_LOST_WEIGHT                                                                                     \
-	2 /* per millionth of a GPU that is lost because free parts of GPUs are too small                    \
-	   */
-/* If all GPUs of the node were free and no longer are; also for each GPU whose part of the CPU a pod without
- * a GPU takes of such a node, times STRANDED_WEIGHT. */
-#define EMPTY_NODE_WEIGHT 500000
-#define WANTED_NODE_WEIGHT 1500000 /* in addition, if pods that need a node ask for all such nodes */
+#define STRANDED_WEIGHT 4	   /* per millionth of a GPU that the pod strands */
+#define FREE_WEIGHT 100		   /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define PART_LOST_WEIGHT 2	   /* per millionth of a GPU that is lost in free parts that are too small */
+#define EMPTY_NODE_WEIGHT 400000   /* if all GPUs of the node were free and no longer are */
+#define WANTED_NODE_WEIGHT 1600000 /* in addition, if pods that need a node ask for all such nodes */
+#define DRAINED_NODE_WEIGHT 7	   /* times these, per GPU whose CPU a pod without one takes there */
 #define SCARCITY_WEIGHT_TENTHS 15  /* for GPUs that are wanted by pods that can use no others */
 
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
@@ -71,7 +68,7 @@ static int64_t drained_node_cost(const struct node_order_ask *ask)
 
 	if (ask->gpus < 2 || before->gpu_milli < ask->gpus * 1000 || before->cpu_milli < all / 2)
 		return 0;
-	return STRANDED_WEIGHT * empty_node_cost(ask) * ask->gpus * (int64_t)taken / (int64_t)all;
+	return DRAINED_NODE_WEIGHT * empty_node_cost(ask) * ask->gpus * (int64_t)taken / (int64_t)all;
 }
 
 int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)

@@ -1,27 +1,33 @@
 #include "core/placement/node-room.h"
 
+#include <string.h>
+
 #include "core/registry/node-ledger.h"
 
 /* The difference that the request makes, with this part of each of its GPUs. Of the GPUs that have room,
  * binpack takes those with the least free. How many containers a GPU may have is not considered. */
 static int64_t part_lost(const struct node_ledger *node, uint32_t part, uint32_t gpus)
 {
-	const uint16_t *free_milli = node->sums.gpu_milli;
-	uint64_t taken = 0;
+	uint16_t free_milli[NODE_GPUS_MAX];
 	int64_t lost = 0;
 
-	for (uint32_t k = 0; part && part < 1000 && k < gpus; k++) {
-		size_t best = NODE_GPUS_MAX;
+	if (part == 0 || part >= 1000)
+		return 0;
+	memcpy(free_milli, node->sums.gpu_milli, sizeof(free_milli));
+	for (uint32_t k = 0; k < gpus; k++) {
+		uint32_t best = UINT32_MAX, milli;
 
-		for (size_t i = 0; i < node->facts.n_gpus; i++)
-			if (free_milli[i] >= part && !(taken >> i & 1) &&
-				(best == NODE_GPUS_MAX || free_milli[i] < free_milli[best]))
-				best = i;
-		if (best == NODE_GPUS_MAX)
+		/* What is free on the GPU, and its number in the lowest byte. */
+		for (uint32_t i = 0; i < node->facts.n_gpus; i++) {
+			uint32_t gpu = free_milli[i] >= part ? (uint32_t)free_milli[i] << 8 | i : UINT32_MAX;
+
+			best = gpu < best ? gpu : best;
+		}
+		if (best == UINT32_MAX)
 			break;
-		taken |= UINT64_C(1) << best;
-		lost += node_order_part_lost(free_milli[best] - part) -
-			node_order_part_lost(free_milli[best]);
+		milli = best >> 8;
+		lost += node_order_part_lost(milli - part) - node_order_part_lost(milli);
+		free_milli[best & 0xff] = 0;
 	}
 	return lost;
 }
