@@ -137,6 +137,7 @@ struct packing_state {
 	uint32_t largest_cpu, largest_gpus; /* that a node of the cluster has */
 	struct host_sum mean;		    /* behind one GPU, in the whole cluster */
 	struct host_sum mean_now;	    /* the same of what is left, where that is less */
+	uint32_t taken;			    /* of all GPUs, in thousandths */
 	const struct fgd_population *fgd;
 	struct packing_core *core;
 	/* By kind of pod and node: the score, of which version of the node, and the GPU. */

@@ -71,6 +71,7 @@ static double balanced(const struct packing_state *state, const struct packing_n
 	struct node_order_ask ask = {.before = room_of(node),
 		.gpus = node->gpus,
 		.wanted = pod->gpus,
+		.cluster_taken = state->taken,
 		.node_scarcity = node_scarcity(&state->cluster, node->gpus),
 		.scarcity = pod->models ? 0 : scarcity(&state->cluster, node->model),
 		.host_pod_cpu_milli = pod->gpus ? 0 : node->cpu_milli};
@@ -190,6 +191,7 @@ static void note_mean(struct packing_state *state)
 		memory += node->memory_left;
 		milli += node->left;
 	}
+	state->taken = (uint32_t)(1000 - milli * 1000 / state->cluster.trace->gpu_milli);
 	state->mean_now = state->mean;
 	if (milli)
 		state->mean_now = host_sum_least(

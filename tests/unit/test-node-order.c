@@ -179,6 +179,24 @@ static void of_equal_nodes_the_fuller_one_is_taken(void **state)
 	assert_true(cost_of_part(fuller, 3, 12, 500) < cost_of_part(emptier, 3, 12, 500));
 }
 
+/* A tenth of a GPU for a free one; a whole one if the cluster is full, and half of the way between in
+ * between. */
+static void the_fuller_node_counts_more_in_a_cluster_that_is_nearly_full(void **state)
+{
+	struct node_order_ask ask = {
+		.before = room(96, 384, 3000), .after = room(84, 336, 2000), .gpus = 8, .wanted = 1};
+	static const struct {
+		uint32_t taken;
+		int64_t cost;
+	} cases[] = {{0, 200000}, {800, 200000}, {900, 1100000}, {1000, 2000000}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ask.cluster_taken = cases[i].taken;
+		assert_int_equal(node_order_cost(&ask, &mean), cases[i].cost);
+	}
+}
+
 /* What is lost of a free part is largest where it is half of a GPU. */
 static void a_free_part_loses_what_pods_of_any_size_cannot_use(void **state)
 {
@@ -259,6 +277,7 @@ int main(void)
 		cmocka_unit_test(a_pod_for_cpu_goes_where_gpus_keep_theirs),
 		cmocka_unit_test(a_pod_that_needs_little_cpu_takes_gpus_that_have_little),
 		cmocka_unit_test(of_equal_nodes_the_fuller_one_is_taken),
+		cmocka_unit_test(the_fuller_node_counts_more_in_a_cluster_that_is_nearly_full),
 		cmocka_unit_test(a_free_part_loses_what_pods_of_any_size_cannot_use),
 		cmocka_unit_test(a_part_goes_where_it_fills_a_gpu),
 		cmocka_unit_test(one_gpu_is_not_taken_from_an_empty_node),

@@ -295,6 +295,48 @@ static void a_pod_that_the_watch_has_shown_already_goes_where_it_would_go_otherw
 	ledger_release(&ledger);
 }
 
+static void take_gpus(struct ledger *ledger, const char *node, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char uid[32], uuid[32];
+
+		snprintf(uid, sizeof(uid), "%s-%d", node, i);
+		snprintf(uuid, sizeof(uuid), "GPU-%s-%d", node, i);
+		occupy(ledger, uid, 10, "", node, uuid);
+	}
+}
+
+/* Node a has 2 free GPUs and little CPU, b has 7 and much. While other nodes are free, too, the CPU decides.
+ */
+static void in_a_full_cluster_a_node_that_is_used_little_is_left_alone(void **state)
+{
+	static const char *const others[] = {"c", "d", "e", "f", "g", "h"};
+	const struct node_ledger *nodes[2];
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	struct ledger ledger;
+
+	(void)state;
+	ledger_init(&ledger);
+	open_host(&ledger, "a", 8);
+	open_host(&ledger, "b", 8);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		open_host(&ledger, others[i], 8);
+	take_gpus(&ledger, "a", 6);
+	take_gpus(&ledger, "b", 1);
+	load(&ledger, "job", "a", 86);
+	fixture_pod(&pod, "asking", 10, "");
+	pod.host.cpu_milli = 8000;
+	for (int full = 0; full < 2; full++) {
+		nodes[0] = ledger_node(&ledger, "a");
+		nodes[1] = ledger_node(&ledger, "b");
+		assert_int_equal(rank_nodes(&ledger, nodes, 2, SIZE_MAX, &pod), 0);
+		assert_string_equal(nodes[0]->facts.name, full ? "a" : "b");
+		for (size_t i = 0; !full && i < ARRAY_SIZE(others); i++)
+			take_gpus(&ledger, others[i], 8);
+	}
+	ledger_release(&ledger);
+}
+
 /* Two nodes with 4 GPUs of 12 CPUs each. */
 static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 {
@@ -313,6 +355,7 @@ static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 60000 / 6);
 	load(&ledger, "h", "a", 48);
 	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 48000 / 6);
+	assert_int_equal(ledger_gpus_taken(&ledger), 250);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	ledger_remove_node(&ledger, "a", "uid-a");
 	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
@@ -558,6 +601,7 @@ int main(void)
 			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),
 		cmocka_unit_test(a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum),
 		cmocka_unit_test(a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole),
+		cmocka_unit_test(in_a_full_cluster_a_node_that_is_used_little_is_left_alone),
 		cmocka_unit_test(the_free_parts_that_a_pod_changes_are_those_of_the_fullest_gpus_with_room),
 		cmocka_unit_test(the_cpu_of_a_node_is_kept_for_pods_that_can_have_its_gpus),
 		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),

@@ -3,11 +3,14 @@
 /* The weights, in millionths of a GPU. */
 #define STRANDED_WEIGHT 4	   /* per millionth of a GPU that the pod strands */
 #define FREE_WEIGHT 100		   /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
+#define FULL_CLUSTER_WEIGHT 900	   /* in addition, once no GPU of the cluster is free */
 #define PART_LOST_WEIGHT 2	   /* per millionth of a GPU that is lost in free parts that are too small */
 #define EMPTY_NODE_WEIGHT 400000   /* if all GPUs of the node were free and no longer are */
 #define WANTED_NODE_WEIGHT 1600000 /* in addition, if pods that need a node ask for all such nodes */
 #define DRAINED_NODE_WEIGHT 7	   /* times these, per GPU whose CPU a pod without one takes there */
 #define SCARCITY_WEIGHT_TENTHS 15  /* for GPUs that are wanted by pods that can use no others */
+
+#define NEARLY_FULL 800 /* thousandths of the cluster's GPUs */
 
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
  */
@@ -39,6 +42,16 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 int64_t node_order_part_lost(uint32_t free_milli)
 {
 	return (int64_t)free_milli * (1000 - (int64_t)free_milli);
+}
+
+/* In a cluster that is nearly full, room comes only from pods that end. Then a node that is used little is
+ * soon free for a pod that needs many GPUs, if no other pod comes to it: the fullest node counts more. */
+static int64_t free_weight(uint32_t cluster_taken)
+{
+	if (cluster_taken <= NEARLY_FULL)
+		return FREE_WEIGHT;
+	return FREE_WEIGHT +
+	       FULL_CLUSTER_WEIGHT * (int64_t)(cluster_taken - NEARLY_FULL) / (1000 - NEARLY_FULL);
 }
 
 int64_t node_order_scarcity(const struct node_order_ask *ask)
@@ -76,7 +89,7 @@ int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum 
 	int64_t cost = STRANDED_WEIGHT *
 		       (node_order_stranded(&ask->after, mean) - node_order_stranded(&ask->before, mean));
 
-	cost += FREE_WEIGHT * (int64_t)ask->after.gpu_milli;
+	cost += free_weight(ask->cluster_taken) * (int64_t)ask->after.gpu_milli;
 	cost += PART_LOST_WEIGHT * ask->part_lost;
 	if (ask->whole == ask->gpus && ask->wanted && ask->wanted < ask->gpus)
 		cost += empty_node_cost(ask);

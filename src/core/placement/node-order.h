@@ -22,6 +22,7 @@ struct node_order_ask {
 	uint32_t wanted; /* those that the pod takes, entirely or in part */
 	/* The sum of node_order_part_lost() over the GPUs of the node, after less before. */
 	int64_t part_lost;
+	uint32_t cluster_taken; /* of all GPUs of the cluster, in thousandths (ledger_gpus_taken()) */
 	/* How much of the GPUs of the node's model is wanted by pods that can use no other model, in
 	 * thousandths (registry/demand.h). */
 	uint32_t scarcity;

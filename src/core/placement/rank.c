@@ -28,6 +28,7 @@ struct rank_key {
 struct rank_rule {
 	enum node_order order;
 	struct host_sum mean;
+	uint32_t cluster_taken; /* of all GPUs, in thousandths */
 	const struct demand *demand;
 	const struct pod_demand *own; /* the pod itself does not count; NULL: unknown to the ledger */
 	uint32_t node_scarcity[NODE_GPUS_MAX + 1]; /* by the GPUs of a node */
@@ -35,7 +36,11 @@ struct rank_rule {
 
 static struct rank_rule rank_rule(const struct ledger *ledger, const struct pod_demand *own)
 {
-	struct rank_rule rule = {ledger->node_order, ledger_gpu_mean(ledger), &ledger->demand, own, {0}};
+	struct rank_rule rule = {.order = ledger->node_order,
+		.mean = ledger_gpu_mean(ledger),
+		.cluster_taken = ledger_gpus_taken(ledger),
+		.demand = &ledger->demand,
+		.own = own};
 
 	for (size_t gpus = 0; gpus <= NODE_GPUS_MAX; gpus++)
 		rule.node_scarcity[gpus] = demand_node_scarcity(rule.demand, rule.own, gpus);
@@ -65,6 +70,7 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 	if (key.policy == GPU_POLICY_BINPACK && rule->order == NODE_ORDER_BALANCED) {
 		struct node_order_ask ask = node_room_ask(node, pod);
 
+		ask.cluster_taken = rule->cluster_taken;
 		ask.scarcity = demand_scarcity(rule->demand, rule->own, node->model);
 		ask.node_scarcity = rule->node_scarcity[node->facts.n_gpus];
 		key.cost = node_order_cost(&ask, &rule->mean);
@@ -198,6 +204,7 @@ static int64_t host_pod_cost(
 	struct node_order_ask ask = node_room_ask(node, pod);
 	int64_t cost;
 
+	ask.cluster_taken = rule->cluster_taken;
 	ask.node_scarcity = rule->node_scarcity[node->facts.n_gpus];
 	cost = node_order_cost(&ask, &rule->mean);
 

@@ -47,6 +47,13 @@ struct host_sum ledger_gpu_mean(const struct ledger *ledger)
 	return mean;
 }
 
+uint32_t ledger_gpus_taken(const struct ledger *ledger)
+{
+	const struct gpu_hosts *hosts = &ledger->hosts;
+
+	return hosts->gpus ? (uint32_t)(1000 - hosts->milli_left / hosts->gpus) : 0;
+}
+
 /* If memory runs out here, the model is unknown until the node is shown again. */
 void ledger_count_models(struct ledger *ledger, struct node_ledger *node, const char *names)
 {

@@ -113,6 +113,9 @@ void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t 
  * what is left behind what is left of the GPUs, where that is less. */
 struct host_sum ledger_gpu_mean(const struct ledger *ledger);
 
+/* ledger_gpus_taken() - how much of all GPUs of these nodes is in use, in thousandths, at most 1000. */
+uint32_t ledger_gpus_taken(const struct ledger *ledger);
+
 /* ledger_check() - recounts every node from its pods. Returns the number of sums that differ (0 is right).
  * ret_over, if not NULL, receives the number of GPUs that are used over their total. */
 size_t ledger_check(const struct ledger *ledger, size_t *ret_over);
