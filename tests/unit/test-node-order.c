@@ -188,7 +188,7 @@ static void the_fuller_node_counts_more_in_a_cluster_that_is_nearly_full(void **
 	static const struct {
 		uint32_t taken;
 		int64_t cost;
-	} cases[] = {{0, 200000}, {800, 200000}, {900, 1100000}, {1000, 2000000}};
+	} cases[] = {{0, 200000}, {850, 200000}, {925, 1100000}, {1000, 2000000}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

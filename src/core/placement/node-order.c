@@ -10,7 +10,7 @@
 #define DRAINED_NODE_WEIGHT 7	   /* times these, per GPU whose CPU a pod without one takes there */
 #define SCARCITY_WEIGHT_TENTHS 15  /* for GPUs that are wanted by pods that can use no others */
 
-#define NEARLY_FULL 800 /* thousandths of the cluster's GPUs */
+#define NEARLY_FULL 850 /* thousandths of the cluster's GPUs */
 
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
  */
