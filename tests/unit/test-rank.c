@@ -422,16 +422,17 @@ static void a_pod_without_a_gpu_leaves_the_nodes_that_pods_need_as_a_whole(void 
 	ledger_release(&ledger);
 }
 
-/* GPUs of 10 units: 7, 4, 10 and none are free. Of 7 or 3 free units 2.1 are lost, of 4 or 6 free ones 2.4.
- */
+/* GPUs of 10 units: 7, 4, 10 and none are free. Of 3 free units 2.1 are lost, of 4 free ones 2.4, and 2.5
+ * where 5 or more are free. */
 static void the_free_parts_that_a_pod_changes_are_those_of_the_fullest_gpus_with_room(void **state)
 {
 	struct {
 		uint32_t units, gpus, core;
 		int64_t lost;
 	} cases[] = {
-		{4, 1, 0, -240000}, {1, 1, 0, 210000 - 240000}, {5, 1, 0, 160000 - 210000}, {8, 1, 0, 160000},
-		{10, 1, 0, 0}, {8, 2, 0, -240000}, {12, 3, 0, -240000 + 240000},
+		{4, 1, 0, -240000}, {1, 1, 0, 210000 - 240000}, {5, 1, 0, 160000 - 250000}, {8, 1, 0, 160000},
+		{10, 1, 0, 0}, {8, 2, 0, -240000 + 210000 - 250000},
+		{12, 3, 0, -240000 + 210000 - 250000 + 250000},
 		{1, 1, 40, -240000}, /* the computing power is the larger part */
 	};
 	_cleanup_pod_facts_ struct pod_facts plain = {.uid = strdup("plain")};
@@ -462,7 +463,7 @@ static void the_free_parts_that_a_pod_changes_are_those_of_the_fullest_gpus_with
 		_cleanup_pod_facts_ struct pod_facts pod = {0};
 
 		fixture_pod(&pod, "asking", 4, "");
-		assert_int_equal(node_room_ask(node, &pod).part_lost, 0); /* from 7 free units to 3 */
+		assert_int_equal(node_room_ask(node, &pod).part_lost, 210000 - 250000); /* from 7 to 3 */
 	}
 	ledger_release(&ledger);
 }

@@ -39,7 +39,7 @@ struct node_order_ask {
 int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean);
 
 /* node_order_part_lost() - how much of one GPU, of which this many thousandths are free (at most 1000), will
- * probably stay unused, in millionths of a GPU. A part that is as large as the GPU, or empty, loses nothing.
+ * probably stay unused, in millionths of a GPU. A GPU that is entirely free, or full, loses nothing.
  */
 int64_t node_order_part_lost(uint32_t free_milli);
 
