@@ -49,8 +49,8 @@ FOREVER = -1
 
 
 def wait_for(condition, timeout=10.0, what=None):
-    """Waits until condition() is true and returns its value; AssertionError after timeout seconds. It looks less often the longer it
-    waits: twenty tests that wait would need the processors for what they wait for."""
+    """Waits until condition() is true and returns its value; AssertionError after timeout seconds. The longer it waits, the
+    less often it looks: twenty tests wait at a time, and what they wait for needs the processors."""
     end, pause = time.monotonic() + timeout, 0.01
     while True:
         value = condition()

@@ -14,7 +14,7 @@ static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
 	return (struct node_room){cpus * 1000, gib << 10, gpu_milli};
 }
 
-/* A pod that takes a part of a GPU of which as much is free. */
+/* A pod that takes a part of a GPU. What is lost in free parts stays the same. */
 static int64_t cost_of_part(struct node_room before, uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
 {
 	struct node_order_ask ask = {.before = before, .after = before, .gpus = 8, .wanted = 1};
@@ -179,8 +179,8 @@ static void of_equal_nodes_the_fuller_one_is_taken(void **state)
 	assert_true(cost_of_part(fuller, 3, 12, 500) < cost_of_part(emptier, 3, 12, 500));
 }
 
-/* A tenth of a GPU for a free one; a whole one if the cluster is full, and half of the way between in
- * between. */
+/* A free GPU costs 0.1 while there is room, 1 in a full cluster, and 0.55 where half of the last 15 % is
+ * used. */
 static void the_fuller_node_counts_more_in_a_cluster_that_is_nearly_full(void **state)
 {
 	struct node_order_ask ask = {

@@ -38,9 +38,9 @@ int64_t node_order_stranded(const struct node_room *room, const struct host_sum 
 }
 
 /* A pod that asks for more than the free part cannot use it. If pods ask for each part of a GPU equally
- * often, then a part of three tenths is too small for seven of ten pods, and loses seven times three
- * hundredths. This is most where half is free. A GPU of which more is free may still lose as much: so small
- * pods do not begin a large GPU rather than a small one. */
+ * often, three tenths are too small for seven of ten pods, so 0.3 * 0.7 GPUs are lost. The most is lost where
+ * half of the GPU is free. More than half counts as half: otherwise small pods would prefer to begin the GPU
+ * with the most memory. */
 int64_t node_order_part_lost(uint32_t free_milli)
 {
 	int64_t part = free_milli < 500 ? free_milli : 500;
