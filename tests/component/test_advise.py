@@ -2,6 +2,7 @@
 answers what --apply asks for.
 
 A GPU of 16160 MiB has 15 units, and n of them are floor(16160 * n / 15) MiB: 1077, 2154, 3232, 4309, 5386."""
+import contextlib
 import http.server
 import json
 import math
@@ -439,13 +440,12 @@ def on_terminal(command, environment):
     ours, its = os.openpty()
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=its, text=True, timeout=60, check=False)
     os.close(its)
-    os.set_blocking(ours, False)
-    try:
-        shown = os.read(ours, 4096).decode()
-    except OSError:
-        shown = ""
+    shown = b""
+    with contextlib.suppress(OSError):    # EIO: all that was written has been read
+        while part := os.read(ours, 4096):
+            shown += part
     os.close(ours)
-    return done.returncode, done.stdout, shown
+    return done.returncode, done.stdout, shown.decode()
 
 
 def test_a_terminal_is_told_which_agent_is_asked_after_a_second(cluster, page):

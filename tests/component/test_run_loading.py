@@ -333,6 +333,7 @@ def test_a_seccomp_filter_that_forbids_new_calls(machine, programs, layer, outsi
 def test_a_keeper_that_is_gone_hinders_no_program(machine, layer):
     """Only what contexts take is unknown then."""
     code = """
+        print("begun", flush=True)    # ration run ends if its keeper is gone before
         sys.stdin.readline()
         context()
         free, total = memory()
@@ -341,6 +342,7 @@ def test_a_keeper_that_is_gone_hinders_no_program(machine, layer):
     process = machine.start(sys.executable, "-c", textwrap.dedent(CUDA) + textwrap.dedent(code),
                             args=["--layer", layer], stdin=subprocess.PIPE)
     machine.leaves_folders = True
+    assert process.stdout.readline() == "begun\n"
     os.kill(keeper_of(machine), signal.SIGKILL)
     out, err = process.communicate("\n", timeout=20)
     assert out == "True\n", err
