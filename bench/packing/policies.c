@@ -192,10 +192,8 @@ static void note_mean(struct packing_state *state)
 		milli += node->left;
 	}
 	state->taken = (uint32_t)(1000 - milli * 1000 / state->cluster.trace->gpu_milli);
-	state->mean_now = state->mean;
-	if (milli)
-		state->mean_now = host_sum_least(
-			state->mean, (struct host_sum){cpu * GPU_MILLI / milli, memory * GPU_MILLI / milli});
+	state->mean_now = gpu_mean_of(state->mean,
+		milli ? (struct host_sum){cpu * GPU_MILLI / milli, memory * GPU_MILLI / milli} : state->mean);
 }
 
 int packing_choose(struct packing_state *state, const struct packing_pod *pod, int *ret_gpu,

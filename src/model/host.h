@@ -16,3 +16,11 @@ struct host_sum {
 	uint64_t cpu_milli;
 	uint64_t memory_mib;
 };
+
+/* What a GPU of the cluster has behind it. */
+struct gpu_mean {
+	struct host_sum host; /* of all nodes and GPUs, or of what both have left where that is less */
+	/* How much less is left behind a GPU that is left, in thousandths of the former: that of CPU or of
+	 * memory, whichever is scarcer. 0: not less. */
+	uint32_t shortage;
+};

@@ -140,10 +140,10 @@ static void add_left(struct json_object *object, const struct ledger *ledger, co
 	bool is_there = known && known->node && strcmp(known->node, node->facts.name) == 0;
 	struct node_order_ask ask = node_room_ask(node, pod);
 	const struct node_room *room = is_there ? &ask.before : &ask.after;
-	struct host_sum mean = ledger_gpu_mean(ledger);
+	struct gpu_mean mean = ledger_gpu_mean(ledger);
 	struct json_object *left;
 
-	if (!mean.cpu_milli || !node->facts.host.cpu_milli)
+	if (!mean.host.cpu_milli || !node->facts.host.cpu_milli)
 		return;
 	left = json_object_new_object();
 	json_set(left, "gpuMilli", json_object_new_int64(room->gpu_milli));

@@ -57,9 +57,9 @@ def crowded_and_roomy(api, start):
 
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_a_pod_on_several_gpus_goes_where_cpu_stays_behind_those_that_are_left(api, start, gpus):
-    """Also where it takes a quarter of each. Of 8 CPUs, 2 would stay behind 3.5 or 3 GPUs; a pod without CPU takes what cannot be used anyway."""
+    """Also where it takes a quarter of each. Of 8 CPUs, none would stay behind 3.5 or 3 GPUs; a pod without CPU takes what cannot be used anyway."""
     scheduler = crowded_and_roomy(api, start)
-    pod = api.create_pod("p", labels={"aliyun.com/gpu-count": str(gpus)}, spec=asking(6, 4 * gpus))
+    pod = api.create_pod("p", labels={"aliyun.com/gpu-count": str(gpus)}, spec=asking(8, 4 * gpus))
     assert first(scheduler, pod, ["crowded", "roomy"]) == "roomy"
     little = api.create_pod("little", labels={"aliyun.com/gpu-count": str(gpus)}, spec=asking(0, 4 * gpus))
     assert first(scheduler, little, ["crowded", "roomy"]) == "crowded"    # GPUs that have little CPU are enough for it
@@ -138,8 +138,8 @@ def test_a_pod_without_a_gpu_leaves_the_cpu_of_a_free_node_to_pods_that_need_the
 
 
 def test_why_says_what_would_be_left(api, start):
-    """Of 48 CPUs for 4 GPUs, 24 stay: 6.4 for each of the 3.75 GPUs that stay free. The mean of what is left is 12, for 24 + 69 CPUs
-    and 7.75 GPUs; that of both nodes is 14.6. (1 - 6.4 / 12) ^ 3 of them could not be used: 0.38."""
+    """Of 48 CPUs for 4 GPUs, 24 stay, and 3.75 GPUs. The mean of what is left is 12, for 24 + 69 CPUs and 7.75 GPUs; that of both nodes is 14.6, so CPU is
+    short. 24 CPUs are enough for 2 GPUs."""
     machine(api, "n", *[16384] * 4)
     machine(api, "other", *[16384] * 4, cpus=69)
     api.create_pod("others", node="n", spec=asking(23))
@@ -148,12 +148,12 @@ def test_why_says_what_would_be_left(api, start):
     assert first(scheduler, pod, ["n"]) == "n"
     left = json.loads(scheduler.http("GET", "/why?namespace=default&name=p")[1])["nodes"][0]["left"]
     assert (left["gpuMilli"], left["cpuMilli"], left["memoryMiB"]) == (3750, 24000, (192 - 8) << 10)
-    assert left["strandedMilli"] == 381    # 3750 x (1 - 24 / 45) ^ 3
+    assert left["strandedMilli"] == 1750
 
 
 def test_the_sentences_of_ration_why_say_why_the_chosen_node_comes_first(api, start, person):
-    """The mean of what is left is 12 CPUs for a GPU, (36 + 25 + 80) / 11.75, or 45 for the 3.75 that stay free. The roomy node keeps 36 of them, so 3.75 x (1 - 36 / 45) ^ 3 = 0.03 GPUs
-    could not be used; the crowded node keeps 13: 3.75 x (1 - 13 / 45) ^ 3 = 1.348."""
+    """The mean of what is left is 12 CPUs for a GPU, (36 + 25 + 80) / 11.75; that of all nodes is 14.7, so CPU is short. The roomy node keeps 36 CPUs for 3.75 GPUs, which are enough
+    for 3; the crowded node keeps 13, for 1.08."""
     for name in "crowded", "roomy":
         machine(api, name, *[16384] * 4)
     machine(api, "other", *[16384] * 4, cpus=80)
@@ -166,10 +166,10 @@ def test_the_sentences_of_ration_why_say_why_the_chosen_node_comes_first(api, st
     def sentence(name):
         """The line below the node's own."""
         return re.search(rf"^Node {name} \(binpack, unit GiB\).*\n(.*)$", person.why("p", "--node", name), re.M)[1]
-    roomy = "  Beside the pod, 3.75 GPUs, 36 CPUs and 188 GiB of memory would stay free, too little CPU or memory for 0.03 of these GPUs."
+    roomy = "  Beside the pod, 3.75 GPUs, 36 CPUs and 188 GiB of memory would stay free, too little CPU or memory for 0.75 of these GPUs."
     assert sentence("roomy") == roomy    # the place that is held there for the pod is not counted twice
     assert sentence("crowded") == ("  Beside the pod, 3.75 GPUs, 13 CPUs and 184 GiB of memory would stay free, too little CPU or memory for "
-                                   "1.34 of these GPUs.")
+                                   "2.66 of these GPUs.")
     assert "best first: roomy, crowded" in person.why("p")
 
 

@@ -7,7 +7,7 @@
 #include "core/placement/node-order.h"
 
 /* 12 CPUs and 48 GiB for a GPU. */
-static const struct host_sum mean = {.cpu_milli = 12000, .memory_mib = 48 << 10};
+static const struct gpu_mean mean = {.host = {.cpu_milli = 12000, .memory_mib = 48 << 10}};
 
 static struct node_room room(uint64_t cpus, uint64_t gib, uint32_t gpu_milli)
 {
@@ -34,8 +34,8 @@ static int64_t cost_of_whole(struct node_room before, uint32_t gpus)
 		.whole = before.gpu_milli / 1000,
 		.wanted = gpus};
 
-	ask.after.cpu_milli -= (uint64_t)gpus * mean.cpu_milli;
-	ask.after.memory_mib -= (uint64_t)gpus * mean.memory_mib;
+	ask.after.cpu_milli -= (uint64_t)gpus * mean.host.cpu_milli;
+	ask.after.memory_mib -= (uint64_t)gpus * mean.host.memory_mib;
 	ask.after.gpu_milli -= gpus * 1000;
 	return node_order_cost(&ask, &mean);
 }
@@ -139,12 +139,31 @@ static void half_of_the_mean_strands_an_eighth(void **state)
 	assert_int_equal(node_order_stranded(&half_memory, &mean), 250000);
 }
 
+/* A third is missing of 2 GPUs: a twenty-seventh of each. Where CPU or memory is short in the whole cluster
+ * it is a third, and half-way there the mean of both. */
+static void what_is_missing_counts_in_full_where_the_cluster_lacks_it(void **state)
+{
+	struct node_room node = room(16, 384, 2000);
+	struct gpu_mean half = mean, whole = mean;
+
+	(void)state;
+	half.shortage = 20;
+	whole.shortage = 40;
+	assert_in_range(node_order_stranded(&node, &mean), 73900, 74100);
+	assert_in_range(node_order_stranded(&node, &half), 370200, 370500);
+	assert_int_equal(node_order_stranded(&node, &whole), 666667);
+	whole.shortage = 1000;
+	assert_int_equal(node_order_stranded(&node, &whole), 666667);
+	node.cpu_milli = 24000;
+	assert_int_equal(node_order_stranded(&node, &whole), 0);
+}
+
 static void an_unknown_mean_is_never_short(void **state)
 {
 	struct node_room nothing_left = room(0, 0, 8000);
 
 	(void)state;
-	assert_int_equal(node_order_stranded(&nothing_left, &(struct host_sum){0}), 0);
+	assert_int_equal(node_order_stranded(&nothing_left, &(struct gpu_mean){0}), 0);
 }
 
 static void a_full_node_strands_nothing(void **state)
@@ -273,6 +292,7 @@ int main(void)
 		cmocka_unit_test(an_empty_node_costs_more_the_more_pods_need_one),
 		cmocka_unit_test(without_cpu_or_without_memory_all_free_gpus_are_stranded),
 		cmocka_unit_test(half_of_the_mean_strands_an_eighth),
+		cmocka_unit_test(what_is_missing_counts_in_full_where_the_cluster_lacks_it),
 		cmocka_unit_test(an_unknown_mean_is_never_short),
 		cmocka_unit_test(a_full_node_strands_nothing),
 		cmocka_unit_test(a_pod_for_cpu_goes_where_gpus_keep_theirs),

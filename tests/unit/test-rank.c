@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "core/placement/node-room.h"
 #include "core/placement/rank.h"
+#include "core/registry/host-pods.h"
 #include "core/registry/node-ledger.h"
 #include "model-fixture.h"
 
@@ -337,6 +338,19 @@ static void in_a_full_cluster_a_node_that_is_used_little_is_left_alone(void **st
 	ledger_release(&ledger);
 }
 
+static void the_scarcer_of_cpu_and_memory_is_the_shortage(void **state)
+{
+	struct host_sum all = {.cpu_milli = 1000, .memory_mib = 1000};
+
+	(void)state;
+	assert_int_equal(gpu_mean_of(all, (struct host_sum){2000, 1000}).shortage, 0);
+	assert_int_equal(gpu_mean_of(all, (struct host_sum){2000, 900}).shortage, 100);
+	assert_int_equal(gpu_mean_of(all, (struct host_sum){800, 900}).shortage, 200);
+	assert_int_equal(gpu_mean_of(all, (struct host_sum){0}).shortage, 1000);
+	assert_int_equal(gpu_mean_of((struct host_sum){0}, (struct host_sum){0}).shortage, 0);
+	assert_int_equal(gpu_mean_of(all, (struct host_sum){800, 2000}).host.memory_mib, 1000);
+}
+
 /* Two nodes with 4 GPUs of 12 CPUs each. */
 static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 {
@@ -346,19 +360,20 @@ static void the_mean_is_that_of_what_is_left_once_it_is_less(void **state)
 	ledger_init(&ledger);
 	open_host(&ledger, "a", 4);
 	open_host(&ledger, "b", 4);
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 12000);
 	/* Two GPUs are in use: more is left for each of the others. */
 	occupy(&ledger, "p", 10, "", "a", "GPU-a-0");
 	occupy(&ledger, "q", 10, "", "a", "GPU-a-1");
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 12000);
 	load(&ledger, "h", "b", 36);
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 60000 / 6);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 60000 / 6);
+	assert_int_equal(ledger_gpu_mean(&ledger).shortage, 1000 / 6);
 	load(&ledger, "h", "a", 48);
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 48000 / 6);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 48000 / 6);
 	assert_int_equal(ledger_gpus_taken(&ledger), 250);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	ledger_remove_node(&ledger, "a", "uid-a");
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 12000);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 12000);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	ledger_remove_pod(&ledger, "p");
 	ledger_remove_host_pod(&ledger, "h");
@@ -506,10 +521,10 @@ static void a_pod_without_a_gpu_that_moves_or_ends_leaves_no_sum(void **state)
 	load(&ledger, "p", "other", 3);
 	assert_null(ledger_node(&ledger, "unknown"));
 	open_host(&ledger, "other", 1);
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 9000);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 9000);
 	assert_int_equal(ledger_node(&ledger, "other")->taken.cpu_milli, 3000);
 	ledger_remove_node(&ledger, "other", "uid-other");
-	assert_int_equal(ledger_gpu_mean(&ledger).cpu_milli, 0);
+	assert_int_equal(ledger_gpu_mean(&ledger).host.cpu_milli, 0);
 	ledger_remove_host_pod(&ledger, "p");
 	ledger_remove_host_pod(&ledger, "p");
 	assert_null(ledger_node(&ledger, "other"));
@@ -597,6 +612,7 @@ int main(void)
 		cmocka_unit_test(a_free_node_is_kept_for_a_waiting_pod_that_needs_one),
 		cmocka_unit_test(a_model_that_waiting_pods_need_is_spared),
 		cmocka_unit_test(a_pod_that_the_watch_has_shown_already_goes_where_it_would_go_otherwise),
+		cmocka_unit_test(the_scarcer_of_cpu_and_memory_is_the_shortage),
 		cmocka_unit_test(the_mean_is_that_of_what_is_left_once_it_is_less),
 		cmocka_unit_test(
 			of_nodes_that_cost_a_pod_without_a_gpu_nothing_the_one_with_the_least_cpu_is_first),

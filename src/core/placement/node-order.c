@@ -1,5 +1,7 @@
 #include "core/placement/node-order.h"
 
+#include <stdbool.h>
+
 /* The weights, in millionths of a GPU. */
 #define STRANDED_WEIGHT 4	   /* per millionth of a GPU that the pod strands */
 #define FREE_WEIGHT 100		   /* per thousandth of a GPU that stays free: a tenth of a GPU for a GPU */
@@ -12,29 +14,37 @@
 
 #define NEARLY_FULL 850 /* thousandths of the cluster's GPUs */
 
+#define SHORT 40 /* thousandths: from here on a shortage counts in full */
+
 /* Shares are in units of 1/SHARE: the third power of one, times the GPUs of a node, stays far below 64 bits.
  */
 #define SHARE UINT64_C(10000)
 #define GPU_MILLI_MAX 1000000u /* a thousand GPUs */
+#define MILLION UINT64_C(1000000)
 
-/* How much of the mean each free GPU has behind it; at most SHARE. */
-static uint64_t share_of_mean(uint64_t left, uint64_t mean, uint64_t gpu_milli)
+/* The GPUs that have the mean behind them, in millionths, at most this many thousandths. */
+static uint64_t served(uint64_t left, uint64_t mean, uint64_t gpu_milli)
 {
-	uint64_t needed = mean * gpu_milli / 1000;
+	bool enough = left >= mean * gpu_milli / 1000;
 
-	return left >= needed ? SHARE : left * SHARE / needed;
+	return enough ? gpu_milli * 1000 : left * MILLION / mean;
 }
 
-int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean)
+/* Pods differ, so a GPU with two thirds of the mean behind it still serves most of them: what is missing
+ * counts by its third power. But once the cluster has less CPU or memory than its pods ask for, each pod
+ * takes it from some GPU, and the third power would take a little from all nodes, until none has enough for
+ * a large pod. Then exactly the GPUs count that are not served. */
+int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean)
 {
 	uint64_t gpu_milli = room->gpu_milli < GPU_MILLI_MAX ? room->gpu_milli : GPU_MILLI_MAX;
-	uint64_t cpu = share_of_mean(room->cpu_milli, mean->cpu_milli, gpu_milli);
-	uint64_t memory = share_of_mean(room->memory_mib, mean->memory_mib, gpu_milli);
-	uint64_t missing = SHARE - (cpu < memory ? cpu : memory);
+	uint64_t cpu = served(room->cpu_milli, mean->host.cpu_milli, gpu_milli);
+	uint64_t memory = served(room->memory_mib, mean->host.memory_mib, gpu_milli);
+	uint64_t bare = gpu_milli * 1000 - (cpu < memory ? cpu : memory);
+	uint64_t missing = gpu_milli ? bare * SHARE / (gpu_milli * 1000) : 0;
+	uint64_t cubed = gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000);
+	uint64_t shortage = mean->shortage < SHORT ? mean->shortage : SHORT;
 
-	/* The third power is used because pods differ: a GPU with two thirds of the mean behind it still
-	 * serves most of them. */
-	return (int64_t)(gpu_milli * missing * missing * missing / (SHARE * SHARE * SHARE / 1000));
+	return (int64_t)((cubed * (SHORT - shortage) + bare * shortage) / SHORT);
 }
 
 /* A pod that asks for more than the free part cannot use it. If pods ask for each part of a GPU equally
@@ -88,7 +98,7 @@ static int64_t drained_node_cost(const struct node_order_ask *ask)
 	return DRAINED_NODE_WEIGHT * empty_node_cost(ask) * ask->gpus * (int64_t)taken / (int64_t)all;
 }
 
-int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean)
+int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean)
 {
 	int64_t cost = STRANDED_WEIGHT *
 		       (node_order_stranded(&ask->after, mean) - node_order_stranded(&ask->before, mean));

@@ -35,8 +35,9 @@ struct node_order_ask {
 
 /* node_order_stranded() - the GPUs that are free on the node and that its free CPU and memory could not
  * serve, in millionths of a GPU. No GPU counts while each free GPU has the mean of both behind it; all count
- * if one of them is used up. */
-int64_t node_order_stranded(const struct node_room *room, const struct host_sum *mean);
+ * if one of them is used up. In between less than the missing part counts, unless CPU or memory is short in
+ * the whole cluster. */
+int64_t node_order_stranded(const struct node_room *room, const struct gpu_mean *mean);
 
 /* node_order_part_lost() - how much of one GPU, of which this many thousandths are free (at most 1000), will
  * probably stay unused, in millionths of a GPU. A GPU that is entirely free, or full, loses nothing.
@@ -45,7 +46,7 @@ int64_t node_order_part_lost(uint32_t free_milli);
 
 /* node_order_cost() - the node with the lowest cost is the best one; in millionths of a GPU, may be negative.
  */
-int64_t node_order_cost(const struct node_order_ask *ask, const struct host_sum *mean);
+int64_t node_order_cost(const struct node_order_ask *ask, const struct gpu_mean *mean);
 
 /* node_order_scarcity() - the part of the cost that is due to the scarcity of the node's model. */
 int64_t node_order_scarcity(const struct node_order_ask *ask);

@@ -27,7 +27,7 @@ struct rank_key {
 /* How binpack nodes are compared. */
 struct rank_rule {
 	enum node_order order;
-	struct host_sum mean;
+	struct gpu_mean mean;
 	uint32_t cluster_taken; /* of all GPUs, in thousandths */
 	const struct demand *demand;
 	const struct pod_demand *own; /* the pod itself does not count; NULL: unknown to the ledger */

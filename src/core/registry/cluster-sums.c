@@ -32,19 +32,19 @@ void gpu_hosts_remove(struct gpu_hosts *hosts, const struct node_ledger *node)
 	count(hosts, node, UINT64_MAX);
 }
 
-struct host_sum ledger_gpu_mean(const struct ledger *ledger)
+struct gpu_mean ledger_gpu_mean(const struct ledger *ledger)
 {
 	const struct gpu_hosts *hosts = &ledger->hosts;
-	struct host_sum mean = {0};
+	struct host_sum all = {0}, left;
 
 	if (hosts->gpus)
-		mean = (struct host_sum){
+		all = (struct host_sum){
 			hosts->all.cpu_milli / hosts->gpus, hosts->all.memory_mib / hosts->gpus};
+	left = all;
 	if (hosts->milli_left)
-		mean = host_sum_least(
-			mean, (struct host_sum){hosts->left.cpu_milli * 1000 / hosts->milli_left,
-				      hosts->left.memory_mib * 1000 / hosts->milli_left});
-	return mean;
+		left = (struct host_sum){hosts->left.cpu_milli * 1000 / hosts->milli_left,
+			hosts->left.memory_mib * 1000 / hosts->milli_left};
+	return gpu_mean_of(all, left);
 }
 
 uint32_t ledger_gpus_taken(const struct ledger *ledger)

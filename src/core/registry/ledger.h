@@ -109,9 +109,8 @@ struct node_verdict {
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
-/* ledger_gpu_mean() - the CPU and memory behind one GPU: the mean over all nodes with GPUs, or the mean of
- * what is left behind what is left of the GPUs, where that is less. */
-struct host_sum ledger_gpu_mean(const struct ledger *ledger);
+/* ledger_gpu_mean() - the CPU and memory behind one GPU, over all nodes with GPUs. */
+struct gpu_mean ledger_gpu_mean(const struct ledger *ledger);
 
 /* ledger_gpus_taken() - how much of all GPUs of these nodes is in use, in thousandths, at most 1000. */
 uint32_t ledger_gpus_taken(const struct ledger *ledger);
