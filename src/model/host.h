@@ -17,10 +17,12 @@ struct host_sum {
 	uint64_t memory_mib;
 };
 
-/* What a GPU of the cluster has behind it. */
+/* What the cluster has of CPU and memory for each of its GPUs. */
 struct gpu_mean {
-	struct host_sum host; /* of all nodes and GPUs, or of what both have left where that is less */
-	/* How much less is left behind a GPU that is left, in thousandths of the former: that of CPU or of
-	 * memory, whichever is scarcer. 0: not less. */
+	/* Of all nodes, divided by their GPUs; or what is free, divided by the free GPUs, where that is less.
+	 */
+	struct host_sum host;
+	/* By how many thousandths of the former the latter is less, for CPU or memory, whichever is scarcer.
+	 * 0: neither is less. */
 	uint32_t shortage;
 };

@@ -22,5 +22,5 @@ void host_pods_release(struct ledger *ledger);
 void host_sum_add(struct host_sum *sum, struct host_amount host);
 bool host_sum_remove(struct host_sum *sum, struct host_amount host);
 
-/* gpu_mean_of() - from what all nodes have for each GPU, and what they have left for each that is left. */
+/* gpu_mean_of() - from what all nodes have for each GPU, and what is free for each free GPU. */
 struct gpu_mean gpu_mean_of(struct host_sum all, struct host_sum left);

@@ -109,7 +109,7 @@ struct node_verdict {
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
-/* ledger_gpu_mean() - the CPU and memory behind one GPU, over all nodes with GPUs. */
+/* ledger_gpu_mean() - over all nodes with GPUs whose CPU is known; zeros if there are none. */
 struct gpu_mean ledger_gpu_mean(const struct ledger *ledger);
 
 /* ledger_gpus_taken() - how much of all GPUs of these nodes is in use, in thousandths, at most 1000. */
