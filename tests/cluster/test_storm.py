@@ -39,7 +39,7 @@ def wave(storm, fault, count):
 @pytest.fixture(params=["share", "cgpu"] if os.environ.get("RATION_FULL") else ["mixed"])
 def storm(lab, request, seed):
     nodes = [node.format(mode) for node, mode in zip(NODES, MODES[request.param])]
-    made = Storm(lab(nodes), seed)
+    made = Storm(lab(nodes, fresh=True), seed)
     yield made
     made.end()
 

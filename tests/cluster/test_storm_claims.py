@@ -19,7 +19,7 @@ FAULTS = [nothing, kill_every_kube_scheduler, kill_controller_manager, kill_agen
 
 @pytest.fixture
 def storm(lab, seed):
-    made = ClaimStorm(lab(NODES), seed)
+    made = ClaimStorm(lab(NODES, fresh=True), seed)
     yield made
     made.end()
 
