@@ -109,7 +109,8 @@ struct node_verdict {
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
-/* ledger_gpu_mean() - over all nodes with GPUs whose CPU is known; zeros if there are none. */
+/* ledger_gpu_mean() - what the nodes with GPUs have of CPU and memory for each GPU. Nodes whose CPU is
+ * unknown are left out. All zero if there is no such node. */
 struct gpu_mean ledger_gpu_mean(const struct ledger *ledger);
 
 /* ledger_gpus_taken() - how much of all GPUs of these nodes is in use, in thousandths, at most 1000. */
