@@ -11,8 +11,8 @@ Suites:
   gpu        the GPU of this machine; skipped on a machine without one
 
 Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests one half
-runs in `sanitize` and the other in `component`; which half that is depends on the commit. So does the fortieth of the
-long tests that runs: another commit runs another one. `full` runs everything in its long form, which takes hours. It
+runs in `sanitize` and the other in `component`; which half that is depends on the commit. So do the fortieth of the
+long tests that runs and the half of the storm's faults: another commit runs others. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
 `./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 

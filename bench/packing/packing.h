@@ -136,7 +136,7 @@ struct packing_state {
 	const struct packing_policy *policy;
 	uint32_t largest_cpu, largest_gpus; /* that a node of the cluster has */
 	struct host_sum mean;		    /* behind one GPU, in the whole cluster */
-	struct gpu_mean mean_now;	    /* the same beside what is left */
+	struct gpu_mean mean_now;	    /* what is left counts, too */
 	uint32_t taken;			    /* of all GPUs, in thousandths */
 	const struct fgd_population *fgd;
 	struct packing_core *core;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/placement/node-order.h"
-#include "core/registry/host-pods.h"
+#include "core/registry/ledger.h"
 
 #define NO_ROOM (-INFINITY)
 
@@ -180,7 +180,7 @@ static double score_on(struct packing_state *state, size_t i, const struct packi
 }
 
 /* The mean of the whole cluster, or of what is left where that is less, from sums of its own, too. */
-static void note_mean(struct packing_state *state)
+static void note_what_is_left(struct packing_state *state)
 {
 	uint64_t cpu = 0, memory = 0, milli = 0;
 
@@ -207,7 +207,7 @@ int packing_choose(struct packing_state *state, const struct packing_pod *pod, i
 		return packing_core_choose(state->core, &state->cluster, pod, ret_uid, ret_gpu);
 	if (!state->policy->score)
 		return choose_any(state, pod, ret_gpu);
-	note_mean(state);
+	note_what_is_left(state);
 	for (size_t i = 0; i < state->cluster.trace->n_nodes; i++) {
 		double score = score_on(state, i, pod, &gpu);
 

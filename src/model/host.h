@@ -19,10 +19,10 @@ struct host_sum {
 
 /* What the cluster has of CPU and memory for each of its GPUs. */
 struct gpu_mean {
-	/* Of all nodes, divided by their GPUs; or what is free, divided by the free GPUs, where that is less.
-	 */
+	/* What all nodes have, divided by all GPUs; or what is free, divided by the free GPUs, if that is
+	 * less. */
 	struct host_sum host;
-	/* By how many thousandths of the former the latter is less, for CPU or memory, whichever is scarcer.
-	 * 0: neither is less. */
+	/* How much less is free for each free GPU than all nodes have for each GPU, in thousandths: of CPU or
+	 * of memory, whichever lacks more. 0: not less. */
 	uint32_t shortage;
 };

@@ -240,6 +240,7 @@ def test_containers_of_which_the_runtime_says_nothing_delay_no_other_pod(node):
     took, free = map(int, quick.reads().split())
     slow_took = int(slow.reads().split()[0])
     assert slow_took >= 900 and slow_took - took > 450 and free == LIMIT - CONTEXT
+    assert took < 100 or SANITIZED or not FULL    # beside nineteen others it may wait for a processor
 
 
 # ---- memory that two containers have ----

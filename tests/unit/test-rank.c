@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "core/placement/node-room.h"
 #include "core/placement/rank.h"
-#include "core/registry/host-pods.h"
 #include "core/registry/node-ledger.h"
 #include "model-fixture.h"
 

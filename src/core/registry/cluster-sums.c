@@ -32,6 +32,21 @@ void gpu_hosts_remove(struct gpu_hosts *hosts, const struct node_ledger *node)
 	count(hosts, node, UINT64_MAX);
 }
 
+static uint32_t shortage(uint64_t all, uint64_t left)
+{
+	return left < all ? (uint32_t)((all - left) * 1000 / all) : 0;
+}
+
+struct gpu_mean gpu_mean_of(struct host_sum all, struct host_sum left)
+{
+	uint32_t cpu = shortage(all.cpu_milli, left.cpu_milli);
+	uint32_t memory = shortage(all.memory_mib, left.memory_mib);
+
+	return (struct gpu_mean){.host = {all.cpu_milli < left.cpu_milli ? all.cpu_milli : left.cpu_milli,
+					 all.memory_mib < left.memory_mib ? all.memory_mib : left.memory_mib},
+		.shortage = cpu > memory ? cpu : memory};
+}
+
 struct gpu_mean ledger_gpu_mean(const struct ledger *ledger)
 {
 	const struct gpu_hosts *hosts = &ledger->hosts;

@@ -20,21 +20,6 @@ bool host_sum_remove(struct host_sum *sum, struct host_amount host)
 	return right;
 }
 
-static uint32_t shortage(uint64_t all, uint64_t left)
-{
-	return left < all ? (uint32_t)((all - left) * 1000 / all) : 0;
-}
-
-struct gpu_mean gpu_mean_of(struct host_sum all, struct host_sum left)
-{
-	uint32_t cpu = shortage(all.cpu_milli, left.cpu_milli);
-	uint32_t memory = shortage(all.memory_mib, left.memory_mib);
-
-	return (struct gpu_mean){.host = {all.cpu_milli < left.cpu_milli ? all.cpu_milli : left.cpu_milli,
-					 all.memory_mib < left.memory_mib ? all.memory_mib : left.memory_mib},
-		.shortage = cpu > memory ? cpu : memory};
-}
-
 static void host_pod_leave(struct ledger *ledger, struct host_pod *pod)
 {
 	list_remove(&pod->item);

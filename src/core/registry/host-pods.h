@@ -21,6 +21,3 @@ void host_pods_release(struct ledger *ledger);
  * if the sum was smaller than the request; the sum is 0 then. */
 void host_sum_add(struct host_sum *sum, struct host_amount host);
 bool host_sum_remove(struct host_sum *sum, struct host_amount host);
-
-/* gpu_mean_of() - from what all nodes have for each GPU, and what is free for each free GPU. */
-struct gpu_mean gpu_mean_of(struct host_sum all, struct host_sum left);

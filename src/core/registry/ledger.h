@@ -109,6 +109,9 @@ struct node_verdict {
 void ledger_feasibility(struct ledger *ledger, const char *const *names, size_t n,
 	const struct pod_facts *pod, struct node_verdict *ret_verdicts);
 
+/* gpu_mean_of() - from what all nodes have for each GPU, and what is free for each free GPU. */
+struct gpu_mean gpu_mean_of(struct host_sum all, struct host_sum left);
+
 /* ledger_gpu_mean() - what the nodes with GPUs have of CPU and memory for each GPU. Nodes whose CPU is
  * unknown are left out. All zero if there is no such node. */
 struct gpu_mean ledger_gpu_mean(const struct ledger *ledger);
