@@ -127,11 +127,18 @@ bool held_equal(const struct held *a, const struct held *b)
 	return true;
 }
 
-enum held_verdict held_says(const struct held *held, const char *uid)
+const struct held_pod *held_find(const struct held *held, const char *uid)
 {
 	for (size_t i = 0; i < held->n_pods; i++)
 		if (strcmp(held->pods[i].uid, uid) == 0)
-			return HELD_LIVES;
+			return &held->pods[i];
+	return NULL;
+}
+
+enum held_verdict held_says(const struct held *held, const char *uid)
+{
+	if (held_find(held, uid))
+		return HELD_LIVES;
 	for (size_t i = 0; i < held->n_ended; i++)
 		if (strcmp(held->ended[i], uid) == 0)
 			return HELD_ENDED;

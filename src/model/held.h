@@ -43,6 +43,9 @@ int held_add_pod(struct held *held, const char *uid, const char *namespace_, con
 int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
 int held_add_ended(struct held *held, const char *uid);
 
+/* held_find() - the entry of a pod with running containers, or NULL. */
+const struct held_pod *held_find(const struct held *held, const char *uid);
+
 /* held_says() - the verdict about a pod that is gone from the API server. HELD_LIVES if the report contains
  * both. */
 enum held_verdict held_says(const struct held *held, const char *uid);

@@ -100,10 +100,10 @@ static void check_gpus(struct sim *sim, int n)
 		if (pod->state.node != n || !pod->gpus)
 			continue;
 		/* What no book can know is counted only: the kubelet started it after the last word about it.
-		 */
+		 * A smaller size that no agent has applied yet counts, as it does while the pod is there. */
 		for_each_bit (k, pod->gpus)
 			if (!pod->state.exists && !pod->unseen && runs_on(pod, k))
-				orphans[k] += units;
+				orphans[k] += units < limit ? units : limit;
 		if (!fitting_occupies(pod))
 			continue;
 		for_each_bit (k, pod->gpus)

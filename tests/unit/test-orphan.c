@@ -430,6 +430,74 @@ static void an_orphan_on_several_gpus_counts_on_each_as_its_node_says(void **sta
 	assert_used(w, 7, 6);
 }
 
+/* `held` lists the pod with so many units of this GPU. */
+static void say_size(struct world *w, const char *at, const char *uid, const char *gpu, uint32_t units)
+{
+	struct held *held = &w->node.held;
+	struct held_pod *pod;
+
+	held_release(held);
+	snprintf(held->at, sizeof(held->at), "%s", at);
+	held->names_ended = true;
+	assert_int_equal(held_add_pod(held, uid, "default", uid, &pod), 0);
+	assert_int_equal(held_pod_add_gpu(pod, gpu, units, 0), 0);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+}
+
+/* This replica has not seen the last change of the pod's size: its watch was interrupted, and the new LIST no
+ * longer has the pod. Another pod got units that the containers still had; found by the simulation. */
+static void an_orphan_has_the_size_that_its_node_says(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	say_size(w, "1", "p", "GPU-n-0", 5);
+	assert_used(w, 5, 0);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
+	say_size(w, "2", "p", "GPU-n-0", 2);
+	assert_used(w, 2, 0);
+	say(w, "3", NULL, "p");
+	assert_used(w, 0, 0);
+}
+
+static void what_the_node_said_of_the_size_before_the_watch_told_the_deletion_counts(void **state)
+{
+	struct world *w = *state;
+
+	say_size(w, "1", "p", "GPU-n-0", 5);
+	assert_used(w, 3, 0); /* the API server still shows the pod */
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	assert_used(w, 5, 0);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->expires_ns, 0);
+}
+
+static void the_size_on_gpus_that_the_orphan_never_had_is_not_its_own(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	say_size(w, "1", "p", "GPU-n-1", 5);
+	assert_used(w, 3, 0);
+}
+
+static void the_size_of_an_orphan_of_several_containers_is_that_of_all(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, "two", 3, "");
+	assert_int_equal(request_add(&pod.request, "c1", CONTAINER_MAIN, 1, "4", NULL, NULL), 0);
+	fixture_bind(&pod, "n", "GPU-n-1");
+	pod.running = true;
+	assert_int_equal(ledger_set_pod(&w->ledger, &pod), 0);
+	assert_used(w, 3, 7);
+	ledger_delete_pod(&w->ledger, "two", EXPIRES);
+	say_size(w, "1", "two", "GPU-n-1", 7);
+	assert_int_equal(ledger_pod(&w->ledger, "two")->facts.request.n_containers, 2); /* as it was */
+	say_size(w, "2", "two", "GPU-n-1", 9);
+	assert_used(w, 3, 9);
+}
+
 static void an_orphan_counts_as_many_containers_as_its_node_says(void **state)
 {
 	struct world *w = *state;
@@ -518,6 +586,10 @@ int main(void)
 		orphan_test(an_orphan_whose_gpu_is_missing_outlasts_what_a_known_node_says),
 		orphan_test(an_orphan_that_another_machine_lists_lives_there),
 		orphan_test(an_orphan_on_several_gpus_counts_on_each_as_its_node_says),
+		orphan_test(an_orphan_has_the_size_that_its_node_says),
+		orphan_test(what_the_node_said_of_the_size_before_the_watch_told_the_deletion_counts),
+		orphan_test(the_size_on_gpus_that_the_orphan_never_had_is_not_its_own),
+		orphan_test(the_size_of_an_orphan_of_several_containers_is_that_of_all),
 		orphan_test(an_orphan_counts_as_many_containers_as_its_node_says),
 		orphan_test(nothing_fits_on_a_node_that_does_not_serve),
 		orphan_test(nothing_fits_on_a_node_whose_agent_is_lost),

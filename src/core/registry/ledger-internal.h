@@ -11,6 +11,11 @@ int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct 
 int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node,
 	const struct placement *placement, enum occupancy occupancy);
 
+/* ledger_pod_take_size() - a pod that has a placement occupies this one instead, on the same GPUs. Takes over
+ * placement and request, which fit each other. */
+void ledger_pod_take_size(
+	struct ledger *ledger, struct ledger_pod *pod, struct placement *placement, struct request *request);
+
 int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod);
 
 /* ledger_pod_drop_if_unused() - the ledger remembers a pod that the API server never showed only while the

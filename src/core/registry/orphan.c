@@ -16,28 +16,6 @@ static bool orphan_is_listed(const struct ledger_pod *pod)
 	return pod->expires_ns == 0;
 }
 
-void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
-{
-	struct ledger_pod *pod = table_get(&ledger->pods, uid);
-	const struct node_ledger *node;
-	enum held_verdict verdict;
-
-	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
-		return;
-	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
-	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
-	if (pod->occupancy != OCCUPANCY_BOUND || verdict == HELD_ENDED ||
-		(verdict == HELD_UNKNOWN && !pod->facts.running)) {
-		ledger_remove_pod(ledger, uid);
-		return;
-	}
-	pod->occupancy = OCCUPANCY_ORPHAN;
-	pod->listed = false;
-	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
-	if (pod->expires_ns)
-		list_append(&ledger->holds, &pod->hold);
-}
-
 /* No agent lists the orphan any longer, so it ends by time. */
 static void orphan_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
 {
@@ -82,19 +60,10 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 
 /* A pod as the agent remembers it: one container that has all of the pod's GPUs. It counts as the number of
  * containers in `held`. */
-static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
+static int orphan_request(const struct held_pod *held, struct request *request)
 {
-	struct request *request = &facts->request;
-
-	facts->uid = strdup(held->uid);
-	facts->namespace_ = strdup(held->namespace_);
-	facts->name = strdup(held->name);
-	facts->owner = strdup("");
-	facts->node = strdup(node);
-	facts->running = true;
 	request->containers = calloc(1, sizeof(*request->containers));
-	if (!facts->uid || !facts->namespace_ || !facts->name || !facts->owner || !facts->node ||
-		!request->containers)
+	if (!request->containers)
 		return -ENOMEM;
 	request->n_containers = 1;
 	request->instances = held->instances;
@@ -109,6 +78,19 @@ static int orphan_facts(const struct held_pod *held, const char *node, struct po
 	return request->containers[0].name ? 0 : -ENOMEM;
 }
 
+static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
+{
+	facts->uid = strdup(held->uid);
+	facts->namespace_ = strdup(held->namespace_);
+	facts->name = strdup(held->name);
+	facts->owner = strdup("");
+	facts->node = strdup(node);
+	facts->running = true;
+	if (!facts->uid || !facts->namespace_ || !facts->name || !facts->owner || !facts->node)
+		return -ENOMEM;
+	return orphan_request(held, &facts->request);
+}
+
 static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, struct placement *placement)
 {
 	int r = 0;
@@ -120,17 +102,87 @@ static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, stru
 	return r;
 }
 
+/* True if `held` gives the pod another size than the ledger, on the GPUs on which the ledger has it. */
+static bool orphan_has_another_size(const struct ledger_pod *pod, const struct held_pod *held)
+{
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	bool another = false;
+
+	if (!pod->has_placement || pod->facts.request.whole ||
+		placement_gpus(&pod->placement, gpus) != held->n_gpus)
+		return false;
+	for (size_t i = 0; i < held->n_gpus; i++) {
+		uint32_t units = placement_units_on(&pod->placement, &pod->facts.request, held->gpus[i].uuid);
+
+		if (!units)
+			return false;
+		another |= units != held->gpus[i].units;
+	}
+	return another;
+}
+
+/* The agent knows what the containers have. This process may have missed the last change of the pod's size:
+ * a LIST after an interruption of the watch no longer shows the pod. */
+static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const struct held_pod *held)
+{
+	_cleanup_placement_ struct placement placement = {0};
+	_cleanup_request_ struct request request = {0};
+	const struct request *known = &pod->facts.request;
+	int r;
+
+	if (!orphan_has_another_size(pod, held))
+		return 0;
+	r = orphan_placement(held, pod->placement.unit_mib, &placement);
+	if (r == 0)
+		r = orphan_request(held, &request);
+	if (r < 0)
+		return r;
+	/* Of what its spec says nothing changes. */
+	request.asked = request.containers[0].asked = known->asked;
+	request.core = request.containers[0].core = known->core;
+	request.gpus = known->gpus;
+	request.unit_mib = known->unit_mib;
+	ledger_pod_take_size(ledger, pod, &placement, &request);
+	return 0;
+}
+
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+	const struct node_ledger *node;
+	const struct held_pod *held;
+	enum held_verdict verdict;
+
+	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
+		return;
+	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
+	if (pod->occupancy != OCCUPANCY_BOUND || verdict == HELD_ENDED ||
+		(verdict == HELD_UNKNOWN && !pod->facts.running)) {
+		ledger_remove_pod(ledger, uid);
+		return;
+	}
+	pod->occupancy = OCCUPANCY_ORPHAN;
+	pod->listed = false;
+	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
+	if (pod->expires_ns)
+		list_append(&ledger->holds, &pod->hold);
+	held = held_find(&node->facts.held, uid);
+	if (held) /* without memory, the pod keeps its size until the node writes `held` anew */
+		orphan_take_size(ledger, pod, held);
+}
+
 /* unit_mib: the unit in which the node counts these pods. */
 static int orphan_add(
 	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
-	struct ledger_pod *pod;
+	struct ledger_pod *pod = table_get(&ledger->pods, held->uid);
 	int r;
 
-	if (table_get(&ledger->pods, held->uid))
-		return 0;
+	if (pod)
+		return pod->occupancy == OCCUPANCY_ORPHAN ? orphan_take_size(ledger, pod, held) : 0;
 	r = orphan_facts(held, node->facts.name, &facts);
 	if (r == 0)
 		r = orphan_placement(held, unit_mib, &placement);

@@ -16,11 +16,11 @@ struct node_ledger;
 struct node_facts;
 
 /* orphans_follow() - the node now looks like this. Orphans whose end `held` tells are removed; those that it
- * lists are added or stay. Call before the node takes the facts over, because the change counts. -ENOMEM:
- * some orphans are missing; repeat the call. Another machine that has joined under the name of a removed node
- * shows other GPUs. With the first GPUs that it shows, orphans on GPUs that it does not have end, unless it
- * lists them. An orphan may disappear from `held` without a word about its end, for example if a user removed
- * the annotation or the agent lost its records. Such an orphan ends by time. */
+ * lists are added, or stay in the size that it lists. Call before the node takes the facts over, because the
+ * change counts. -ENOMEM: some orphans are missing; repeat the call. Another machine that has joined under
+ * the name of a removed node shows other GPUs. With the first GPUs that it shows, orphans on GPUs that it
+ * does not have end, unless it lists them. An orphan may disappear from `held` without a word about its end,
+ * for example if a user removed the annotation or the agent lost its records. Such an orphan ends by time. */
 int orphans_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts);
 
 /* orphans_forget() - the node is gone, and what its agent said no longer counts: its orphans end by time. */

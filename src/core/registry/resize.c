@@ -108,8 +108,7 @@ bool ledger_resize_fits(const struct ledger_resize *resize, const struct placeme
 
 /* ---- how a resize changes what the pod occupies ---- */
 
-/* Takes over placement and request, which fit each other. */
-static void occupy(
+void ledger_pod_take_size(
 	struct ledger *ledger, struct ledger_pod *pod, struct placement *placement, struct request *request)
 {
 	struct node_ledger *node = table_get(&ledger->nodes, pod->node);
@@ -138,7 +137,7 @@ static int change(struct ledger *ledger, struct ledger_pod *pod, const struct pl
 	if (r == 0)
 		r = request_resize(&request, &copy);
 	if (r == 0)
-		occupy(ledger, pod, &copy, &request);
+		ledger_pod_take_size(ledger, pod, &copy, &request);
 	return r;
 }
 
@@ -247,7 +246,7 @@ int ledger_resize(struct ledger *ledger, const char *uid, const struct placement
 	nominations_lift(node, &pod->facts);
 	if (r < 0)
 		return r;
-	occupy(ledger, pod, &larger, &request);
+	ledger_pod_take_size(ledger, pod, &larger, &request);
 	pod->resize = TAKE_PTR(resize);
 	return 0;
 }
