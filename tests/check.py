@@ -21,6 +21,7 @@ Other tools: ./check fuzz, ./check mutants, ./check coverage. Each has --help.
 import argparse
 import collections
 import datetime
+import fcntl
 import json
 import os
 import pathlib
@@ -193,21 +194,15 @@ def turn():
     return int(head.stdout[:12], 16) if head.returncode == 0 else datetime.date.today().toordinal()
 
 
-def sanitized_half(number):
-    """0 or 1: the half of the functional component tests that runs with sanitizers, by turn(). It does not depend on the part, so that a
-    long test runs in either build, too."""
-    return number // PARTS % 2
-
-
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
     chosen = {"RATION_FULL": "1"} if args.full or args.ring == "vm" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     if "RATION_LONG" in chosen and args.ring == "all":
-        chosen["RATION_HALF"] = str(sanitized_half(turn()))
+        chosen["RATION_TURN"] = str(turn() // PARTS)    # it does not depend on the part, so that a long test runs in either build, too
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items()
-            if name not in ("PYTHONDONTWRITEBYTECODE", "RATION_FULL", "RATION_LONG", "RATION_HALF")}    # the last three, of a check that runs this one
+            if name not in ("PYTHONDONTWRITEBYTECODE", "RATION_FULL", "RATION_LONG", "RATION_TURN")}    # the last three, of a check that runs this one
     return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **chosen, **dict(more)}
 
 
@@ -460,6 +455,21 @@ def report(counts, args, seconds):
     return 1 if failed or nothing else 0
 
 
+def lock_checkout():
+    """Two checks in one checkout would count each other's reports and replace programs that the other one tests. Returns what holds the
+    lock; a check that a test of this one starts needs none."""
+    if os.environ.get("RATION_CHECKED") == str(ROOT):
+        return None
+    (ROOT / "build").mkdir(exist_ok=True)
+    lock = open(ROOT / "build" / "check.lock", "w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"./check: another ./check runs in {ROOT}. Wait until it has ended, or run this one in another clone.") from None
+    os.environ["RATION_CHECKED"] = str(ROOT)
+    return lock
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -481,6 +491,7 @@ def main():
     if args.resume and (args.ring != "full" or args.k):
         parser.error("--resume belongs to ./check full, without -k")
     args.full = args.full or args.ring in ("full", "hours")
+    lock = lock_checkout()    # until the end of the process
     progress = Progress(args.resume) if args.ring == "full" and not args.k else None
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:

@@ -9,6 +9,7 @@
     storm   kills or replaces parts of its own lab under load: two at a time, beside no other test; no second chance, as `once`
     long(seconds, group=None)   ./check runs one part in forty of these, another one for another commit; a storm, the simulation or
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
+    half(n)    ./check runs those of half 0 and those of half 1 for every other commit, unless they are `long`
     full    only ./check full has what they need, or the time: RATION_FULL=1
     hour    takes up to an hour, and runs beside suites that judge no times; as `full`
 
@@ -28,7 +29,8 @@ import pytest
 MARKS = [line.strip() for line in __doc__.splitlines() if line.startswith("    ") and not line.startswith(" " * 12)]
 SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
-HALF = os.environ.get("RATION_HALF")    # "0" or "1": the half of the functional component tests that runs with sanitizers; the other half runs without
+TURN = os.environ.get("RATION_TURN")    # a number, another one for another commit: which `half` runs, and which functional tests with sanitizers; not set: all
+SANITIZED_IN = 4    # turns: in one of them a functional component test runs with sanitizers, and in the others without
 AT_A_TIME = {"alone": 1, "storm": 2}    # tests of the cluster that run at a time, by their marks; of others three
 
 
@@ -92,9 +94,9 @@ def parts(items, count):
 
 
 def runs_in_the_other_build(item, marks, sanitized):
-    """With RATION_HALF, a functional component test runs in one build a day."""
+    """With RATION_TURN, a functional component test runs in one build."""
     functional = item.path.parent.name == "component" and not marks & {"alone", "waits", "plain", "sanitized"}
-    return functional and HALF and sanitized != (zlib.crc32(item.nodeid.encode()) % 2 == int(HALF))
+    return functional and TURN and sanitized != (zlib.crc32(item.nodeid.encode()) % SANITIZED_IN == int(TURN) % SANITIZED_IN)
 
 
 def is_left_out(item, part_of, part):
@@ -104,13 +106,17 @@ def is_left_out(item, part_of, part):
         return True
     if "plain" in marks and sanitized or "sanitized" in marks and not sanitized or marks & {"full", "hour"} and "RATION_FULL" not in os.environ:
         return True
-    return "long" in marks and part_of and part_of[group_of(item, item.get_closest_marker("long"))] != part
+    if "long" in marks:
+        return part_of and part_of[group_of(item, item.get_closest_marker("long"))] != part
+    return "half" in marks and TURN and int(TURN) % 2 != item.get_closest_marker("half").args[0]
 
 
 def pytest_collection_modifyitems(config, items):
     part, count = map(int, PART.split("/")) if PART else (0, 0)
     part_of = parts(items, count) if PART else {}
-    left_out = [item for item in items if is_left_out(item, part_of, part)]
+    chosen, left_out = [], []
+    for item in items:
+        (left_out if is_left_out(item, part_of, part) else chosen).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = chosen

@@ -151,6 +151,13 @@ def test_more_than_two_flaky_tests_fail_the_check(check, capsys, flaky, status):
     assert capsys.readouterr().out.splitlines()[-1] == f"5 passed, {status} failed, 0 skipped"
 
 
+def collected(name, *marks, folder="component"):
+    """What conftest.py needs of a collected test; a mark without arguments may be given by its name."""
+    marks = {mark.name: mark for mark in (getattr(pytest.mark, mark).mark if isinstance(mark, str) else mark.mark for mark in marks)}
+    return types.SimpleNamespace(path=ROOT / "tests" / folder / "test_x.py", nodeid=f"tests/{folder}/test_x.py::{name}", name=name,
+                                 iter_markers=marks.values, get_closest_marker=marks.get)
+
+
 def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     conftest = module(ROOT / "tests/conftest.py")
 
@@ -170,25 +177,33 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
 
 def test_each_functional_test_runs_in_one_build_and_in_the_other_one_for_other_commits(check, monkeypatch):
     conftest = module(ROOT / "tests/conftest.py")
-
-    def item(name, *marks, folder="component"):
-        return types.SimpleNamespace(path=ROOT / "tests" / folder / "test_x.py", nodeid=f"tests/{folder}/test_x.py::{name}",
-                                     iter_markers=lambda: [getattr(pytest.mark, mark).mark for mark in marks])
-    functional = [item(f"test_{i}") for i in range(200)]
-    others = [item("test_w", "waits"), item("test_a", "alone"), item("test_c", folder="cluster")]
+    functional = [collected(f"test_{i}") for i in range(200)]
+    others = [collected("test_w", "waits"), collected("test_a", "alone"), collected("test_c", folder="cluster")]
     runs = collections.Counter()
-    for number in (5, 5 + check.PARTS):
-        monkeypatch.setattr(conftest, "HALF", str(check.sanitized_half(number)))
+    for turn in range(5, 5 + conftest.SANITIZED_IN):
+        monkeypatch.setattr(conftest, "TURN", str(turn))
         for build in ("plain", "sanitized"):
             monkeypatch.delenv("RATION_SANITIZE", raising=False)
             if build == "sanitized":
                 monkeypatch.setenv("RATION_SANITIZE", "1")
             left = [i for i in functional if not conftest.is_left_out(i, {}, 0)]
-            assert 70 <= len(left) <= 130
+            assert len(left) == pytest.approx(50 if build == "sanitized" else 150, abs=20)
             runs.update((i.nodeid, build) for i in left)
             assert not any(conftest.is_left_out(i, {}, 0) for i in others)
-            assert conftest.is_left_out(item("test_p", "plain"), {}, 0) == (build == "sanitized")
-    assert set(runs.values()) == {1} and len(runs) == 2 * len(functional)
+            assert conftest.is_left_out(collected("test_p", "plain"), {}, 0) == (build == "sanitized")
+    assert all(runs[i.nodeid, "sanitized"] == 1 and runs[i.nodeid, "plain"] == conftest.SANITIZED_IN - 1 for i in functional)
+
+
+def test_a_half_runs_for_every_other_commit_and_its_long_tests_in_their_part(monkeypatch):
+    conftest = module(ROOT / "tests/conftest.py")
+    halves = [collected(f"test_{n}", pytest.mark.half(n), folder="cluster") for n in (0, 1)]
+    for turn, left_out in (("6", [False, True]), ("7", [True, False]), (None, [None, None])):
+        monkeypatch.setattr(conftest, "TURN", turn)
+        assert [conftest.is_left_out(i, {}, 0) for i in halves] == left_out
+    long = collected("test_l", pytest.mark.half(0), pytest.mark.long(9), folder="cluster")
+    monkeypatch.setattr(conftest, "TURN", "7")
+    part_of = {conftest.group_of(long, long.get_closest_marker("long")): 3}
+    assert not conftest.is_left_out(long, part_of, 3) and conftest.is_left_out(long, part_of, 4)
 
 
 def test_each_commit_has_its_part_and_each_part_runs_in_either_build(check, monkeypatch, tmp_path):
@@ -204,8 +219,14 @@ def test_each_commit_has_its_part_and_each_part_runs_in_either_build(check, monk
         turns.append(check.turn())
         assert check.turn() == turns[-1]
     assert len(set(turns)) == len(turns)
-    assert {(number % check.PARTS, check.sanitized_half(number)) for number in range(1000)} == {
-        (part, half) for part in range(check.PARTS) for half in (0, 1)}
+    monkeypatch.setattr(check, "ROOT", ROOT)
+    chosen = set()
+    for number in range(1000):
+        monkeypatch.setattr(check, "turn", lambda number=number: number)
+        args = types.SimpleNamespace(full=False, ring="all", k=None, part=number % check.PARTS)
+        environment = check.environment_of(args)
+        chosen.add((environment["RATION_LONG"], int(environment["RATION_TURN"]) % 4))
+    assert chosen == {(f"{part}/{check.PARTS}", turn) for part in range(check.PARTS) for turn in range(4)}
 
 
 def run_main(tmp_path, *arguments, **scripts):
@@ -214,7 +235,18 @@ def run_main(tmp_path, *arguments, **scripts):
         stub(tmp_path, name, scripts.get(name, "exit 0"))
     return subprocess.Popen([sys.executable, str(ROOT / "tests/check.py"), *arguments], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-                            env=dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}"))
+                            env=dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", RATION_CHECKED=str(ROOT)))
+
+
+def test_a_second_check_in_the_same_checkout_is_refused_but_not_one_that_a_test_starts(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setenv("RATION_CHECKED", "/another/checkout")
+    with check.lock_checkout():
+        assert check.lock_checkout() is None
+        monkeypatch.setenv("RATION_CHECKED", "")    # as of another shell
+        with pytest.raises(SystemExit, match=f"another ./check runs in {tmp_path}. Wait until it has ended, or"):
+            check.lock_checkout()
+    check.lock_checkout().close()
 
 
 def test_a_failed_build_is_a_failure_in_the_last_line(tmp_path):
@@ -289,6 +321,7 @@ def full_form(check, tmp_path, monkeypatch, judging, how_long, *arguments):
         (tmp_path / f"tests/{suite}/test_hour.py").write_text(HOUR.replace("HOW_LONG", str(how_long)).replace("SUITE", suite))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hour: takes an hour\n")
     monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setenv("RATION_CHECKED", str(tmp_path))
     monkeypatch.setattr(check, "build", lambda *_: None)
     monkeypatch.setattr(check, "build_lab", lambda *_: None)
 
