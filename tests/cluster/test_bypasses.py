@@ -13,6 +13,7 @@ from bypassing import DRIVER, FORGE, MOVE, USE, last, load, shell, use
 from cluster import PRODUCT, ROOT
 from gpupods import IMAGE, annotation, container, pod
 
+pytestmark = pytest.mark.half(1)
 NODES = ["bypass.192.168.31.1=3x16160MiB,cgpu,spread"]
 LIMITED = {"total": 2154, "result": 2}    # 16160 MiB x 2/15; CUDA_ERROR_OUT_OF_MEMORY
 NO_CARD = {"failed": "cuInit", "result": 100}    # CUDA_ERROR_NO_DEVICE

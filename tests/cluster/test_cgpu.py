@@ -6,6 +6,8 @@ from cgpupods import with_documents_cards
 from gpupods import GPU_MEM, card_of, check_what_it_sees, container, placement, pod
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 
+pytestmark = pytest.mark.half(0)
+
 
 @pytest.fixture
 def cluster(lab):

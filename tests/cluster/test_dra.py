@@ -12,6 +12,7 @@ from gpupods import SHOW, inventory
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 from nodetoken import Agent
 
+pytestmark = pytest.mark.half(0)
 NODE, OTHER = "dra-a.192.168.60.1", "dra-b.192.168.60.2"
 NODES = [f"{NODE}=1x81559MiB,dra", f"{OTHER}=2x24564MiB,dra"]    # an H100, and two L4
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

@@ -10,6 +10,7 @@ import pytest
 import guide
 from cluster import ROOT
 
+pytestmark = pytest.mark.half(0)
 # Those that want the same nodes one after the other: they share a lab, unless one takes the charts away.
 PAGES = sorted((path for path in (ROOT / "docs/guide").glob("*.md") if guide.parse(path.read_text())[0]),
                key=lambda path: guide.parse(path.read_text())[0])

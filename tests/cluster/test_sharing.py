@@ -9,6 +9,8 @@ import gpupods
 from gpupods import card_of, check_what_it_sees, container, inventory, pod
 from sharingnodes import BINPACK, NODES, SPREAD, run_one_by_one
 
+pytestmark = pytest.mark.half(1)
+
 
 def indices(cluster, pods):
     cards = {name: inventory(node) for name, node in cluster.nodes().items()}
