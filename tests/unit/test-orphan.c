@@ -430,7 +430,7 @@ static void an_orphan_on_several_gpus_counts_on_each_as_its_node_says(void **sta
 	assert_used(w, 7, 6);
 }
 
-/* `held` lists the pod with so many units of this GPU. */
+/* `held` lists the pod with these units of this GPU. */
 static void say_size(struct world *w, const char *at, const char *uid, const char *gpu, uint32_t units)
 {
 	struct held *held = &w->node.held;
