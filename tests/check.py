@@ -10,9 +10,10 @@ Suites:
   vm         a virtual machine with systemd and cgroup v2; runs only by its name and in `full`
   gpu        the GPU of this machine; skipped on a machine without one
 
-Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests one half
-runs in `sanitize` and the other in `component`; which half that is depends on the commit. So do the fortieth of the
-long tests that runs and the half of the storm's faults: another commit runs others. `full` runs everything in its long form, which takes hours. It
+Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests a quarter
+runs in `sanitize` and the others in `component`; the commit decides which quarter. It also decides which fortieth of the
+long tests runs, which half of the storm's faults, and which of the cluster tests with the mark `half`: another commit
+runs others. `full` runs everything in its long form, which takes hours. It
 starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
 `./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
 
