@@ -85,7 +85,7 @@ def misuse(tree):
 # Of scripts that start kernels: load() gives the function of a module, launch() one block of one thread.
 KERNELS = """
 MODULE = b'{"rationSimModule": 1, "functions": {"ms": {"us": 1000}, "ms5": {"us": 5000}, "ms50": {"us": 50000}, '\\
-         b'"blocks": {"us": 100, "usPerBlock": 10}, "bad": {"us": 1000, "fault": 700}}, "globals": {"table": 4096}}'
+         b'"ms500": {"us": 500000}, "blocks": {"us": 100, "usPerBlock": 10}, "bad": {"us": 1000, "fault": 700}}, "globals": {"table": 4096}}'
 
 def load(name=b"ms", image=MODULE):
     return out("cuModuleGetFunction", c_void_p, out("cuModuleLoadData", c_void_p, image), name)

@@ -9,7 +9,7 @@ import pytest
 from agent_fixture import wait_for
 from cgpu_node import (come_back, folder, identity, in_service, isolated, not_ready, problem,
                        renew_worker, start, uid_of, version_of, versions, needs_root)
-from fake_kubelet import StartError
+from fake_kubelet import AdmissionError, StartError
 
 pytestmark = needs_root
 
@@ -230,15 +230,15 @@ def test_driver_of_another_version_is_for_new_pods_and_restarted_containers(worl
     world.sim("up", "--gpus", "2x16160MiB", "--driver-version", "550.54.15")
     assert (lib / "libcuda.so.550.54.15").exists()
     new = world.pod("b", 2, card=1)
-    world.kubelet.admit(new)
 
-    def runs():
+    def served(asks):
         """The agent may have looked while the files were being replaced; then it looks again."""
         try:
-            return world.kubelet.run(new, "main")
-        except StartError:
+            return asks() or True
+        except (AdmissionError, StartError):
             return None
-    other = wait_for(runs)
+    wait_for(lambda: served(lambda: world.kubelet.admit(new)))
+    other = wait_for(lambda: served(lambda: world.kubelet.run(new, "main")))
     assert other.mounts["/run/ration/driver/cuda/libcuda.so"]["hostPath"].endswith("libcuda.so.550.54.15")
     assert "/usr/lib64/libcuda.so.550.54.15" in other.mounts
     again = world.kubelet.run(pod, "main")
