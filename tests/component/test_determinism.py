@@ -65,8 +65,8 @@ def test_what_was_recorded_comes_out_again(kind, tmp_path):
     assert done.returncode == 1 and re.search(r"^recording \d+: event \d+ at .*: recorded: .*; computed: ", done.stdout), done.stdout
 
 
-# Debian's clang comes with the tools of ./check fuzz.
-@pytest.mark.long(1)
+# It compiles all of the simulation. Debian's clang comes with the tools of ./check fuzz.
+@pytest.mark.full
 @pytest.mark.parametrize("compiler", ["gcc -O0", *(["clang"] if shutil.which("clang") else [])])
 def test_what_another_compiler_makes_takes_the_same_steps(tmp_path, compiler):
     name, *flags = compiler.split()

@@ -84,7 +84,7 @@ def test_the_files_of_the_macos_programs_use_nothing_that_only_linux_has():
     assert not wrong, wrong
 
 
-@pytest.mark.long(20, group="a release")
+@pytest.mark.long(60, group="a release")
 @of_the_release
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD, "--platform", NATIVE, "--url", "https://example.com/r")
