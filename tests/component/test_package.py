@@ -28,7 +28,7 @@ NATIVE = "linux/amd64" if os.uname().machine == "x86_64" else "linux/arm64"
 PLATFORMS = ("linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64")
 ARCHIVES = ("ration", "kubectl-inspect_cgpu")
 ELF_MACHINE = {"amd64": 62, "arm64": 183}    # EM_X86_64, EM_AARCH64
-of_the_release = pytest.mark.plain    # a build with sanitizers is not released
+pytestmark = pytest.mark.plain    # a build with sanitizers is not released
 
 
 def package(out, *options):
@@ -70,7 +70,6 @@ ONLY_LINUX = re.compile(r"\b(CLOCK_BOOTTIME|epoll_\w+|inotify_\w+|signalfd|timer
                         r"fallocate|copy_file_range|close_range|clone3)\b|#include <(linux/|sys/(prctl|epoll|inotify|sysinfo|signalfd)\.h)")
 
 
-@of_the_release
 def test_the_files_of_the_macos_programs_use_nothing_that_only_linux_has():
     """The compiler for macOS is too large to be fetched for each ./check; the full form builds with it."""
     cross = runpy.run_path(str(ROOT / "deploy/cross/build-macos"))
@@ -85,7 +84,6 @@ def test_the_files_of_the_macos_programs_use_nothing_that_only_linux_has():
 
 
 @pytest.mark.long(60, group="a release")
-@of_the_release
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD, "--platform", NATIVE, "--url", "https://example.com/r")
     assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
@@ -98,7 +96,6 @@ def test_a_release_built_in_another_folder_is_the_same_bytes(complete, tmp_path)
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_the_sums_are_those_of_the_files(made):
     lines = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].read_text().splitlines())
     assert set(lines) == set(made) - {"SHA256SUMS"}
@@ -169,7 +166,6 @@ def check_image(release, name, architectures, folder):
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_has_its_program_and_every_library_that_is_loaded(made, name, tmp_path):
     check_image(made, name, [NATIVE.split("/")[1]], tmp_path)
@@ -206,7 +202,6 @@ def check_sbom(release, architectures):
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_the_sbom_names_the_package_of_every_library(made):
     check_sbom(made, [NATIVE.split("/")[1]])
 
@@ -238,7 +233,6 @@ def check_static(path, architecture):
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_the_programs_of_an_archive_are_static_and_run(made, tmp_path):
     for name, path in programs_of(made, NATIVE, tmp_path).items():
         check_static(path, NATIVE.split("/")[1])
@@ -308,7 +302,6 @@ def check_krew(release, platforms):
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_krews_manifest_has_the_sums_of_the_archives(made):
     check_krew(made, [NATIVE])
     assert "uri: https://example.com/r/kubectl-inspect_cgpu-0.1.0-linux-" in made["inspect-cgpu.yaml"].read_text()
@@ -330,7 +323,6 @@ def test_the_containerfile_takes_the_same_files_as_the_recipes():
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_path):
     deb, = (path for name, path in made.items() if name.endswith(".deb"))
     subprocess.run(["dpkg-deb", "-x", deb, tmp_path], check=True)
@@ -344,7 +336,6 @@ def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_
 
 
 @pytest.mark.long(5, group="a release")
-@of_the_release
 def test_the_source_has_the_commits_files_and_nothing_else(made):
     with tarfile.open(made["ration-0.1.0.tar.gz"]) as tar:
         files = {member.name for member in tar if not member.isdir()}
