@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import subprocess
 import time
 
 import pytest
@@ -16,17 +17,26 @@ NODES = ["churn-a.192.168.22.1=4x16160MiB,share", "churn-b.192.168.22.2=4x8192Mi
 MINUTES = float(os.environ.get("CHURN_MINUTES") or 60)
 PACE = 0.5 if MINUTES < 10 else 2    # seconds between pods
 DAEMONS = ("ration-scheduler", "ration-agent")
-# From this part of the time on nothing may grow any more: the rings of decisions and of changes fill before.
-SETTLED = {"ration-scheduler": 0.9, "ration-agent": 0.5}
+METRICS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:39999/metrics').read().decode())"
 
 
 def resident_kib(pid):
     return int(re.search(r"^VmRSS:\s+([0-9]+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
 
 
+def rings_kib(name, pid):
+    """What a scheduler says of its records of decisions and of changes, which fill and are dropped in large segments."""
+    if name != "ration-scheduler":
+        return 0
+    page = subprocess.run(["nsenter", "-t", str(pid), "-n", "/usr/bin/python3", "-c", METRICS], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r'^ration_history_bytes\{ring="\w+"\} (\d+)$', page, re.MULTILINE)
+    assert len(found) == 2, page
+    return sum(map(int, found)) >> 10
+
+
 def usage(cluster):
-    """{process: (resident KiB, descriptors)}"""
-    return {(name, pid): (resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")))
+    """{process: (resident KiB, descriptors, KiB of its rings)}"""
+    return {(name, pid): (resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")), rings_kib(name, pid))
             for name in DAEMONS for pid in processes_of(cluster, name)}
 
 
@@ -36,11 +46,11 @@ def most_descriptors(samples, daemon):
 
 def table(samples, storm):
     lines = [f"{storm.made} pods in {MINUTES:g} minutes, {storm.machine.snapshots} snapshots of the machine, "
-             f"{len(storm.machine.checked)} containers compared with their placement. Resident memory, descriptors.", "",
+             f"{len(storm.machine.checked)} containers compared with their placement. Resident memory (of it the rings), descriptors.", "",
              "| minute | " + " | ".join(f"{name} {i}" for i, (name, _) in enumerate(samples[0][1])) + " |",
              "|---" * (len(samples[0][1]) + 1) + "|"]
     step = max(1, len(samples) // 12)
-    return "\n".join(lines + [f"| {minute:.1f} | " + " | ".join(f"{kib} KiB, {n}" for kib, n in processes.values()) + " |"
+    return "\n".join(lines + [f"| {minute:.1f} | " + " | ".join(f"{kib} KiB{f' ({rings})' if rings else ''}, {n}" for kib, n, rings in processes.values()) + " |"
                               for minute, processes in samples[::step] + samples[-1:]]) + "\n"
 
 
@@ -65,9 +75,10 @@ def test_memory_is_flat_while_pods_come_and_go(churn):
     if os.environ.get("CHURN_OUT"):
         pathlib.Path(os.environ["CHURN_OUT"]).write_text(text)
     assert samples[0][1].keys() == samples[-1][1].keys(), "a daemon was restarted"
-    for daemon, (kib, _) in samples[-1][1].items():
-        before, _ = samples[int(len(samples) * SETTLED[daemon[0]])][1][daemon]
-        assert kib <= before * 1.02 + 256, (daemon, before, kib)
+    for daemon, (kib, _, rings) in samples[-1][1].items():
+        before, _, rings_before = samples[len(samples) // 2][1][daemon]
+        # malloc has some for each entry of a ring, and holes between them: a quarter, as in component/test_scheduler_memory.py.
+        assert kib - rings <= (before - rings_before) * 1.02 + 256 + rings / 4, (daemon, before, rings_before, kib, rings)
         # An agent has some for each pod: their number is about the same in both halves.
         halves = [most_descriptors(half, daemon) for half in (samples[:len(samples) // 2], samples[len(samples) // 2:])]
         assert halves[1] <= halves[0] + 4, (daemon, halves)
