@@ -63,10 +63,13 @@ def test_a_drain_waits_for_its_budget_and_the_pods_run_on_the_other_node(nodes, 
         assert "Insufficient aliyun.com/gpu-mem" in cluster.condition(waits, "PodScheduled")["message"]
         stays = [p for p in cluster.pods("app=served") if p["metadata"]["uid"] in replicas and "deletionTimestamp" not in p["metadata"]]
         assert [fingerprint(p) for p in stays] == [replicas[p["metadata"]["uid"]] for p in stays] and len(stays) == 1
-        why = cluster.run("ration", "why", waits["metadata"]["name"]).stdout
-        assert f"{CARD_UNITS - FILLER_UNITS} of {CARD_UNITS} units free" in why and f"{cluster.namespace}/filler 10" in why, why
-        # The drained node has room again, but takes no pods: the reason is Kubernetes', and the command refers to it.
-        assert "other rules keep the pod from the nodes below (see `kubectl describe pod`)" in " ".join(why.split()), why
+        def refers_to_kubernetes():
+            """The drained node has room again when the evicted pod has ended, but takes no pods: the reason is Kubernetes'."""
+            why = cluster.run("ration", "why", waits["metadata"]["name"]).stdout
+            assert f"{CARD_UNITS - FILLER_UNITS} of {CARD_UNITS} units free" in why and f"{cluster.namespace}/filler 10" in why, why
+            assert "other rules keep the pod from the nodes below (see `kubectl describe pod`)" in " ".join(why.split()), why
+            return True
+        cluster.wait_for(refers_to_kubernetes, 60, "the command refers to Kubernetes' own reason")
 
         with Totals(cluster, other) as totals:
             cluster.kubectl("delete", "pod", "filler", "--wait=false")

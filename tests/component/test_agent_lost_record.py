@@ -121,6 +121,23 @@ def test_a_new_pod_is_served_by_an_agent_that_was_replaced_after_the_loss(world,
         assert given_to(world, new, "init") == (uid_of(new), "init")
 
 
+@pytest.mark.parametrize("refused", [0, 12])
+def test_a_new_pod_is_told_from_those_that_a_kubelet_lists_some_time_after_its_start(world, refused):
+    """Found in a lab: the kubelet has no pods at first, or does not answer, and then has all pods and the new one within a second."""
+    pods = [start(world, f"p{i}", card=i, init={}) for i in range(2)]
+    lose_record(world, "missing")
+    lists, world.kubelet.exhaust, world.kubelet.pods = world.kubelet.lists, refused, {}
+    world.kubelet.restart()
+    wait_for(lambda: world.kubelet.lists > lists)
+    for pod in pods:
+        world.kubelet.list_pod(pod)    # its container runs, and is not asked for
+    lists = max(lists + refused, world.kubelet.lists)    # the next one is an answer, and has them
+    wait_for(lambda: world.kubelet.lists > lists, 2, "the agent asks again")
+    new = world.pod("new", 3, card=1)
+    world.kubelet.admit(new)
+    assert given_to(world, new, "main") == (uid_of(new), "main")
+
+
 @LOSSES
 def test_containers_that_crashed_are_served_beside_those_that_run(world, how):
     """Of equal sizes, in pods on different GPUs."""

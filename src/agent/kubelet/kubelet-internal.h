@@ -29,7 +29,8 @@ struct kubelet {
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;
-	int64_t began_ns; /* the agent's start */
+	int64_t began_ns;   /* the agent's start */
+	int64_t started_ns; /* the last start of a kubelet that the agent has seen, or its own */
 	bool pods_listed; /* since then the kubelet has listed its pods once, or FIRST_LIST_NS have passed */
 	struct kubelet_counts counts;
 };

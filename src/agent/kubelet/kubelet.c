@@ -91,19 +91,28 @@ int64_t kubelet_unregistered_ns(const struct kubelet *kubelet)
 #define AGAIN_NS NS_PER_S
 #define FIRST_LIST_NS (3 * NS_PER_S) /* so long a new agent waits for the list before it registers */
 
+/* A kubelet that has started has no pods at first and admits them one by one. A list must be read between the
+ * last of them and the next new pod. The kubelet answers 100 lists a second (podresources/constants.go at
+ * 1.36.3). */
+#define STARTING_NS (10 * NS_PER_S)
+#define STARTING_PACE_NS (200 * NS_PER_MS)
+
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
 	struct kubelet *kubelet = userdata;
 	bool answered = listing != NULL;
+	bool starting = monotonic_ns() - kubelet->started_ns < STARTING_NS;
 
 	kubelet->turn_call = NULL;
 	if (answered) {
 		listing_follow_turn(listing, &kubelet->deps.node->turn);
 		listing_release(listing);
 		free(listing);
-	} else {
-		loop_timer_set(kubelet->turn_timer, kubelet->pods_listed ? AGAIN_NS : SOON_NS);
 	}
+	if (starting)
+		loop_timer_set(kubelet->turn_timer, answered ? STARTING_PACE_NS : SOON_NS);
+	else if (!answered)
+		loop_timer_set(kubelet->turn_timer, AGAIN_NS);
 	if (!kubelet->pods_listed && (answered || monotonic_ns() - kubelet->began_ns > FIRST_LIST_NS)) {
 		kubelet->pods_listed = true;
 		kubelet->deps.changed(kubelet->deps.userdata);
@@ -124,6 +133,7 @@ void turn_list_begin(struct kubelet *kubelet)
 	podresources_cancel(kubelet->turn_call); /* it may be the previous kubelet's */
 	kubelet->turn_call = NULL;
 	turn_begin(&kubelet->deps.node->turn);
+	kubelet->started_ns = monotonic_ns();
 	loop_timer_set(kubelet->turn_timer, SOON_NS);
 }
 
@@ -142,7 +152,7 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet)
 	if (!kubelet)
 		return -ENOMEM;
 	kubelet->deps = *deps;
-	kubelet->began_ns = monotonic_ns();
+	kubelet->began_ns = kubelet->started_ns = monotonic_ns();
 	list_init(&kubelet->assignments);
 	list_init(&kubelet->prestarts);
 	served_init(&kubelet->checkpoint.served);
