@@ -42,7 +42,7 @@ SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=d
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
 IN_FULL = 6         # ... of either in the full form, which has the long tests too: they compute, and some judge times
-GPU_AT_A_TIME = 3   # ... and so many of those that share a simulated GPU's time: on a quiet machine one processor has nothing to do
+GPU_AT_A_TIME = 5   # ... and so many of those that share a simulated GPU's time: they leave half of two processors idle
 # Cluster tests beside others wait longer for what has its seconds on a quiet machine.
 BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
 PARTS = 40          # of the long tests; which one runs depends on the commit

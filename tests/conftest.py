@@ -31,6 +31,7 @@ SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
 TURN = os.environ.get("RATION_TURN")    # a number, another one for another commit: which `half` runs, and which functional tests with sanitizers; not set: all
 SANITIZED_IN = 4    # turns: in one of them a functional component test runs with sanitizers, and in the others without
+FIRST = ("test_webhook.py", "test_ui.py")    # each has a test of 40 s that hardly computes: begun last, nothing would run beside it
 AT_A_TIME = {"alone": 1, "storm": 2}    # tests of the cluster that run at a time, by their marks; of others three
 
 
@@ -120,3 +121,4 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
+    items.sort(key=lambda item: item.path.name not in FIRST)

@@ -114,5 +114,5 @@ def test_objects_have_the_documented_names(documented):
 def test_doctor_finds_nothing_wrong_with_the_documented_cluster(documented):
     cluster = documented(ONE_NODE["seeds/1"])
     done = cluster.run("ration", "doctor", check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout.endswith(" checks passed\n"), done.stdout
