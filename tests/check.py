@@ -13,9 +13,9 @@ Suites:
 Without a suite, all but vm run. Most unit tests then run in `sanitize` only. Of the functional component tests a quarter
 runs in `sanitize` and the others in `component`; the commit decides which quarter. It also decides which fortieth of the
 long tests runs, which half of the storm's faults, and which of the cluster tests with the mark `half`: another commit
-runs others. `full` runs everything in its long form, which takes hours. It
-starts with the suites that judge no times, and runs the tests that take an hour beside them. `./check SUITE --full` and
-`./check hours` run its parts one by one. `./check full --resume` goes on where a run of the same commit was interrupted.
+runs others. `full` runs everything in its long form, which takes hours. It starts with the suites that judge no times,
+and runs the tests that take an hour beside them. `./check SUITE --full` and `./check hours` run its parts one by one.
+`./check full --resume` goes on where a run of the same commit was interrupted.
 
 Other tools: ./check fuzz, ./check mutants, ./check coverage. Each has --help.
 """
@@ -42,7 +42,7 @@ SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=d
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
 IN_FULL = 6         # ... of either in the full form, which has the long tests too: they compute, and some judge times
-GPU_AT_A_TIME = 5   # ... and so many of those that share a simulated GPU's time: they leave half of two processors idle
+GPU_AT_A_TIME = 5   # ... and so many of those that share a simulated GPU's time: they leave more than half of two processors idle
 # Cluster tests beside others wait longer for what has its seconds on a quiet machine.
 BESIDE_OTHERS = {"RATION_PATIENCE": os.environ.get("RATION_PATIENCE") or "2"}
 PARTS = 40          # of the long tests; which one runs depends on the commit
