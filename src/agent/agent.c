@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/container/alive.h"
+#include "agent/alive.h"
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"
 #include "agent/container/orphans.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/container/alive.h"
+#include "agent/alive.h"
 #include "agent/container/records.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -346,12 +346,12 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 		leftover_free(l, pod);
 }
 
-static void on_alive(void *userdata, const struct table *uids, const char *text)
+static void on_alive(void *userdata, const struct alive_answer *answer, const char *text)
 {
 	struct leftovers *l = userdata;
 	bool more = false, learnt = false;
 
-	if (!uids) {
+	if (!answer) {
 		if (!l->complained)
 			log_warning(
 				"cannot ask the container runtime what still runs: %s; trying again", text);
@@ -367,7 +367,7 @@ static void on_alive(void *userdata, const struct table *uids, const char *text)
 		if (pod->since > l->questions || pod->verdict == HELD_ENDED)
 			continue;
 		learnt |= leftover_is_unjudged(pod);
-		leftover_judge(l, pod, table_get(uids, pod->uid));
+		leftover_judge(l, pod, table_get(&answer->uids, pod->uid));
 	}
 	if (l->changed && !l->request)
 		leftovers_publish(l);

@@ -7,13 +7,13 @@
 #include "model/shares.h"
 #include "net/grpc-server.h"
 
+struct alive_answer;
 struct delivery;
 struct events;
 struct kube_client;
 struct loop;
 struct node_registry;
 struct runtime;
-struct table;
 
 /* Answers to the kubelet since the start, by claims. */
 struct dra_counts {
@@ -44,10 +44,10 @@ struct dra_deps {
 	const char *state_dir;
 	const char *kubelet_dir;		     /* of the kubelet: "/var/lib/kubelet" */
 	enum share_policy (*policy)(void *userdata); /* in force on the node */
-	/* Asks the container runtime of which pods something runs; fn is called once, never from within, with
-	 * the uids of these pods as keys, or with NULL and a text. -EBUSY. */
+	/* alive_ask() */
 	int (*ask_alive)(void *userdata,
-		void (*fn)(void *fn_userdata, const struct table *uids, const char *text), void *fn_userdata);
+		void (*fn)(void *fn_userdata, const struct alive_answer *answer, const char *text),
+		void *fn_userdata);
 	void (*changed)(void *userdata);
 	void *userdata;
 };

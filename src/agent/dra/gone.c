@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/alive.h"
 #include "agent/dra/prepare.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -102,9 +103,10 @@ static void end_released_claims(struct gone *gone, const struct table *uids)
 	}
 }
 
-static void on_alive(void *userdata, const struct table *uids, const char *text)
+static void on_alive(void *userdata, const struct alive_answer *answer, const char *text)
 {
 	struct gone *gone = userdata;
+	const struct table *uids = answer ? &answer->uids : NULL;
 
 	gone->asking = false;
 	if (gone->asks_over)

@@ -1,6 +1,7 @@
-#include "agent/container/alive.h"
+#include "agent/alive.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,25 +9,46 @@
 #include "agent/cri.pb-c.h"
 #include "agent/wire.h"
 #include "base/clock.h"
-#include "base/table.h"
 #include "net/grpc-client.h"
 
 #define ARENA_MAX ((size_t)64 << 20)
 #define TIMEOUT_MS 5000
 #define SANDBOX_READY 0
 #define CONTAINER_CREATED 0
+#define CONTAINER_RUNNING 1
 #define CONTAINER_EXITED 2
-#define LABEL_POD_UID "io.kubernetes.pod.uid" /* kubelet: pkg/kubelet/types/labels.go at 1.36 */
+/* kubelet: pkg/kubelet/types/labels.go at 1.36 */
+#define LABEL_POD_UID "io.kubernetes.pod.uid"
+#define LABEL_CONTAINER "io.kubernetes.container.name"
+#define START_TAKES_NS (2 * NS_PER_S) /* from a container's creation to its start, at most */
 
 struct alive {
 	struct grpc_client *cri;
 	struct grpc_client_call *call;
 	char *kubelet_socket;
 	int64_t kubelet_since_ns; /* since 1970; 0: no kubelet is there */
-	struct table uids;
+	struct alive_answer answer;
 	alive_fn fn;
 	void *userdata;
 };
+
+const char *alive_key(const char *uid, const char *container, char ret_key[ALIVE_KEY_SIZE])
+{
+	snprintf(ret_key, ALIVE_KEY_SIZE, "%s/%s", uid, container);
+	return ret_key;
+}
+
+static void answer_init(struct alive_answer *answer)
+{
+	table_init(&answer->uids);
+	table_init(&answer->running);
+}
+
+static void answer_release(struct alive_answer *answer)
+{
+	table_release(&answer->uids);
+	table_release(&answer->running);
+}
 
 int alive_new(struct grpc_client *cri, const char *kubelet_socket, struct alive **ret_alive)
 {
@@ -34,7 +56,7 @@ int alive_new(struct grpc_client *cri, const char *kubelet_socket, struct alive 
 
 	if (!alive)
 		return -ENOMEM;
-	table_init(&alive->uids);
+	answer_init(&alive->answer);
 	alive->cri = cri;
 	alive->kubelet_socket = strdup(kubelet_socket);
 	if (!alive->kubelet_socket) {
@@ -50,20 +72,20 @@ void alive_free(struct alive *alive)
 	if (!alive)
 		return;
 	grpc_client_cancel(alive->call);
-	table_release(&alive->uids);
+	answer_release(&alive->answer);
 	free(alive->kubelet_socket);
 	free(alive);
 }
 
 static void alive_end(struct alive *alive, const char *text)
 {
-	struct table uids = alive->uids;
+	struct alive_answer answer = alive->answer;
 	alive_fn fn = alive->fn;
 
-	table_init(&alive->uids);
+	answer_init(&alive->answer);
 	alive->fn = NULL;
-	fn(alive->userdata, text ? NULL : &uids, text);
-	table_release(&uids);
+	fn(alive->userdata, text ? NULL : &answer, text);
+	answer_release(&answer);
 }
 
 static int64_t made_at_ns(const char *socket)
@@ -80,20 +102,39 @@ static bool may_use_a_gpu(const struct alive *alive, const Runtime__V1__Containe
 	return container->state != CONTAINER_EXITED;
 }
 
+static const char *label(const Runtime__V1__Container *container, const char *key)
+{
+	for (size_t i = 0; i < container->n_labels; i++)
+		if (strcmp(container->labels[i]->key, key) == 0)
+			return container->labels[i]->value;
+	return NULL;
+}
+
+static bool is_not_asked_for(const struct alive *alive, const Runtime__V1__Container *container)
+{
+	int64_t since_ns = alive->kubelet_since_ns;
+
+	return container->state == CONTAINER_RUNNING && since_ns &&
+	       (container->created_at < since_ns - START_TAKES_NS || container->created_at > since_ns);
+}
+
 static int add_containers(struct alive *alive, struct wire_arena *arena, const struct grpc_reply *reply)
 {
 	const Runtime__V1__ListContainersResponse *list = wire_unpack(
 		arena, &runtime__v1__list_containers_response__descriptor, reply->message, reply->len);
+	char key[ALIVE_KEY_SIZE];
 
 	for (size_t i = 0; list && i < list->n_containers; i++) {
 		const Runtime__V1__Container *container = list->containers[i];
+		const char *uid = label(container, LABEL_POD_UID), *name = label(container, LABEL_CONTAINER);
 
-		if (!may_use_a_gpu(alive, container))
+		if (!uid || !may_use_a_gpu(alive, container))
 			continue;
-		for (size_t k = 0; k < container->n_labels; k++)
-			if (strcmp(container->labels[k]->key, LABEL_POD_UID) == 0 &&
-				table_set(&alive->uids, container->labels[k]->value, alive) < 0)
-				return -ENOMEM;
+		if (table_set(&alive->answer.uids, uid, alive) < 0)
+			return -ENOMEM;
+		if (name && is_not_asked_for(alive, container) &&
+			table_set(&alive->answer.running, alive_key(uid, name, key), alive) < 0)
+			return -ENOMEM;
 	}
 	return list ? 0 : -EPROTO;
 }
@@ -105,7 +146,7 @@ static int add_sandboxes(struct alive *alive, struct wire_arena *arena, const st
 
 	for (size_t i = 0; list && i < list->n_items; i++)
 		if (list->items[i]->state == SANDBOX_READY && list->items[i]->metadata &&
-			table_set(&alive->uids, list->items[i]->metadata->uid, alive) < 0)
+			table_set(&alive->answer.uids, list->items[i]->metadata->uid, alive) < 0)
 			return -ENOMEM;
 	return list ? 0 : -EPROTO;
 }
