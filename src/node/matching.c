@@ -8,9 +8,20 @@
 static const struct served nothing = {
 	.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};
 
+/* The uid is that of the listed pod, and not of an earlier or later pod of its name. */
+static bool uid_is_sure(const struct matching_pod *pod)
+{
+	return !pod->may_return || (pod->fresh && !pod->unanswered);
+}
+
+static bool surely_runs(const struct matching_pod *pod, size_t i)
+{
+	return i < 64 && (pod->runs_now >> i & 1) && uid_is_sure(pod);
+}
+
 static bool container_runs(const struct matching_pod *pod, size_t i)
 {
-	return i < 64 && (pod->runs >> i & 1);
+	return i < 64 && ((pod->runs >> i & 1) || surely_runs(pod, i));
 }
 
 /* The kubelet serves init containers in spec order, then containers in spec order; request->containers has
@@ -86,6 +97,18 @@ static size_t mark_all(const struct matching_pod *pods, size_t n, bool *ret_ask)
 
 	for (size_t i = 0; i < n; i++) {
 		ret_ask[i] = !pods[i].fresh && (!pods[i].facts || asks_for_gpu(&pods[i]));
+		marked += ret_ask[i];
+	}
+	return marked;
+}
+
+/* The container runtime excludes a pod only if it is certain which uid it has. */
+static size_t mark_running(const struct matching_pod *pods, size_t n, bool *ret_ask)
+{
+	size_t marked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret_ask[i] = pods[i].runs_now && !pods[i].fresh && !uid_is_sure(&pods[i]);
 		marked += ret_ask[i];
 	}
 	return marked;
@@ -201,7 +224,7 @@ static bool may_have_ended(
 {
 	const struct container_request *container = &pod->facts->request.containers[i];
 
-	return container_runs(pod, i) && container->asked == n_ids &&
+	return container_runs(pod, i) && !surely_runs(pod, i) && container->asked == n_ids &&
 	       !(pod->lists_devices && served_find(served, pod->facts->uid, container->name));
 }
 
@@ -395,6 +418,8 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	if (mark_unknown(pods, n, served, ret_ask))
 		return MATCHING_ASK;
 	verdict = choose(pods, n, n_ids, served, ret_ask, &found, err);
+	if (verdict == MATCHING_REFUSED && mark_running(pods, n, ret_ask))
+		return MATCHING_ASK;
 	if (verdict != MATCHING_FOUND)
 		return verdict;
 	pod = &pods[found.pod];

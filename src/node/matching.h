@@ -29,13 +29,17 @@ struct matching_pod {
 	bool may_return; /* another pod can get this name later, because the API server did not generate it */
 	bool had_turn;	 /* the kubelet admitted it before the pod of this call (turn.h) */
 	uint64_t runs;	 /* bit i: request.containers[i] runs, by its status */
+	/* Bit i: the kubelet does not ask for request.containers[i] of the pod with this uid, because it runs
+	 * by the word of the container runtime, which was asked for this call. 0: not asked, no answer. */
+	uint64_t runs_now;
 	bool unanswered; /* the GET for this call failed: facts are as old as before */
 };
 
 enum matching_verdict {
 	MATCHING_FOUND,
 	MATCHING_ASK,	  /* get the pods marked in ret_ask from the API server, then decide again */
-	MATCHING_REFUSED, /* the call can never succeed; err has the sentence */
+	MATCHING_REFUSED, /* the call cannot succeed; err has the sentence. If the container runtime has not
+			   * been asked yet, ask it and decide again: it may exclude pods. */
 };
 
 struct matching {

@@ -158,33 +158,66 @@ def test_a_container_that_ended_without_the_api_server_knowing_is_served(world, 
     restart_and_compare(world, pods, [(pods[1], "main")])
 
 
+@LOSSES
+def test_of_two_pods_that_may_be_meant_the_container_runtime_says_which_one_crashed(world, how):
+    """As before, of equal sizes."""
+    pods = [start(world, f"p{i}", card=i % 2, init={}) for i in range(3)]
+    end(world, pods[1], "main")
+    lose_record(world, how)
+    restart_and_compare(world, pods, [(pods[1], "main")])
+
+
 def test_a_call_that_may_be_of_either_of_two_pods_gives_neither_the_others_gpu(world):
-    """As before, of equal sizes: nothing says which one crashed."""
+    """As before, and the container runtime does not answer."""
     pods = [start(world, f"p{i}", card=i % 2, init={}) for i in range(3)]
     end(world, pods[1], "main")
     lose_record(world, "missing")
     world.kubelet.answers.clear()
+    world.kubelet.cri_refusals = 10 ** 6
     with pytest.raises(AdmissionError, match="the kubelet asks for 3 units, but no pod"):
         world.kubelet.restart_with(pods)
     assert not world.kubelet.answers
-    new = world.pod("new", 3, card=1)
+    assert "cannot ask the container runtime which pod the kubelet's call is for" in world.logged()
+    new = world.pod_of("new", {"main": 3}, card=1)
     world.kubelet.admit(new)
     assert given_to(world, new, "main") == (uid_of(new), "main")
 
 
-def test_a_new_pod_whose_name_may_return_is_refused_beside_one_that_may_be_meant_and_its_successor_is_served(world):
-    """The kubelet asks for "new". For all that the agent knows it may still list the pod before it, and ask for p0,
-    which may have ended meanwhile."""
-    for i in range(2):
-        start(world, f"p{i}", card=i, init={})
+def restart_while_a_pod_is_bound(world):
+    """Its name may return. For all that the agent knows, the kubelet may still list the pod before it."""
     new = world.pod("new", 3, card=1)
     world.kubelet.list_pod(new)
     lose_record(world, "missing")
     lists = world.kubelet.lists
     world.kubelet.restart()
     wait_for(lambda: world.kubelet.lists > lists)
+    return new
+
+
+def test_a_new_pod_whose_name_may_return_is_served_beside_pods_that_run(world):
+    """Found in a lab: a kubelet that starts admits the pods that it had and a new one within milliseconds."""
+    for i in range(2):
+        start(world, f"p{i}", card=i, init={})
+    new = restart_while_a_pod_is_bound(world)
+    world.kubelet.admit(new)
+    assert given_to(world, new, "main") == (uid_of(new), "main")
+    assert "cannot ask the container runtime" not in world.logged()
+
+
+@pytest.mark.parametrize("doubt", ["the runtime is away", "just created", "no kubelet socket"])
+def test_a_new_pod_whose_name_may_return_is_refused_beside_one_that_may_be_meant_and_its_successor_is_served(world, doubt):
+    """The call may be for p0, which may have ended meanwhile, or may not have run when the kubelet looked."""
+    pods = [start(world, f"p{i}", card=i, init={}) for i in range(2)]
+    if doubt == "just created":
+        world.kubelet.created_at[uid_of(pods[0]), "main"] = time.time_ns() - 10 ** 9
+    new = restart_while_a_pod_is_bound(world)
+    if doubt == "the runtime is away":
+        world.kubelet.cri_refusals = 10 ** 6
+    elif doubt == "no kubelet socket":
+        (world.kubelet.plugin_dir / "kubelet.sock").unlink()
     with pytest.raises(AdmissionError, match="default/new and default/p0"):
         world.kubelet.admit(new)
+    world.kubelet.cri_refusals = 0
 
     def make_anew():
         world.api.delete("pods", "new")

@@ -358,6 +358,18 @@ static uint64_t runs(const struct sim *sim, const struct node_pod *pod)
 	return runs;
 }
 
+/* By the word of the container runtime, if it was asked for this call. */
+static uint64_t runs_now(const struct call *call, const struct node_pod *pod)
+{
+	const struct request *request = &pod->facts.request;
+	uint64_t runs = 0;
+
+	for (size_t i = 0; i < request->n_containers; i++)
+		if (call->runs_now[request->containers[i].name[1] - '0'] & BIT(atoi(pod->facts.uid + 1)))
+			runs |= BIT(i);
+	return runs;
+}
+
 /* What a call needs to know of the pods that PodResources lists: by name, it has no uid. */
 static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods)
 {
@@ -383,6 +395,7 @@ static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods
 			.had_turn = pod && pod->facts.running &&
 				    turn_is_past(&node->agent.turn, sim->pods[i].name_text),
 			.runs = pod ? runs(sim, pod) : 0,
+			.runs_now = pod ? runs_now(call, pod) : 0,
 			.has_grant = pod && (node->grants & BIT(atoi(pod->facts.uid + 1))),
 		};
 	}
@@ -684,9 +697,24 @@ static void decide(struct sim *sim, int n)
 		ask(sim, n);
 	} else if (verdict == MATCHING_FOUND) {
 		serve(sim, n, &input[found.pod], &found);
+	} else if (!call->asked_runtime) {
+		sim_after(sim, agent_takes(sim, n, 2000, 200000), EVENT_CALL_RUNTIME, node->agent.epoch, n, 0,
+			(int)(call->serial & 0x7fff));
 	} else {
 		refuse(sim, n, &err);
 	}
+}
+
+static void runtime_was_asked(struct sim *sim, int n)
+{
+	struct call *call = &sim->nodes[n].kubelet.call;
+
+	call->asked_runtime = true;
+	for (int i = 0; i < sim->n_pods; i++)
+		for (int c = 0; sim->pods[i].state.node == n && c < CONTAINERS_MAX; c++)
+			if (sim->pods[i].containers[c].state == C_RUNNING)
+				call->runs_now[c] |= BIT(i);
+	decide(sim, n);
 }
 
 static bool is_call(struct sim *sim, const struct event *event)
@@ -724,7 +752,8 @@ static void call_arrives(struct sim *sim, int n)
 
 	call->fresh = call->gone = call->ask = call->unanswered = 0;
 	call->pending = 0;
-	call->api_away = false;
+	call->api_away = call->asked_runtime = false;
+	memset(call->runs_now, 0, sizeof(call->runs_now));
 	kubelet_list(sim, n, &call->listed, &call->shows);
 	follow_turn(sim, n, call->listed);
 	sim_after(sim, agent_takes(sim, n, 500, 20000), EVENT_CALL_LISTED, node->agent.epoch, n, 0,
@@ -900,6 +929,10 @@ void agent_on_event(struct sim *sim, const struct event *event)
 	case EVENT_CALL_ASKED:
 		if (is_call(sim, event))
 			asked(sim, event->a, event->b);
+		break;
+	case EVENT_CALL_RUNTIME:
+		if (is_call(sim, event))
+			runtime_was_asked(sim, event->a);
 		break;
 	default:
 		break;

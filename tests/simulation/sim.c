@@ -523,6 +523,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_CALL:
 	case EVENT_CALL_LISTED:
 	case EVENT_CALL_ASKED:
+	case EVENT_CALL_RUNTIME:
 	case EVENT_REGISTER:
 	case EVENT_ORPHANS:
 	case EVENT_STRAYS:

@@ -330,7 +330,8 @@ struct call {
 	uint64_t listed, shows; /* pods of PodResources; those it shows with devices */
 	uint64_t fresh, gone, ask, unanswered;
 	uint8_t pending;
-	bool api_away;
+	bool api_away, asked_runtime;
+	uint64_t runs_now[CONTAINERS_MAX]; /* by the container runtime: pods whose container runs */
 };
 
 struct agent {
@@ -510,6 +511,7 @@ enum event_kind {
 	EVENT_CALL,
 	EVENT_CALL_LISTED,
 	EVENT_CALL_ASKED,
+	EVENT_CALL_RUNTIME,
 	EVENT_CALL_ANSWER,
 	EVENT_START,
 	EVENT_STARTED,

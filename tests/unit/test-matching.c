@@ -436,6 +436,65 @@ static void new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_is_de
 	assert_true(f->found.alone);
 }
 
+/* By the word of the container runtime: the kubelet does not ask for what runs. */
+static void a_new_pod_of_a_name_that_may_return_is_taken_beside_pods_that_surely_run(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "x-0", 2, UUID_0)->may_return = true;
+	add(f, "lost", 2, UUID_1)->runs = 1;
+	add(f, "old", 2, UUID_1);
+	serve(f, "lost", "c");
+	serve(f, "old", "c"); /* it runs, and its status does not say it yet */
+	for (size_t i = 0; i < 3; i++)
+		f->pods[i].fresh = true;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	f->pods[1].runs_now = 1;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "default/x-0 and default/old"));
+	f->pods[2].runs_now = 1;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_true(f->found.alone);
+}
+
+/* What runs may be an earlier pod of that name, deleted by force. The kubelet may ask for the present one. */
+static void a_pod_that_surely_runs_is_excluded_only_if_it_is_certain_that_it_is_the_listed_one(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "x-0", 2, UUID_0)->may_return = true;
+	add(f, "y-0", 2, UUID_1)->may_return = true;
+	f->pods[0].fresh = true;
+	f->pods[1].runs = f->pods[1].runs_now = 1;
+	assert_int_equal(decide(f, 2), MATCHING_ASK);
+	assert_true(f->ask[1] && !f->ask[0]);
+	f->pods[1].fresh = f->pods[1].unanswered = true;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	f->pods[1].unanswered = false;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	/* This name does not come again. */
+	f->pods[1].fresh = f->pods[1].may_return = false;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+}
+
+/* All run by their status, and one of them has ended. */
+static void of_pods_that_run_the_one_that_does_not_by_the_runtime_is_meant(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 3; i++) {
+		add(f, (const char *[]){"a", "b", "d"}[i], 2, i % 2 ? UUID_1 : UUID_0)->runs = 1;
+		f->pods[i].fresh = true;
+	}
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	f->pods[0].runs_now = f->pods[2].runs_now = 1;
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
 /* As of_pods_without_devices_a_new_one_is_meant_first, under a name that may return. */
 static void new_pod_of_a_name_that_may_return_is_not_meant_first(void **state)
 {
@@ -786,6 +845,9 @@ int main(void)
 		TEST(an_old_status_is_doubted_for_the_other_containers_of_a_pod_that_has_devices),
 		TEST(new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_lost_its_devices),
 		TEST(new_pod_of_a_name_that_may_return_is_not_taken_beside_one_that_is_deleted),
+		TEST(a_new_pod_of_a_name_that_may_return_is_taken_beside_pods_that_surely_run),
+		TEST(a_pod_that_surely_runs_is_excluded_only_if_it_is_certain_that_it_is_the_listed_one),
+		TEST(of_pods_that_run_the_one_that_does_not_by_the_runtime_is_meant),
 		TEST(new_pod_of_a_name_that_may_return_is_not_meant_first),
 		TEST(container_of_whole_gpus_is_not_guessed_once_its_devices_are_lost),
 		TEST(container_of_whole_gpus_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/alive.h"
 #include "agent/container/delivery.h"
 #include "agent/container/leftovers.h"
 #include "agent/kubelet/kubelet-internal.h"
@@ -13,6 +14,7 @@
 #include "agent/node/pod-read.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/object-name.h"
@@ -22,6 +24,8 @@
  * good, so the agent waits for a busy API server. There are three rounds of requests at most. This is less
  * than the time after which a worker counts as hanging (HANGS_NS, front.c). */
 #define ASK_TIMEOUT_MS 8000
+/* After the call's begin: the container runtime may take 10 s (alive.c), and two rounds may follow. */
+#define ASK_RUNTIME_WITHIN_NS (4 * NS_PER_S)
 
 struct question {
 	struct identification *identification;
@@ -42,10 +46,15 @@ struct identification {
 	struct question questions[ASK_MAX];
 	size_t pending;
 	bool api_away;
+	int64_t began_ns;
+	struct alive *alive;  /* NULL: the container runtime was not asked */
+	struct table running; /* alive.h */
 };
 
 static void identification_free(struct identification *id)
 {
+	alive_free(id->alive);
+	table_release(&id->running);
 	if (id->listing) {
 		listing_release(id->listing);
 		free(id->listing);
@@ -100,6 +109,18 @@ static bool had_turn(
 	       turn_is_past(&id->kubelet->deps.node->turn, listed_key(listed, key));
 }
 
+static uint64_t runs_now(const struct identification *id, const struct node_pod *pod)
+{
+	uint64_t runs = 0;
+	char key[ALIVE_KEY_SIZE];
+
+	for (size_t i = 0; pod && i < pod->facts.request.n_containers && i < 64; i++)
+		if (table_get(&id->running,
+			    alive_key(pod->facts.uid, pod->facts.request.containers[i].name, key)))
+			runs |= UINT64_C(1) << i;
+	return runs;
+}
+
 static void identify_fill(struct identification *id)
 {
 	for (size_t i = 0; i < id->listing->n_pods; i++) {
@@ -115,6 +136,7 @@ static void identify_fill(struct identification *id)
 			.may_return = pod && pod->shown.may_return,
 			.had_turn = had_turn(id, &id->listing->pods[i], pod),
 			.runs = pod ? pod->shown.runs : 0,
+			.runs_now = runs_now(id, pod),
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			/* The file system is asked only if it matters: matching.h. */
@@ -200,6 +222,31 @@ static enum matching_verdict identify_match(
 		gpus, inventory->n_gpus, inventory->unit_mib, id->ask, ret_found, err);
 }
 
+static void on_alive(void *userdata, const struct alive_answer *answer, const char *text)
+{
+	struct identification *id = userdata;
+	const char *key;
+
+	if (!answer)
+		log_warning("cannot ask the container runtime which pod the kubelet's call is for: %s", text);
+	for (size_t cursor = 0; answer && table_next(&answer->running, &cursor, &key, NULL);)
+		if (table_set(&id->running, key, id) < 0)
+			break; /* excludes less */
+	identify_decide(id);
+}
+
+/* Returns whether the question is on its way. */
+static bool identify_ask_runtime(struct identification *id)
+{
+	char kubelet_socket[PATH_MAX];
+
+	if (id->alive || monotonic_ns() - id->began_ns > ASK_RUNTIME_WITHIN_NS)
+		return false;
+	kubelet_socket_path(id->kubelet->deps.plugin_dir, kubelet_socket);
+	return alive_new(id->kubelet->deps.cri, kubelet_socket, &id->alive) == 0 &&
+	       alive_ask(id->alive, on_alive, id) == 0;
+}
+
 static void identify_decide(struct identification *id)
 {
 	struct error err = {""};
@@ -223,6 +270,8 @@ static void identify_decide(struct identification *id)
 		identify_end(id, &result);
 		return;
 	}
+	if (identify_ask_runtime(id))
+		return;
 	if (id->api_away)
 		error_prefix(&err, "the API server could not be asked about the pods of this node");
 	identify_refuse(id, found.container ? listed_node_pod(id, found.pod) : NULL, err.text);
@@ -266,8 +315,13 @@ int identify_start(struct kubelet *kubelet, bool whole, size_t n_ids, identify_f
 
 	if (!id)
 		return -ENOMEM;
-	*id = (struct identification){
-		.kubelet = kubelet, .whole = whole, .n_ids = n_ids, .fn = fn, .userdata = userdata};
+	*id = (struct identification){.kubelet = kubelet,
+		.whole = whole,
+		.n_ids = n_ids,
+		.fn = fn,
+		.userdata = userdata,
+		.began_ns = monotonic_ns()};
+	table_init(&id->running);
 	r = podresources_list(kubelet->deps.podresources, on_listing, id, &id->list_call);
 	if (r < 0) {
 		free(id);
