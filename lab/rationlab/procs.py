@@ -157,19 +157,18 @@ class Part:
             signal_pid(pid, signal.SIGKILL)
             if wait_gone([pid], 10):
                 raise LabError(f"{self.name}: process {pid} does not end")
-        self._wait_for_wrapper()
+        self.wait_gone(5)
         return True
 
     def wait_gone(self, timeout=10):
         """Until a program that others have ended is gone, with its wrapper."""
         pid = self._recorded_pid()
-        if pid is not None and wait_gone([pid], timeout):
+        if pid is None:
+            return
+        # nsenter stops itself when its program is stopped, and sleeps on when only the program is continued (continue_as_child(), nsenter.c).
+        signal_pid(pid, signal.SIGCONT)
+        if wait_gone([pid], timeout):
             raise LabError(f"{self.name}: process {pid} does not end")
-
-    def _wait_for_wrapper(self):
-        pid = self._recorded_pid()
-        if pid is not None:
-            wait_gone([pid], 5)
 
     def log_tail(self, lines=15):
         text = _read(self.log_file)[-65536:].decode(errors="replace")
