@@ -6,7 +6,8 @@
     plain   not with sanitizers: a program that is not sanitized loads the libraries, or a size or a time is judged
     sanitized   only with sanitizers
     once    kills, or races: a failure is one, though a second run may pass
-    storm   kills or replaces parts of its own lab under load: two at a time, beside no other test; no second chance, as `once`
+    storm   kills or replaces parts of its own lab under load; no second chance, as `once`. ./check runs either those that are
+            `long` and in its part or the others; the full form runs each beside no other test
     long(seconds, group=None)   ./check runs one part in forty of these, another one for another commit; a storm, the simulation or
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
     half(n)    ./check runs those of half 0 and those of half 1 for every other commit, unless they are `long`
@@ -31,8 +32,8 @@ SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
 TURN = os.environ.get("RATION_TURN")    # a number, another one for another commit: which `half` runs, and which functional tests with sanitizers; not set: all
 SANITIZED_IN = 4    # turns: in one of them a functional component test runs with sanitizers, and in the others without
-FIRST = ("test_webhook.py", "test_ui.py")    # each has a test of 40 s that hardly computes: begun last, nothing would run beside it
-AT_A_TIME = {"alone": 1, "storm": 2}    # tests of the cluster that run at a time, by their marks; of others three
+FIRST = ("test_webhook.py", "test_ui.py")    # as the storms, each has a long test: begun last, nothing would run beside it
+AT_A_TIME = 3       # tests of the cluster that are not `alone`
 
 
 def pytest_configure(config):
@@ -77,7 +78,7 @@ def group_of(item, mark):
 def seconds_of(item):
     """What a long test adds to the time of its suite."""
     seconds = item.get_closest_marker("long").args[0]
-    return seconds / next((AT_A_TIME[mark] for mark in AT_A_TIME if item.get_closest_marker(mark)), 3)
+    return seconds if item.get_closest_marker("alone") else seconds / AT_A_TIME
 
 
 def parts(items, count):
@@ -112,13 +113,19 @@ def is_left_out(item, part_of, part):
     return "half" in marks and TURN and int(TURN) % 2 != item.get_closest_marker("half").args[0]
 
 
+def is_storm(item, long):
+    return item.get_closest_marker("storm") and long == bool(item.get_closest_marker("long"))
+
+
 def pytest_collection_modifyitems(config, items):
     part, count = map(int, PART.split("/")) if PART else (0, 0)
     part_of = parts(items, count) if PART else {}
+    long_storm = part_of and any(is_storm(item, long=True) and not is_left_out(item, part_of, part) for item in items)
     chosen, left_out = [], []
     for item in items:
-        (left_out if is_left_out(item, part_of, part) else chosen).append(item)
+        out = is_left_out(item, part_of, part) or long_storm and is_storm(item, long=False)
+        (left_out if out else chosen).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
-    items.sort(key=lambda item: item.path.name not in FIRST)
+    items.sort(key=lambda item: item.path.name not in FIRST and not item.get_closest_marker("storm"))

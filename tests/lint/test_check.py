@@ -206,6 +206,18 @@ def test_a_half_runs_for_every_other_commit_and_its_long_tests_in_their_part(mon
     assert not conftest.is_left_out(long, part_of, 3) and conftest.is_left_out(long, part_of, 4)
 
 
+def test_a_long_storm_takes_the_place_of_the_other_storms_and_begins_first(monkeypatch):
+    conftest = module(ROOT / "tests/conftest.py")
+    config = types.SimpleNamespace(hook=types.SimpleNamespace(pytest_deselected=lambda items: None))
+    plain, storm = collected("test_n", folder="cluster"), collected("test_s", "storm", folder="cluster")
+    long = collected("test_l", "storm", pytest.mark.long(9), folder="cluster")
+    for part, chosen in (("0/2", [long, plain]), ("1/2", [storm, plain]), (None, [storm, long, plain])):
+        monkeypatch.setattr(conftest, "PART", part)
+        items = [plain, storm, long]
+        conftest.pytest_collection_modifyitems(config, items)
+        assert items == chosen
+
+
 def test_each_commit_has_its_part_and_each_part_runs_in_either_build(check, monkeypatch, tmp_path):
     def git(*argv):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b.c", *argv], check=True, capture_output=True)
