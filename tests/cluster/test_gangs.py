@@ -1,6 +1,7 @@
 """Gangs on a real cluster: of each so many members as it needs are placed, or none; gangs that compete for cards do not
 lock each other up, and one that waits long is not starved. What is decided in which order: tests/unit/test-gang*.c,
 tests/component/test_gang.py. `./check full` has fifty gangs in the crowd, and what needs other chart values."""
+import contextlib
 import os
 import random
 import statistics
@@ -287,7 +288,8 @@ def test_gangs_come_about_while_the_scheduler_is_killed(impatient, watched):
         assert not watch.wrong, watch.wrong
         for gang in set(watch.placed) - killed:
             for pid in processes_of(cluster, "ration-scheduler"):
-                os.kill(pid, 9)
+                with contextlib.suppress(ProcessLookupError):    # it has ended since the list was made
+                    os.kill(pid, 9)
             killed.add(gang)
             cut += watch.spread(gang) is None
         for gang, placed in list(watch.placed.items()):
