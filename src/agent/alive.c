@@ -20,7 +20,9 @@
 /* kubelet: pkg/kubelet/types/labels.go at 1.36 */
 #define LABEL_POD_UID "io.kubernetes.pod.uid"
 #define LABEL_CONTAINER "io.kubernetes.container.name"
-#define START_TAKES_NS (2 * NS_PER_S) /* from a container's creation to its start, at most */
+/* A container that was created this long before the kubelet started counts as started before it: no running
+ * container is taken to have needed more from its creation to its start. */
+#define START_TAKES_NS (2 * NS_PER_S)
 
 struct alive {
 	struct grpc_client *cri;

@@ -14,15 +14,15 @@ struct alive_answer {
 	 * itself (kuberuntime_container.go startContainer(), 1.36.3), and may leave others there for
 	 * minutes. */
 	struct table uids;
-	/* Keys are alive_key() of the containers for which the present kubelet does not call Allocate now,
-	 * because they run. It asks for no container that ran when it started (buildContainerMapAndRunningSet
-	 * FromRuntime(), helpers.go:68 at 1.36.3). The runtime does not say when a container was started; one
-	 * that was created less than 2 s before the kubelet started may have been started after that, so it
-	 * is not here. */
+	/* Keys are alive_key() of containers that run, and for which the present kubelet does not call
+	 * Allocate: it asks for none that ran when it started (devicesToAllocate(), manager.go:609 at
+	 * 1.36.3), and has asked already for those that it started itself. The list of containers says when
+	 * one was created, not when it was started. One that was created less than 2 s before the kubelet
+	 * started may have been started after that, so it is not here. */
 	struct table running;
 };
 
-/* answer: NULL: the runtime did not answer, text says why. Valid during the call only. */
+/* answer is NULL if the runtime did not answer; then text says why. Both are valid during the call only. */
 typedef void (*alive_fn)(void *userdata, const struct alive_answer *answer, const char *text);
 
 #define ALIVE_KEY_SIZE 512

@@ -108,7 +108,7 @@ static size_t mark_running(const struct matching_pod *pods, size_t n, bool *ret_
 	size_t marked = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		ret_ask[i] = pods[i].runs_now && !pods[i].fresh && !uid_is_sure(&pods[i]);
+		ret_ask[i] = pods[i].runs_now && pods[i].may_return && !pods[i].fresh;
 		marked += ret_ask[i];
 	}
 	return marked;

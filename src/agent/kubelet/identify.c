@@ -24,7 +24,8 @@
  * good, so the agent waits for a busy API server. There are three rounds of requests at most. This is less
  * than the time after which a worker counts as hanging (HANGS_NS, front.c). */
 #define ASK_TIMEOUT_MS 8000
-/* After the call's begin: the container runtime may take 10 s (alive.c), and two rounds may follow. */
+/* The container runtime is asked only if the call is younger than this: its answer may take 10 s (alive.c),
+ * and two more rounds of requests may follow. */
 #define ASK_RUNTIME_WITHIN_NS (4 * NS_PER_S)
 
 struct question {
