@@ -32,7 +32,7 @@ SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
 TURN = os.environ.get("RATION_TURN")    # a number, another one for another commit: which `half` runs, and which functional tests with sanitizers; not set: all
 SANITIZED_IN = 4    # turns: in one of them a functional component test runs with sanitizers, and in the others without
-FIRST = ("test_webhook.py", "test_ui.py")    # as the storms, each has a long test: begun last, nothing would run beside it
+FIRST = ("test_webhook.py", "test_ui.py")    # they begin first, as storms do: beside their tests of 40 s nothing would run if they began last
 AT_A_TIME = 3       # tests of the cluster that are not `alone`
 
 

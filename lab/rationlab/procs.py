@@ -165,7 +165,7 @@ class Part:
         pid = self._recorded_pid()
         if pid is None:
             return
-        # nsenter stops itself when its program is stopped, and sleeps on when only the program is continued (continue_as_child(), nsenter.c).
+        # When its program is stopped, nsenter stops itself too, and stays stopped when the program goes on (continue_as_child(), nsenter.c).
         signal_pid(pid, signal.SIGCONT)
         if wait_gone([pid], timeout):
             raise LabError(f"{self.name}: process {pid} does not end")

@@ -100,7 +100,7 @@ def test_running_pods_and_new_ones_do_without_the_kubelets_checkpoint(lab):
     for i in range(4):
         cluster.create(pod(f"old{i}", 3))
     before = {p["metadata"]["uid"]: fingerprint(p) for p in cluster.wait_running(count=4)}
-    time.sleep(2)    # by its age alone, a younger container may not have run when the kubelet looked (alive.h)
+    time.sleep(2)    # the agent cannot exclude a container that was created less than 2 s before a kubelet starts (alive.h)
     for node in cluster.nodes():
         cluster.enter(node, "sh", "-c", "echo '{spoilt' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint")
         cluster.lab("restart", "--kill", f"kubelet@{node}")
