@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -25,6 +26,7 @@ LABS_AT_ONCE = 1    # of one worker: an idle lab takes processor time, too
 INOTIFY = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024    # a kubelet has five, an agent four: the kernel's 128 are soon used up
 OPTIONS = os.environ.get("RATION_LAB_OPTIONS", "").split()    # of every lab/lab up, e.g. --kubernetes 1.30.4
+
 
 
 class Labs:
@@ -85,13 +87,18 @@ def labs():
 
     def terminated(_number, _frame):
         raise KeyboardInterrupt
-    before = signal.signal(signal.SIGTERM, terminated)
+    # A worker of xdist runs its tests in another thread now and then (execnet 1.9, gateway_base.py _try_send_to_primary_thread():
+    # a race), and has no handlers then: after a SIGTERM the next session removes the labs.
+    handles = threading.current_thread() is threading.main_thread()
+    if handles:
+        before = signal.signal(signal.SIGTERM, terminated)
     if int(INOTIFY.read_text()) < INOTIFY_INSTANCES:
         INOTIFY.write_text(str(INOTIFY_INSTANCES))
     keeper = Labs()
     yield keeper
     keeper.remove_all()
-    signal.signal(signal.SIGTERM, before)
+    if handles:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release or "default")
