@@ -32,7 +32,7 @@ SEED = int(os.environ.get("RATION_SEED") or datetime.date.today().toordinal())
 PART = os.environ.get("RATION_LONG")    # "3/20": the fourth of twenty parts of the long tests; not set: all
 TURN = os.environ.get("RATION_TURN")    # a number, another one for another commit: which `half` runs, and which functional tests with sanitizers; not set: all
 SANITIZED_IN = 4    # turns: in one of them a functional component test runs with sanitizers, and in the others without
-FIRST = ("test_webhook.py", "test_ui.py")    # they begin first, as storms do: beside their tests of 40 s nothing would run if they began last
+FIRST = ("test_webhook.py", "test_ui.py")    # of component: beside their tests of 40 s nothing would run if they began last
 AT_A_TIME = 3       # tests of the cluster that are not `alone`
 
 
@@ -85,7 +85,8 @@ def parts(items, count):
     """group -> its part, from 0 to count - 1: the longest group first, each into the part that has least so far."""
     seconds = collections.Counter()
     for item in items:
-        if mark := item.get_closest_marker("long"):
+        mark = item.get_closest_marker("long")
+        if mark and not (item.get_closest_marker("full") or item.get_closest_marker("hour")):    # these run where there are no parts
             seconds[group_of(item, mark)] += seconds_of(item)
     full, chosen = collections.Counter(), {}
     for group in sorted(seconds, key=lambda group: (-seconds[group], group)):
@@ -128,4 +129,4 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
-    items.sort(key=lambda item: item.path.name not in FIRST and not item.get_closest_marker("storm"))
+    items.sort(key=lambda item: item.path.name not in FIRST)

@@ -9,6 +9,7 @@ Every test has a namespace of its own, removed with its pods before the next tes
 cluster itself (labels of nodes, restarted parts) puts it back, or takes `lab(..., fresh=True)`.
 """
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -27,6 +28,8 @@ INOTIFY = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024    # a kubelet has five, an agent four: the kernel's 128 are soon used up
 OPTIONS = os.environ.get("RATION_LAB_OPTIONS", "").split()    # of every lab/lab up, e.g. --kubernetes 1.30.4
 
+QUICK = "test_charts.py"    # some sixty tests, which take seconds together
+OTHER_S = 20                # what a test takes about that is not `long`
 
 
 class Labs:
@@ -145,3 +148,18 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     if call.when == "call":
         item.report_of_call = outcome.get_result()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Each worker has one file at a time: the storms begin, then the files that take longest, or one would run alone at the end.
+    A worker with less than three tests left is given its next file (xdist 3.1, loadscope.py _reschedule()), so a storm has
+    one behind it at once, the first after those with which the other workers begin: that is a quick one."""
+    seconds = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("long")
+        seconds[item.path] += (mark.args[0] if mark else OTHER_S) + (1000 if item.get_closest_marker("storm") else 0)
+    order = sorted((path for path in seconds if path.name != QUICK), key=lambda path: -seconds[path])
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    order[workers:workers] = [path for path in seconds if path.name == QUICK]
+    items.sort(key=lambda item: order.index(item.path))

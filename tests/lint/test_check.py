@@ -162,7 +162,7 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     conftest = module(ROOT / "tests/conftest.py")
 
     def item(path, name, seconds):
-        return types.SimpleNamespace(path=ROOT / "tests" / path, name=name, get_closest_marker=lambda _: pytest.mark.long(seconds).mark)
+        return types.SimpleNamespace(path=ROOT / "tests" / path, name=name, get_closest_marker={"long": pytest.mark.long(seconds).mark}.get)
     items = [item(f"cluster/test_{i // 3}.py", f"test_{i}", 10 + i % 7) for i in range(90)]
     items += [item("component/test_x.py", f"test_{i}", 5) for i in range(20)]
     seconds = collections.Counter()
@@ -206,16 +206,30 @@ def test_a_half_runs_for_every_other_commit_and_its_long_tests_in_their_part(mon
     assert not conftest.is_left_out(long, part_of, 3) and conftest.is_left_out(long, part_of, 4)
 
 
-def test_a_long_storm_takes_the_place_of_the_other_storms_and_begins_first(monkeypatch):
+def test_a_long_storm_takes_the_place_of_the_other_storms(monkeypatch):
     conftest = module(ROOT / "tests/conftest.py")
     config = types.SimpleNamespace(hook=types.SimpleNamespace(pytest_deselected=lambda items: None))
     plain, storm = collected("test_n", folder="cluster"), collected("test_s", "storm", folder="cluster")
     long = collected("test_l", "storm", pytest.mark.long(9), folder="cluster")
-    for part, chosen in (("0/2", [long, plain]), ("1/2", [storm, plain]), (None, [storm, long, plain])):
+    for part, chosen in (("0/2", [plain, long]), ("1/2", [plain, storm]), (None, [plain, storm, long])):
         monkeypatch.setattr(conftest, "PART", part)
         items = [plain, storm, long]
         conftest.pytest_collection_modifyitems(config, items)
         assert items == chosen
+
+
+def test_storms_and_the_files_that_take_longest_begin_and_a_quick_one_is_behind_a_storm(monkeypatch):
+    conftest = module(ROOT / "tests/cluster/conftest.py")
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+
+    def tests(file, count, *marks):
+        return [types.SimpleNamespace(path=ROOT / "tests/cluster" / file, get_closest_marker={m.name: m for m in marks}.get)
+                for _ in range(count)]
+    few, many, long = tests("test_a.py", 1), tests("test_b.py", 3), tests("test_c.py", 2, pytest.mark.long(40).mark)
+    storm, quick = tests("test_d.py", 1, pytest.mark.storm.mark), tests(conftest.QUICK, 60)
+    items = [*few, *many, *quick, *long, *storm]
+    conftest.pytest_collection_modifyitems(items)
+    assert items == [*storm, *long, *quick, *many, *few]
 
 
 def test_each_commit_has_its_part_and_each_part_runs_in_either_build(check, monkeypatch, tmp_path):
