@@ -17,7 +17,7 @@ def agent_log(cluster):
     return cluster.kubectl("-n", "kube-system", "logs", agent(cluster)["metadata"]["name"], "--tail=-1")
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(40)
 def test_worker_killed_while_pods_run_and_arrive_rejects_none(lab):
     cluster = lab(LAYOUT)
     for i in range(2):
@@ -47,7 +47,7 @@ def used_units(cluster):
     return sum(card["allocated"] for node in cluster.inspect_json()["nodes"] for card in node["gpus"])
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(40)
 def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     cluster = lab(LAYOUT)
     cluster.create(pod("old", 2))

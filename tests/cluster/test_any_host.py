@@ -17,7 +17,7 @@ NODES = [f"{NODE}=2x16160MiB,core_mem"]
 DRIVER = "/run/ration/driver/cuda/libcuda.so"    # where the shim finds the driver's own library
 LIMIT = 16160 * 2 // 15                          # of 2 of 15 units: 2154 MiB, the documents' sample
 
-pytestmark = pytest.mark.long(25)
+pytestmark = pytest.mark.long(10)
 
 
 @pytest.fixture(scope="module", params=["containerd", pytest.param("cri-o", marks=pytest.mark.full)])

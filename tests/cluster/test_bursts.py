@@ -16,7 +16,7 @@ from relabel import MODES as LABELS, UNITS, Relabel, everything_was_looked_at
 from storm import asks, is_leaving, is_over
 from stormwaves import MODES, NODES, Storm
 
-pytestmark = [pytest.mark.storm, pytest.mark.long(180)]
+pytestmark = pytest.mark.storm
 
 PODS = 24
 STOPPED_S = 8    # longer than the kubelet's and the agent's calls usually take
@@ -86,6 +86,7 @@ def storm_fixture(lab, seed):
     made.end()
 
 
+@pytest.mark.long(180)
 def test_containerd_goes_while_the_kubelet_allocates(storm):
     struck = []
     for fault in (stop, kill, replace, kill):
@@ -135,6 +136,7 @@ def all_count_in_the_unit(storm):
                for name, (mode, unit, pending) in storm.nodes.terms.items())
 
 
+@pytest.mark.long(120, group="bursts-unit")
 def test_unit_changes_while_a_burst_is_scheduled(relabel):
     storm, straddled = relabel, []
     for unit in (512, 128, 256, 1024):

@@ -72,7 +72,7 @@ def check_lines(lines, limit):
     assert all(limit // 2 < held <= limit for _, held, _ in lines), lines
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(30)
 def test_limits_hold_while_agent_and_kubelet_are_killed(cluster):
     cluster.create(pod("holder", containers=[filler("main", 4)]))
     cluster.create(pod("looper", containers=[looper("main", 2)]))
@@ -103,7 +103,7 @@ def replicas(name, count, units):
             "metadata": {"labels": {"app": name}}, "spec": {**template["spec"], "restartPolicy": "Always"}}}}
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(30)
 def test_a_rebooted_node_gives_each_container_its_grant_again(cluster):
     cluster.create(replicas("rs", 5, 3))
     old = {p["metadata"]["uid"] for p in cluster.wait_running("app=rs", count=5)}
@@ -127,7 +127,7 @@ def test_a_rebooted_node_gives_each_container_its_grant_again(cluster):
     print(f"\nreboot: {kept} of 5 pods were let live by the kubelet, {5 - kept} were replaced")
 
 
-@pytest.mark.long(35)
+@pytest.mark.long(15)
 def test_a_grant_that_is_lost_is_made_again_before_the_container_starts(cluster):
     """As after a reboot for a pod that the kubelet lets live: nobody calls Allocate again."""
     body = pod("again", containers=[filler("main", 2)])
@@ -151,7 +151,7 @@ def versions(cluster, obj):
     return re.search(r"Driver Version: ([0-9.]+)", cluster.exec_in(obj, "nvidia-smi")).group(1)
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(30)
 def test_a_changed_driver_version_reaches_new_pods_and_leaves_limits(cluster):
     driver = cluster.folder / "nodes" / NODE / "driver"
     before = json.loads((driver / "gpus.json").read_text())["driverVersion"]
@@ -216,7 +216,7 @@ def cpuset(cluster, obj):
     return re.search(r"^Cpus_allowed_list:\s+(\S+)$", status, re.M).group(1)
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(30)
 def test_a_pod_keeps_its_card_when_its_cgroup_is_rewritten(cluster):
     put_back = kubelet_setting(cluster, lambda c: {**c, "cpuManagerPolicy": "static", "kubeReserved": {"cpu": "500m"}})
     try:

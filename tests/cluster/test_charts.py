@@ -488,7 +488,7 @@ BESIDE = {"networkPolicy.metricsFrom": {"metrics": OPEN}, "metrics.serviceMonito
           "grafanaDashboard.labels": {"grafanaDashboard": {"enabled": True}}}
 
 
-@pytest.mark.long(110)
+@pytest.mark.long(20)
 @pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
 def test_each_value_changes_what_is_installed(tmp_path, chart):
     """A value that nothing reads would be here, too, and a person would wait for its effect."""

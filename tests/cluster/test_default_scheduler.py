@@ -6,7 +6,7 @@ import pytest
 import helmcharts
 from cluster import EXAMPLES
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(35)
 
 NODE = "cn-beijing.192.168.8.44"
 SECOND = "ration-second-pair"

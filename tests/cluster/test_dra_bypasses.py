@@ -5,7 +5,7 @@ import pytest
 from bypassing import DRIVER, FORGE, MOVE, last, shell, use
 from claims import ask, claim, claimed, pod, published, start
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(20)
 
 NODE = "bypass-c.192.168.31.2"
 NODES = [f"{NODE}=1x24564MiB,dra"]

@@ -12,7 +12,7 @@ from cluster import built
 from gpupods import IMAGE, annotation
 from storm import GPU_MEM, Watch, is_over
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(400)]
+pytestmark = [pytest.mark.alone, pytest.mark.full]
 
 NODES = [f"cost-{kind}{i}.192.168.23.{number}=4x16160MiB,{mode}" for number, (kind, mode, i) in enumerate(
     ((kind, mode, i) for kind, mode in (("share", "cgpu"), ("claim", "dra")) for i in (0, 1)), 1)]

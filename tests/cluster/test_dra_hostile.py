@@ -15,7 +15,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 ADMIN = {"resource.kubernetes.io/admin-access": "true"}
 EXTENDED = f"deviceclass.resource.kubernetes.io/{DRIVER}"
 
-pytestmark = pytest.mark.long(25)
+pytestmark = pytest.mark.long(18)
 
 
 @pytest.fixture

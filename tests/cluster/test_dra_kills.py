@@ -10,7 +10,7 @@ from claims import ask, claimed, claims, device_of, left_on, pod, published, sta
 from cluster import is_ready
 from gpuprogram import run_in
 
-pytestmark = [pytest.mark.once, pytest.mark.long(250, group="dra-kills")]
+pytestmark = pytest.mark.once
 
 NODE = "dra-k.192.168.60.3"
 NODES = [f"{NODE}=2x81559MiB,dra"]
@@ -71,6 +71,7 @@ def check_limit(cluster, name, gib):
     assert cluster.wait_for(lambda: run_in(cluster, name, "info"), 20, f"what {name} sees")["total"] == gib << 10
 
 
+@pytest.mark.long(140)
 def test_kills_while_claims_are_prepared_and_released_leave_nothing(cluster):
     cluster.create(template("part", ask("7Gi", "5")))
     with Killer(cluster) as killer:
@@ -89,6 +90,7 @@ def test_kills_while_claims_are_prepared_and_released_leave_nothing(cluster):
     print(f"\n{killer.kills} kills while 40 pods came and went")
 
 
+@pytest.mark.long(20)
 def test_pods_run_on_while_the_agent_and_the_kubelet_are_killed(cluster):
     start(cluster, claimed("p", ask("3Gi")))
     p, = cluster.wait_running(names=["p"])
@@ -109,6 +111,7 @@ def test_pods_run_on_while_the_agent_and_the_kubelet_are_killed(cluster):
     cluster.wait_for(lambda: gone(cluster), 60, "the end of grants and CDI files")
 
 
+@pytest.mark.long(10)
 def test_slice_comes_back_when_it_is_deleted(cluster):
     """As by the kubelet, which deletes the slices of a driver that was away for 30 s."""
     before = published(cluster)[NODE]

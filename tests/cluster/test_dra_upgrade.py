@@ -10,7 +10,7 @@ from cluster import ROOT
 from gpupods import fingerprint
 from gpuprogram import OUT_OF_MEMORY, program, run_in
 
-pytestmark = pytest.mark.long(120)
+pytestmark = pytest.mark.long(200)
 
 NODES = ["dra-u.192.168.60.6", "dra-v.192.168.60.7"]
 LAYOUT = [f"{node}=2x24564MiB,dra" for node in NODES]

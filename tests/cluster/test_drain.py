@@ -7,7 +7,7 @@ import pytest
 from gpupods import card_of, check_what_it_sees, container, fingerprint, used_per_card
 from orphans import CARD_UNITS, DEAF, NODES, Totals, create
 
-pytestmark = pytest.mark.long(90)
+pytestmark = pytest.mark.long(125)
 
 UNITS, FILLER_UNITS = 6, 10    # the filler and one replica do not fit on one GPU, two replicas do
 REFUSED = "would violate the pod's disruption budget"    # kubectl 1.36.3 prints it for status 429 of an eviction, and retries

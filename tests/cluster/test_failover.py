@@ -13,7 +13,7 @@ import pytest
 
 from gpupods import GPU_MEM
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(200)]
+pytestmark = [pytest.mark.alone, pytest.mark.long(45)]
 
 PODS = 500 if os.environ.get("RATION_FULL") else 120
 NODES, CARDS, CARD_UNITS = 10, 8, 16

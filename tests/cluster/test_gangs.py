@@ -134,7 +134,7 @@ def test_gangs_that_do_not_all_fit_come_one_after_the_other_and_each_whole(lab, 
     print(replayed(cluster))
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(50)
 def test_of_more_pods_than_are_needed_those_start_that_have_room_and_the_others_later(lab):
     cluster = lab()
     cluster.create(member("blocker", 9))
@@ -158,7 +158,7 @@ def test_of_more_pods_than_are_needed_those_start_that_have_room_and_the_others_
     print(f"\nthe fifth runs {wait_ready(cluster, last, timeout=20):.1f} s after one has gone")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(25)
 def test_who_is_left_of_a_gang_that_has_run_needs_no_others(lab, watched):
     """Five tasks, four at a time and only together; when the fifth's turn comes nobody else is left."""
     cluster = lab()
@@ -175,7 +175,7 @@ def test_who_is_left_of_a_gang_that_has_run_needs_no_others(lab, watched):
     assert not [p for p in cluster.pods("job-name=again") if p["spec"].get("nodeName")]
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(20)
 def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(lab):
     """Who waits then was made before or after it; that the gang has run is known from the four that have finished."""
     cluster = lab()
@@ -189,7 +189,7 @@ def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(lab):
     print(f"\nthe fifth has run {time.monotonic() - began:.1f} s after both ration-schedulers were killed")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(25)
 def test_a_member_that_something_else_keeps_holds_up_its_gang_and_nobody_else(lab):
     cluster = lab()
     names = [f"g{i}" for i in range(4)]
@@ -244,7 +244,7 @@ def torn(impatient):
         allow_binding(impatient)
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(60, group="gangs-cut")
 def test_a_part_of_a_gang_is_evicted_after_its_time(torn):
     cluster, names = torn
     begin = time.monotonic()
@@ -262,7 +262,7 @@ def test_a_part_of_a_gang_is_evicted_after_its_time(torn):
     print(f"\na part was there for {took:.1f} s (time-out {TIMEOUT_S} s); whole {whole:.1f} s after it could be")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(15, group="gangs-cut")
 def test_a_gang_that_was_cut_by_the_schedulers_death_becomes_whole(torn):
     cluster, names = torn
     placed = {n: cluster.pod(n)["metadata"]["uid"] for n in names[:3]}
@@ -275,7 +275,7 @@ def test_a_gang_that_was_cut_by_the_schedulers_death_becomes_whole(torn):
     print(f"\nwhole {took:.1f} s after both ration-schedulers were killed")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(60, group="gangs-restarts")
 def test_gangs_come_about_while_the_scheduler_is_killed(impatient, watched):
     """Each time that a gang's first member is bound the schedulers die; what was cut becomes whole."""
     cluster, watch, cut = impatient, watched(impatient), 0
@@ -300,7 +300,7 @@ def test_gangs_come_about_while_the_scheduler_is_killed(impatient, watched):
           f"{max(watch.spread(g) for g in killed):.1f} s")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(60, group="gangs-restarts")
 def test_a_gang_is_not_starved_by_small_pods_that_keep_coming(impatient, watched):
     """Small pods fill the cards and are replaced as they end; a gang of whole cards gets its room all the same."""
     cluster, watch = impatient, watched(impatient)
@@ -322,7 +322,7 @@ def test_a_gang_is_not_starved_by_small_pods_that_keep_coming(impatient, watched
     cluster.kubectl("delete", "job", "small", "--cascade=foreground")
 
 
-@pytest.mark.long(30)
+@pytest.mark.long(40, group="gangs-cut")
 def test_a_pod_group_of_scheduler_plugins_says_how_many(impatient):
     cluster = impatient
     cluster.apply({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -62,7 +62,7 @@ def write_examples(folder, name_scheduler):
 
 
 @pytest.mark.parametrize("page", [pytest.param(path, id=path.stem, marks=[] if path.stem in ALWAYS else
-                                               [pytest.mark.long(60, group=path.stem)]) for path in PAGES])
+                                               [pytest.mark.long(40, group=path.stem)]) for path in PAGES])
 def test_page_does_what_it_says(lab, folder, page):
     nodes, steps = guide.parse(pathlib.Path(page).read_text())
     cluster = lab(nodes, fresh="helm uninstall" in page.read_text())

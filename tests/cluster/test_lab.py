@@ -12,7 +12,7 @@ import pytest
 from cluster import LAB, Cluster, lab_command, wait_for
 from labstate import CALL_API, machine_state, marked_processes, plain_pod, without_neighbours
 
-pytestmark = pytest.mark.long(12)
+pytestmark = pytest.mark.long(6)
 
 SHANGHAI, ZHANGJIAKOU = "cn-shanghai.192.168.6.104", "cn-zhangjiakou.192.168.66.139"
 BARE = (f"{SHANGHAI}=0", f"{ZHANGJIAKOU}=0,default,spread")
@@ -215,6 +215,7 @@ def test_two_labs_side_by_side_with_the_same_nodes_do_not_meet(bare, labs):
 
 
 @pytest.mark.alone
+@pytest.mark.long(10)
 def test_down_leaves_nothing_behind(labs):
     name = labs.new_name()
     before = without_neighbours(machine_state(), name)
@@ -237,6 +238,7 @@ def test_down_leaves_nothing_behind(labs):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
 @pytest.mark.alone
+@pytest.mark.long(10)
 @pytest.mark.parametrize("after", ["network and certificates", "nodes' namespaces", "API server ready"]
                          if os.environ.get("RATION_FULL") else ["nodes' namespaces"])
 def test_up_goes_on_after_it_was_ended_in_the_middle(labs, number, after):
@@ -259,6 +261,7 @@ def test_up_goes_on_after_it_was_ended_in_the_middle(labs, number, after):
 
 
 @pytest.mark.alone
+@pytest.mark.long(10)
 def test_down_after_up_was_killed_leaves_nothing(labs):
     name = labs.new_name()
     before = without_neighbours(machine_state(), name)

@@ -10,7 +10,7 @@ import pytest
 from cluster import LAB, ROOT, lab_command
 
 # Their folders are looked into by other users, which those of a pytest beside another one are not open to.
-pytestmark = [pytest.mark.alone, pytest.mark.long(1)]
+pytestmark = [pytest.mark.alone, pytest.mark.long(0.1)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import yaml
 import helmcharts
 from gpupods import GPU_MEM, IMAGE, pod
 
-pytestmark = pytest.mark.long(40)
+pytestmark = pytest.mark.long(30)
 
 BEGUN, EMPTY = "order-a.192.168.41.1", "order-b.192.168.41.2"
 NODES = [f"{name}=1x16384MiB,share" for name in (BEGUN, EMPTY)]

@@ -10,7 +10,7 @@ from gpupods import annotation, card_of, container, inventory, pod
 from nodepool import books_are, check_everything, join, leave, occupied, shared_nodes, table_shows
 from storm import book_of, processes_of
 
-pytestmark = pytest.mark.long(45)
+pytestmark = pytest.mark.long(50)
 
 BASE, POOL = "base.192.168.41.1", "pool.192.168.41.2"
 LABEL = "ack.node.gpu.schedule"
@@ -123,6 +123,7 @@ def test_a_node_that_is_gone_for_good_counts_nowhere_and_its_pods_are_made_anew(
     assert table_shows(cluster, {BASE: "6/6"})
 
 
+@pytest.mark.long(20, group="nodes-replaced")
 def test_pods_of_a_node_that_is_drained_and_removed_run_elsewhere_before_it_goes(cluster):
     with_pool(cluster)
     cluster.kubectl("cordon", BASE)
@@ -146,6 +147,7 @@ def check_as_a_new_machine(cluster, before):
     return uuid
 
 
+@pytest.mark.long(35, group="nodes-replaced")
 def test_a_node_of_the_same_name_with_other_gpus_is_another_machine(cluster):
     with_pool(cluster)
     before = inventory(cluster.node(POOL))
@@ -166,6 +168,7 @@ def test_a_node_of_the_same_name_with_other_gpus_is_another_machine(cluster):
     assert table_shows(cluster, {BASE: "6/6", POOL: "8/8"})
 
 
+@pytest.mark.long(40, group="nodes-replaced")
 def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(cluster):
     """The old machine's pods are still bound to that name, and its kubelet is told to run them. Where it does so before the agent
     has come, it knows of no such resource, and starts them without; nobody can keep it from that."""
@@ -205,6 +208,7 @@ def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(
 
 # -- an autoscaler asks
 
+@pytest.mark.long(5, group="nodes-replaced")
 def test_the_autoscaler_page_asks_ration_as_it_says_and_gets_the_answer_that_it_names(cluster):
     """Both replicas can be asked; the ledger's owner is one of them."""
     page = (ROOT / "docs/guide/autoscaler.md").read_text()

@@ -40,7 +40,7 @@ def cluster(lab):
     return lab([f"{NODE}=1x16160MiB,share"], fresh=True)
 
 
-@pytest.mark.long(50)    # test_charts.py has what the chart installs
+@pytest.mark.long(80)    # test_charts.py has what the chart installs
 def test_one_chart_is_enough_and_the_other_one_brings_nothing_beside_it(cluster):
     assert owner(cluster) == SCHEDULER
     assert f"belongs to the release kube-system/{SCHEDULER} already" in install(cluster, AGENT)
@@ -60,7 +60,7 @@ def test_one_chart_is_enough_and_the_other_one_brings_nothing_beside_it(cluster)
     runs_the_documents_job(cluster)
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(80)
 def test_the_scheduler_moves_into_a_release_of_its_own_and_back(cluster):
     uninstall(cluster, SCHEDULER)
     install(cluster, AGENT)

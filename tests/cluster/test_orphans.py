@@ -8,7 +8,7 @@ from cluster import condition_of, is_ready
 from gpupods import annotation, card_of
 from orphans import CARD_UNITS, DEAF, NODES, Totals, create
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(35)
 
 
 @contextlib.contextmanager

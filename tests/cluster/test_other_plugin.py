@@ -6,7 +6,7 @@ import pytest
 from cluster import ROOT, condition_of
 from gpupods import pod
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(45)
 
 NODE = "cn-hangzhou.192.168.7.32"
 STANDIN = ROOT / "tests/cluster/standin"

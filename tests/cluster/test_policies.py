@@ -12,7 +12,7 @@ from gpupods import GPU_MEM, annotation, check_what_it_sees, container, pod
 from gpurequests import templates
 from nodetoken import Agent
 
-pytestmark = pytest.mark.long(8)
+pytestmark = pytest.mark.long(4)
 
 SCHEDULER = "system:serviceaccount:kube-system:ration-scheduler"
 # Contract: only the two service accounts of ration may set or change these on a pod.

@@ -15,7 +15,7 @@ from crowdnodes import NODES
 from gpupods import GPU_COUNT, GPU_MEM, annotation, container, pod
 from gpurequests import CORE, MULTIPLE, RIGHT_REQUESTS, cards, templates, with_core, wrong_requests
 
-pytestmark = pytest.mark.long(8)
+pytestmark = pytest.mark.long(3)
 
 UNIT = "ration.dev/unit"
 NOWHERE = {"nodeSelector": {"kubernetes.io/hostname": "nowhere"}}

@@ -6,7 +6,7 @@ import pytest
 from crowdnodes import NODES
 from gpupods import check_what_it_sees, inventory, pod
 
-pytestmark = pytest.mark.long(10)
+pytestmark = pytest.mark.long(5)
 
 NODE = NODES[0].split("=")[0]
 

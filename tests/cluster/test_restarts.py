@@ -68,7 +68,7 @@ def wipe_plugin_folders(cluster):
 
 
 @pytest.mark.parametrize("restart", [
-    pytest.param(f, marks=pytest.mark.long(60)) for f in (restart_agents, restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd,
+    pytest.param(f, marks=pytest.mark.long(25)) for f in (restart_agents, restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd,
                                                    wipe_plugin_folders)],
                          ids=lambda f: f.__name__)
 def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):
@@ -92,7 +92,7 @@ def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):
     assert sum(used.values()) == 4 * 5 + 4 * 3
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(40, group="restarts-record")
 def test_running_pods_and_new_ones_do_without_the_kubelets_checkpoint(lab):
     """A kubelet that cannot read it starts without one. The agent goes on with its own record. (For pods with init containers
     that ask for GPU memory the kubelet asks anew: tests/component/test_agent_lost_record.py.)"""

@@ -64,7 +64,7 @@ def cluster(lab):
     helm(made, "1GiB")
 
 
-@pytest.mark.long(80)
+@pytest.mark.long(20)
 def test_unit_changes_node_by_node_as_pods_that_count_in_the_old_one_end(cluster):
     old = pod("old", 3, nodeSelector={"kubernetes.io/hostname": SHARE})
     cluster.create(old)
@@ -100,7 +100,7 @@ def test_unit_changes_node_by_node_as_pods_that_count_in_the_old_one_end(cluster
     assert "GPU Memory(128MiB)" in cluster.inspect() and agents(cluster) == working
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(35)
 def test_scenario_1_the_first_installation_has_another_unit(lab):
     """Of the one component that the document names, which brings the scheduler."""
     cluster = lab(NODES, fresh=True)
@@ -110,7 +110,7 @@ def test_scenario_1_the_first_installation_has_another_unit(lab):
     check_example_of_the_document(cluster)
 
 
-@pytest.mark.long(60)
+@pytest.mark.long(35)
 def test_scenario_2_uninstallation_and_installation_with_another_unit(cluster):
     for name in (SHARE, CGPU):
         wait_for(lambda: counts_in(cluster, name, "1024", "15"), 60, f"{name} counts in GiB")

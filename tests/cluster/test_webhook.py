@@ -19,7 +19,7 @@ BUILD_S = 3600
 # A webhook that hangs would cost its timeoutSeconds of 5.
 USUAL_S = 3
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(30)
 
 
 @pytest.fixture(params=RELEASES, ids=lambda release: release or "default")
