@@ -267,6 +267,42 @@ static void an_orphan_has_the_size_that_it_may_have(void **state)
 	assert_int_equal(used(0), 4);
 }
 
+/* The node tells what the containers of a deleted pod have. An answer to the PATCH changes nothing of it,
+ * also if the container is called as the one by which the ledger remembers such a size. */
+static void a_late_answer_changes_no_size_that_the_node_has_told(void **state)
+{
+	static const char *const names[] = {"main", "held"};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(names); i++) {
+		_cleanup_node_facts_ struct node_facts node;
+		_cleanup_pod_facts_ struct pod_facts pod;
+		_cleanup_placement_ struct placement target = {0};
+		struct held_pod *held;
+
+		fixture_pod(&pod, "a", 0, "");
+		assert_int_equal(
+			request_add(&pod.request, names[i / 2], CONTAINER_MAIN, 0, "4", NULL, NULL), 0);
+		fixture_bind(&pod, "n", "GPU-n-0");
+		assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
+		assert_int_equal(placement_copy(&ledger_pod(&ledger, "a")->placement, &target), 0);
+		assert_int_equal(placement_resize(&target, &pod.request, names[i / 2], 9, NULL), 0);
+		target.resizes++;
+		assert_int_equal(ledger_resize(&ledger, "a", &target, NULL), 0);
+
+		fixture_node(&node, "n", GPU_POLICY_BINPACK, 2, (const uint32_t[]){15, 15});
+		node.mode = GPU_MODE_CGPU;
+		snprintf(node.held.at, sizeof(node.held.at), "%zu", i + 1);
+		assert_int_equal(held_add_pod(&node.held, "a", "default", "a", &held), 0);
+		assert_int_equal(held_pod_add_gpu(held, "GPU-n-0", 6, 0), 0);
+		assert_int_equal(ledger_set_node(&ledger, &node), 0);
+		ledger_delete_pod(&ledger, "a", 100);
+		assert_int_equal(used(0), 6);
+		(i % 2 ? ledger_resize_confirm : ledger_resize_release)(&ledger, "a");
+		assert_int_equal(used(0), 6);
+		ledger_remove_pod(&ledger, "a");
+	}
+}
+
 static void sizes_that_cannot_be_are_refused_with_a_sentence(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -306,6 +342,7 @@ int main(void)
 		LEDGER(an_init_containers_need_stays_the_least),
 		LEDGER(a_pod_that_goes_takes_its_resize_with_it),
 		LEDGER(an_orphan_has_the_size_that_it_may_have),
+		LEDGER(a_late_answer_changes_no_size_that_the_node_has_told),
 		LEDGER(sizes_that_cannot_be_are_refused_with_a_sentence),
 	};
 

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "core/registry/ledger-internal.h"
 #include "core/registry/ledger.h"
+#include "core/registry/resize.h"
 
 #define CONTAINER_NAME "held"
 
@@ -143,6 +144,9 @@ static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const
 	request.gpus = known->gpus;
 	request.unit_mib = known->unit_mib;
 	ledger_pod_take_size(ledger, pod, &placement, &request);
+	/* An answer that comes now is about a size that the containers do not have. */
+	ledger_resize_free(pod->resize);
+	pod->resize = NULL;
 	return 0;
 }
 
