@@ -208,35 +208,54 @@ static struct head head_of(unsigned n)
 	return (struct head){.magic = MAGIC, .count = n, .size = sizeof(struct use_record)};
 }
 
-/* use_file_read() - fills n records, one for each GPU of the grant in its order; zeros if the file is empty,
- * of another version, or of another number of GPUs. */
-static void use_file_read(int fd, unsigned n, struct use_record *ret_records)
+/* use_file_read() - fills n records, one for each GPU of the grant in its order; false, and zeros, if the
+ * file is empty, of another version, or of another number of GPUs. */
+static bool use_file_read(int fd, unsigned n, struct use_record *ret_records)
 {
 	const struct head wanted = head_of(n);
 	const ssize_t size = (ssize_t)(n * sizeof(*ret_records));
 	struct head found;
 
-	if (pread(fd, &found, sizeof(found), 0) != (ssize_t)sizeof(found) ||
-		memcmp(&found, &wanted, sizeof(found)) != 0 ||
-		pread(fd, ret_records, (size_t)size, sizeof(found)) != size)
-		memset(ret_records, 0, (size_t)size);
+	if (pread(fd, &found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
+		memcmp(&found, &wanted, sizeof(found)) == 0 &&
+		pread(fd, ret_records, (size_t)size, sizeof(found)) == size)
+		return true;
+	memset(ret_records, 0, (size_t)size);
+	return false;
 }
 
-/* use_file_write() - writes record i of n. If it cannot be written, a restart of the agent loses it. */
-static void use_file_write(int fd, unsigned n, unsigned i, const struct use_record *record)
+static bool use_file_write(int fd, unsigned i, const struct use_record *record)
 {
-	const struct head head = head_of(n);
-	off_t at = (off_t)(sizeof(head) + i * sizeof(*record));
+	off_t at = (off_t)(sizeof(struct head) + i * sizeof(*record));
 
-	/* The file is as long as all records from the start, so that a reader never finds it too short. */
-	if (fd >= 0 && pwrite(fd, record, sizeof(*record), at) == (ssize_t)sizeof(*record) &&
-		ftruncate(fd, (off_t)(sizeof(head) + n * sizeof(*record))) == 0)
-		(void)!pwrite(fd, &head, sizeof(head), 0);
+	return pwrite(fd, record, sizeof(*record), at) == (ssize_t)sizeof(*record);
+}
+
+/* The header comes last: a file that has it has all records. */
+static bool use_file_begin(const struct watched *watched)
+{
+	const struct head head = head_of(watched->n_gpus);
+	bool written = true;
+
+	for (unsigned i = 0; written && i < watched->n_gpus; i++)
+		written = use_file_write(watched->use_fd, i, &watched->gpus[i].use);
+	return written && pwrite(watched->use_fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head);
+}
+
+/* What cannot be written, a restart of the agent loses. */
+static void keep_use(struct watched *watched, const struct watched_part *gpu)
+{
+	if (watched->use_fd < 0)
+		return;
+	if (watched->use_begun)
+		use_file_write(watched->use_fd, gpu->index, &gpu->use);
+	else
+		watched->use_begun = use_file_begin(watched);
 }
 
 void watched_note_use(struct watched_part *gpu, bool idle)
 {
-	const struct watched *watched = gpu->of;
+	struct watched *watched = gpu->of;
 	int64_t now = monotonic_ns();
 	struct use_sample sample = {.elapsed_ns = gpu->use_ns ? now - gpu->use_ns : 0,
 		.used_bytes = gpu->used_bytes,
@@ -248,7 +267,7 @@ void watched_note_use(struct watched_part *gpu, bool idle)
 
 	use_note_memory(&gpu->use, &sample);
 	gpu->use_ns = now;
-	use_file_write(watched->use_fd, watched->n_gpus, gpu->index, &gpu->use);
+	keep_use(watched, gpu);
 }
 
 static void note_kept(struct watched *watched, bool kept)
@@ -377,7 +396,7 @@ static void watched_begin(struct watched_set *set, struct watched *watched)
 	bool known = usage_peek(watched->usage_fd, watched->n_gpus, &peek) == 0;
 	struct use_record used[GRANT_FILE_GPUS_MAX];
 
-	use_file_read(watched->use_fd, watched->n_gpus, used);
+	watched->use_begun = use_file_read(watched->use_fd, watched->n_gpus, used);
 	for (unsigned i = 0; i < watched->n_gpus; i++) {
 		struct watched_part *part = &watched->gpus[i];
 		struct watched_gpu *gpu;

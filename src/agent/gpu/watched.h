@@ -67,6 +67,7 @@ struct watched {
 	struct grant_file *grant; /* the caller's */
 	int usage_fd;		  /* the caller's */
 	int use_fd;		  /* the caller's; -1: `use` is not kept */
+	bool use_begun;		  /* that file has its header */
 	const char *owner;	  /* of its pod; only while a page is made (looks_name_owners()) */
 	struct watched_part *gpus;
 	unsigned n_gpus;
