@@ -1,23 +1,38 @@
-"""The benchmark's bursts on a real etcd, API server and kube-scheduler, in their short form."""
+"""The benchmark's bursts on a real etcd, API server and kube-scheduler: all it compares in its short form, and in the full form
+those with ration on the clusters of its long one."""
 import json
-import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(25)]
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from rationbench import cluster, endtoend    # noqa: E402
+from rationbench.realapi import RealApi    # noqa: E402
+
+pytestmark = [pytest.mark.alone, pytest.mark.long(25)]
 
 
 def test_a_burst_of_the_benchmark_is_bound_without_a_failed_bind_or_a_card_over_its_total(tmp_path):
-    size = [] if os.environ.get("RATION_FULL") else ["--quick"]
-    done = subprocess.run([ROOT / "bench/bench", *size, "--only", "endtoend", "--out", tmp_path], capture_output=True,
-                          text=True, timeout=3600, check=False)
+    done = subprocess.run([ROOT / "bench/bench", "--quick", "--only", "endtoend", "--out", tmp_path], capture_output=True,
+                          text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads((tmp_path / "bench.json").read_text())
     assert {r["who"] for r in results["bursts"]} == {"no extender", "pass all", "K=16 stand-in", "ration"}
     own = [r for r in results["bursts"] if r["who"] == "ration"]
     assert [(r["failed"], r["over"]) for r in own] == [(0, 0)] * len(own), done.stdout
     assert [r["failed"] for r in results["binds"]] == [0, 0], done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", endtoend.FULL, ids=lambda size: f"{size.nodes}-nodes-{size.percent}-percent-{size.pods}-pods")
+def test_a_burst_on_a_large_cluster_is_bound_without_a_failed_bind_or_a_card_over_its_total(size):
+    with RealApi() as api:
+        api.create_nodes([cluster.node(i, endtoend.NODE_POLICY) for i in range(size.nodes)])
+        endtoend.fill_up(api, size)
+        for shape in size.shapes:
+            got = endtoend.measure(api, endtoend.RATION, shape, size.pods)
+            print(f"\n{shape}: {size.pods} pods in {got['seconds']:.1f} s")
+            assert (got["failed"], got["over"]) == (0, 0)

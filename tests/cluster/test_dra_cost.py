@@ -12,11 +12,11 @@ from cluster import built
 from gpupods import IMAGE, annotation
 from storm import GPU_MEM, Watch, is_over
 
-pytestmark = [pytest.mark.alone, pytest.mark.full]
+pytestmark = [pytest.mark.alone, pytest.mark.full]    # a measurement
 
 NODES = [f"cost-{kind}{i}.192.168.23.{number}=4x16160MiB,{mode}" for number, (kind, mode, i) in enumerate(
     ((kind, mode, i) for kind, mode in (("share", "cgpu"), ("claim", "dra")) for i in (0, 1)), 1)]
-PODS, ROUNDS = (200, 2) if os.environ.get("RATION_FULL") else (40, 2)
+PODS, ROUNDS = int(os.environ.get("RATION_JOB_PODS") or 40), 2
 GIB = 3    # five pods for each of eight GPUs: 40 run at a time
 
 
