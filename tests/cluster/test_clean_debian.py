@@ -77,7 +77,7 @@ def files_below(tree, apart=()):
 
 
 def test_what_git_leaves_out_does_not_go_into_a_build(debian, context, tmp_path):
-    folder = shutil.copytree(context, tmp_path / "checkout")
+    folder = shutil.copytree(context, tmp_path / "checkout", symlinks=True)
     for name in DEBRIS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
