@@ -1,6 +1,6 @@
 """A rolling upgrade while pods come and go: the charts go from the version before to this one and back, each alone and
 both, with and without something killed in the middle. What is true in any storm (test_storm.py) is true here, and no kubelet
-rejects a pod: an agent that is replaced tells the scheduler before it goes."""
+that lives rejects a pod: an agent that is replaced tells the scheduler before it goes."""
 import concurrent.futures
 import os
 import time
@@ -54,36 +54,47 @@ def upgrade(storm, work, fault):
 
 def wave(storm, step, fault):
     """(what it was, s that it took, pods that a kubelet rejected)"""
-    rejected, begin = len(storm.watch.rejected()), time.monotonic()
+    before, begin = uids(storm.watch.rejected()), time.monotonic()
     work, tags = steps(storm.cluster)[step]
     seen = upgrade(storm, work, fault)
     took = time.monotonic() - begin
     storm.settle(150, f"settled after {step}")
     assert versions(storm.cluster) == [{tag} for tag in tags], step
-    assert not storm.disturbed(seen), f"{step} disturbed {storm.disturbed(seen)}"
+    rejected = [p for p in storm.watch.rejected() if p["metadata"]["uid"] not in before]
+    # A kubelet that starts rejects what it admits before the agent has registered (test_storm.py), also pods that it had just
+    # started when it was killed, and the node's agent may be between its two versions just then.
+    assert not rejected or fault is kill_kubelet and all(
+        "no healthy devices present" in p["status"].get("message", "") for p in rejected), rejected
+    disturbed = storm.disturbed(seen) - {p["metadata"]["name"] for p in rejected}
+    assert not disturbed, (step, fault.__name__, [p["status"] for p in storm.watch.seen.values() if p["metadata"]["name"] in disturbed])
     wait_for(storm.books.are_right, 40, "every ledger equals the API server's truth")
-    return f"{step}, {fault.__name__}", round(took), len(storm.watch.rejected()) - rejected
+    return f"{step}, {fault.__name__}", round(took), uids(rejected)
 
 
-def failed(storm):
-    """Pods that are over though nobody asked them to go."""
+def uids(pods):
+    return {p["metadata"]["uid"] for p in pods}
+
+
+def failed(storm, rejected):
+    """Pods that are over though nobody asked them to go, and that no kubelet rejected when it started."""
     with storm.watch.lock:
         return [(p["metadata"]["name"], p["status"]) for uid, p in storm.watch.seen.items()
-                if is_over(p) and uid not in storm.deleted and GPU_MEM in str(p["spec"])]
+                if is_over(p) and uid not in storm.deleted | rejected and GPU_MEM in str(p["spec"])]
 
 
 def test_pods_come_and_go_while_each_chart_is_upgraded_and_rolled_back(storm):
     storm.create_job()
     storm.create(KEPT)
     storm.settle(120, "the storm has begun, in the version before")
-    report = [wave(storm, step, fault) for step, fault in WAVES]
+    waves = [wave(storm, step, fault) for step, fault in WAVES]
+    rejected = set().union(*(of_wave for _, _, of_wave in waves))
     releases_in_quiet(storm, 2)
     assert bool(storm.machine.grants)
-    print(f"\n{report}\n{storm.made} pods, {len(storm.deleted)} deleted, {len(storm.machine.checked)} containers compared, "
+    print(f"\n{[(what, took, len(of_wave)) for what, took, of_wave in waves]}\n{storm.made} pods, {len(storm.deleted)} deleted, {len(storm.machine.checked)} containers compared, "
           f"{storm.machine.grants} of them with a grant; {len(storm.watch.waits)} waits of a pod that fits, longest "
           f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
           f"load {os.getloadavg()[0]:.1f}")
     print(replayed(storm.cluster))
-    assert not failed(storm)
+    assert not failed(storm, rejected)
     # As in test_storm.py: two seconds are promised of a machine of our own.
     assert storm.watch.longest_wait[0] <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait
