@@ -242,17 +242,6 @@ static bool use_file_begin(const struct watched *watched)
 	return written && pwrite(watched->use_fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head);
 }
 
-/* What cannot be written, a restart of the agent loses. */
-static void keep_use(struct watched *watched, const struct watched_part *gpu)
-{
-	if (watched->use_fd < 0)
-		return;
-	if (watched->use_begun)
-		use_file_write(watched->use_fd, gpu->index, &gpu->use);
-	else
-		watched->use_begun = use_file_begin(watched);
-}
-
 void watched_note_use(struct watched_part *gpu, bool idle)
 {
 	struct watched *watched = gpu->of;
@@ -267,7 +256,11 @@ void watched_note_use(struct watched_part *gpu, bool idle)
 
 	use_note_memory(&gpu->use, &sample);
 	gpu->use_ns = now;
-	keep_use(watched, gpu);
+	/* What cannot be written, a restart of the agent loses. */
+	if (watched->use_begun)
+		use_file_write(watched->use_fd, gpu->index, &gpu->use);
+	else if (watched->use_fd >= 0)
+		watched->use_begun = use_file_begin(watched);
 }
 
 static void note_kept(struct watched *watched, bool kept)

@@ -144,7 +144,8 @@ static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const
 	request.gpus = known->gpus;
 	request.unit_mib = known->unit_mib;
 	ledger_pod_take_size(ledger, pod, &placement, &request);
-	/* An answer that comes now is about a size that the containers do not have. */
+	/* The node tells what the containers have. The answer to a resize that is still under way changes
+	 * nothing of it. */
 	ledger_resize_free(pod->resize);
 	pod->resize = NULL;
 	return 0;
