@@ -90,8 +90,8 @@ def labs():
 
     def terminated(_number, _frame):
         raise KeyboardInterrupt
-    # A worker of xdist runs its tests in another thread now and then (execnet 1.9, gateway_base.py _try_send_to_primary_thread():
-    # a race), and has no handlers then: after a SIGTERM the next session removes the labs.
+    # Now and then a worker of xdist does not run its tests in the main thread (execnet 1.9, a race in gateway_base.py,
+    # _try_send_to_primary_thread()), and Python allows handlers only there. After a SIGTERM the next session removes its labs.
     handles = threading.current_thread() is threading.main_thread()
     if handles:
         before = signal.signal(signal.SIGTERM, terminated)
@@ -158,8 +158,9 @@ def pytest_collection_modifyitems(items):
     seconds = collections.Counter()
     for item in items:
         mark = item.get_closest_marker("long")
-        seconds[item.path] += (mark.args[0] if mark else OTHER_S) + (1000 if item.get_closest_marker("storm") else 0)
-    order = sorted((path for path in seconds if path.name != QUICK), key=lambda path: -seconds[path])
+        seconds[item.path] += mark.args[0] if mark else OTHER_S
+    storms = {item.path for item in items if item.get_closest_marker("storm")}
+    order = sorted((path for path in seconds if path.name != QUICK), key=lambda path: (path not in storms, -seconds[path]))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     order[workers:workers] = [path for path in seconds if path.name == QUICK]
     items.sort(key=lambda item: order.index(item.path))

@@ -60,8 +60,9 @@ def test_demo_shows_the_table_the_environment_and_nvidia_smi_and_goes_away(clone
         out = done.stdout
         assert "SIMULATED" in out
         node, = set(re.findall(r" Running .* (cn-\S+) +<none> +<none>$", out, re.M))    # one for both jobs
-        units, mib = {"cn-beijing.192.168.8.44": (16, 16384), "cn-zhangjiakou.192.168.66.139": (15, 16160)}[node]
-        assert re.search(rf"^{re.escape(node)} +\S+ +7/{units} ", out, re.M), out[-4000:]
+        units, mib, row = {"cn-beijing.192.168.8.44": (16, 16384, "7/16 +0/0 +7/16"),
+                           "cn-zhangjiakou.192.168.66.139": (15, 16160, "7/15 +0/15 +7/30")}[node]
+        assert re.search(rf"^{re.escape(node)} +\S+ +{row}", out, re.M), out[-4000:]
         assert f"ALIYUN_COM_GPU_MEM_CONTAINER=4\nALIYUN_COM_GPU_MEM_DEV={units}\n" in out
         assert f"/ {mib}MiB |" in out
         # The three commands it offers work as printed.

@@ -1,6 +1,6 @@
 """A rolling upgrade while pods come and go: the charts go from the version before to this one and back, each alone and
 both, with and without something killed in the middle. What is true in any storm (test_storm.py) is true here, and no kubelet
-that lives rejects a pod: an agent that is replaced tells the scheduler before it goes."""
+rejects a pod, except one that was killed: an agent that is replaced tells the scheduler before it goes."""
 import concurrent.futures
 import os
 import time
@@ -76,7 +76,7 @@ def uids(pods):
 
 
 def failed(storm, rejected):
-    """Pods that are over though nobody asked them to go, and that no kubelet rejected when it started."""
+    """Pods that have ended although the storm did not delete them. `rejected`: those that a kubelet rejected when it started; they do not count."""
     with storm.watch.lock:
         return [(p["metadata"]["name"], p["status"]) for uid, p in storm.watch.seen.items()
                 if is_over(p) and uid not in storm.deleted | rejected and GPU_MEM in str(p["spec"])]
