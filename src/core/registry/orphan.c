@@ -103,37 +103,36 @@ static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, stru
 	return r;
 }
 
-/* True if `held` gives the pod another size than the ledger, on the GPUs on which the ledger has it. */
-static bool orphan_has_another_size(const struct ledger_pod *pod, const struct held_pod *held)
+/* True if `held` has the pod on the GPUs on which the ledger has it. */
+static bool orphan_is_on_gpus_of(const struct ledger_pod *pod, const struct held_pod *held)
 {
 	const struct gpu_share *gpus[NODE_GPUS_MAX];
-	bool another = false;
 
 	if (!pod->has_placement || pod->facts.request.whole ||
 		placement_gpus(&pod->placement, gpus) != held->n_gpus)
 		return false;
-	for (size_t i = 0; i < held->n_gpus; i++) {
-		uint32_t units = placement_units_on(&pod->placement, &pod->facts.request, held->gpus[i].uuid);
-
-		if (!units)
+	for (size_t i = 0; i < held->n_gpus; i++)
+		if (!placement_units_on(&pod->placement, &pod->facts.request, held->gpus[i].uuid))
 			return false;
-		another |= units != held->gpus[i].units;
-	}
-	return another;
+	return true;
 }
 
-/* The agent knows what the containers have. This process may have missed the last change of the pod's size:
- * a LIST after an interruption of the watch no longer shows the pod. */
-static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const struct held_pod *held)
+static bool orphan_has_size_of(const struct ledger_pod *pod, const struct held_pod *held)
+{
+	for (size_t i = 0; i < held->n_gpus; i++)
+		if (placement_units_on(&pod->placement, &pod->facts.request, held->gpus[i].uuid) !=
+			held->gpus[i].units)
+			return false;
+	return true;
+}
+
+static int orphan_change_size(struct ledger *ledger, struct ledger_pod *pod, const struct held_pod *held)
 {
 	_cleanup_placement_ struct placement placement = {0};
 	_cleanup_request_ struct request request = {0};
 	const struct request *known = &pod->facts.request;
-	int r;
+	int r = orphan_placement(held, pod->placement.unit_mib, &placement);
 
-	if (!orphan_has_another_size(pod, held))
-		return 0;
-	r = orphan_placement(held, pod->placement.unit_mib, &placement);
 	if (r == 0)
 		r = orphan_request(held, &request);
 	if (r < 0)
@@ -144,8 +143,21 @@ static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const
 	request.gpus = known->gpus;
 	request.unit_mib = known->unit_mib;
 	ledger_pod_take_size(ledger, pod, &placement, &request);
-	/* The node tells what the containers have. The answer to a resize that is still under way changes
-	 * nothing of it. */
+	return 0;
+}
+
+/* The agent knows what the containers have. This process may have missed the last change of the pod's size:
+ * a LIST after an interruption of the watch no longer shows the pod. */
+static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const struct held_pod *held)
+{
+	int r;
+
+	if (!orphan_is_on_gpus_of(pod, held))
+		return 0;
+	r = orphan_has_size_of(pod, held) ? 0 : orphan_change_size(ledger, pod, held);
+	if (r < 0)
+		return r;
+	/* The answer to a resize that is still under way changes no more what the containers have. */
 	ledger_resize_free(pod->resize);
 	pod->resize = NULL;
 	return 0;
