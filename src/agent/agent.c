@@ -136,6 +136,8 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 
 	if (!pod)
 		pod = node_pods_by_uid(&agent->node.pods, uid);
+	/* `held` will tell the size that the API server showed last, so the containers get it now. */
+	delivery_follow_sizes(agent->delivery, agent->leftovers);
 	/* If all containers have ended, as in a normal deletion, there is nothing to find out. */
 	if (pod && (may_run(agent, &pod->facts) || others_may_have_missed_it(agent, last != NULL)))
 		leftovers_pod_gone(agent->leftovers, &pod->facts);

@@ -1,12 +1,13 @@
 """A pod of a cgpu node that gets another size while it runs: the agent brings the limits of its containers there."""
 import json
+import os
 import struct
 import time
 
 import pytest
 
 import grants
-from agent_fixture import wait_for
+from agent_fixture import NODE, wait_for
 from fake_kubelet import AdmissionError
 from cgpu_node import card_of, folder, isolated, needs_root, start, uid_of
 
@@ -32,6 +33,11 @@ def limit(world, pod):
 
 def becomes(world, pod, mib, timeout=2):
     return wait_for(lambda: limit(world, pod) == mib, timeout, f"a limit of {mib} MiB, not {limit(world, pod)}")
+
+
+def units_of(world, text):
+    """Of the pod that a record or the node's annotation names first."""
+    return json.loads(text)["pods"][0]["cards"][world.uuid(0)]["units"]
 
 
 def has_read_pods(world):
@@ -149,7 +155,48 @@ def test_what_lives_on_after_a_force_delete_is_told_with_the_new_size(world):
     resize(world, "a", 6)
     becomes(world, pod, 6464)
     record = world.state / "pods" / f"{uid_of(pod)}.json"
-    wait_for(lambda: json.loads(record.read_text())["pods"][0]["cards"][world.uuid(0)]["units"] == 6)
+    wait_for(lambda: units_of(world, record.read_text()) == 6)
+
+
+@pytest.mark.parametrize("units, mib, recorded_first", [(6, 6464, True), (2, 2154, False)])
+def test_the_record_never_tells_less_than_what_the_container_has(world, units, mib, recorded_first):
+    """A new agent believes the record. The write of the record waits here, as on a disk that is slow."""
+    pod, _ = start(world, units=4)
+    has_read_pods(world)
+    record = world.state / "pods" / f"{uid_of(pod)}.json"
+    waits = record.with_name(f"{record.name}.tmp-{world.worker()}")
+    os.mkfifo(waits)
+    resize(world, "a", units)
+    if recorded_first:
+        time.sleep(0.5)
+        assert limit(world, pod) == 4309
+    else:
+        becomes(world, pod, mib)
+    with open(waits, "rb") as reader:
+        assert units_of(world, reader.read()) == units
+    becomes(world, pod, mib)
+
+
+@pytest.mark.parametrize("how", ["deleted", "failed"])
+def test_a_pod_that_shrank_and_was_given_up_at_once_has_what_is_told(world, how):
+    """The last news of the pod show the smaller size, which the scheduler counts as given back. Its containers
+    run on, as after a deletion by force, or if a node that was thought lost comes back."""
+    pod, _ = start(world, units=10)
+    status = {"phase": "Running", "containerStatuses": [
+        {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}
+    world.api.patch("pods", "a", {"status": status})
+    has_read_pods(world)
+    world.api.silence(True)
+    resize(world, "a", 4)
+    if how == "deleted":
+        world.api.delete("pods", "a")
+        world.kubelet.remove(pod)
+    else:
+        world.api.patch("pods", "a", {"status": {"phase": "Failed", "reason": "NodeLost"}})
+    world.api.silence(False)
+    told = wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held"))
+    assert units_of(world, told) == 4
+    assert limit(world, pod) == 4309
 
 
 def test_a_kubelet_and_an_agent_that_have_lost_their_records_still_lower_a_limit(world):

@@ -53,16 +53,20 @@ static uint32_t units_held(
 	return units;
 }
 
-/* A GPU of this container on which it would get more than it has. */
+/* True if the pod's placement gives this container more than it has on this GPU; uuid NULL: on any GPU. */
 static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, const char *uuid)
 {
 	const struct container_placement *placed = placement_find(&pod->placement, g->container);
-	const struct gpu_share *share = placed ? container_share(placed, uuid) : NULL;
 
-	for (unsigned int i = 0; share && i < g->grant->gpu_count; i++)
-		if (strcmp(g->grant->gpus[i].uuid, uuid) == 0)
-			return units_limit_bytes(g->grant->gpus[i].physical_bytes / MIB, share->units,
-				       pod->placement.unit_mib) > grant_file_limit_bytes(g->grant, i);
+	for (unsigned int i = 0; placed && i < g->grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &g->grant->gpus[i];
+		const struct gpu_share *share = container_share(placed, gpu->uuid);
+
+		if (share && (!uuid || strcmp(gpu->uuid, uuid) == 0) &&
+			units_limit_bytes(gpu->physical_bytes / MIB, share->units, pod->placement.unit_mib) >
+				grant_file_limit_bytes(g->grant, i))
+			return true;
+	}
 	return false;
 }
 
@@ -106,21 +110,32 @@ static void refuse(const struct delivery *delivery, const struct leftovers *left
 	event_on_pod(delivery->deps.events, &pod->facts, "GPUResizeRefused", text);
 }
 
+/* The containers of a pod that has finished may run on, so they get less, but no longer more. */
 static void follow(struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod)
 {
+	const struct pod_facts *facts = &pod->facts;
 	const struct gpu *gpu;
+	bool more;
 
-	if (!pod->facts.has_placement || pod->facts.finished ||
-		pod->size.applied == pod->facts.placement.resizes || !has_grant(delivery, pod->facts.uid))
+	if (!facts->has_placement || pod->size.applied == facts->placement.resizes ||
+		!has_grant(delivery, facts->uid))
 		return;
-	gpu = find_short(delivery, leftovers, &pod->facts);
+	more = grows(delivery, facts, NULL);
+	if (more && facts->finished)
+		return;
+	gpu = more ? find_short(delivery, leftovers, facts) : NULL;
 	if (gpu) {
 		refuse(delivery, leftovers, pod, gpu);
 		return;
 	}
-	grants_apply_placement(delivery, &pod->facts);
-	records_replace(delivery->deps.state_dir, &pod->facts);
-	pod->size.applied = pod->facts.placement.resizes;
+	/* The next agent believes the record, and this one may be killed at any moment. So the record changes
+	 * before a container gets more, and after all have less. */
+	if (more)
+		records_replace(delivery->deps.state_dir, facts);
+	grants_apply_placement(delivery, facts);
+	if (!more)
+		records_replace(delivery->deps.state_dir, facts);
+	pod->size.applied = facts->placement.resizes;
 }
 
 void delivery_follow_sizes(struct delivery *delivery, const struct leftovers *leftovers)
