@@ -175,14 +175,22 @@ static void ask_runtime(struct sim *sim, int n, int64_t delay_ns)
 	agent->asks_runtime = true;
 }
 
-/* leftovers.c: gone from the API server, but its containers may live. */
+/* leftovers.c: gone from the API server, but its containers may live. Its size is the last that the API
+ * server has shown, or that of the record, which is in step with the limit. */
 static void leftover_add(struct sim *sim, int n, int pod)
 {
-	sim->nodes[n].agent.leftovers |= BIT(pod);
+	struct agent *agent = &sim->nodes[n].agent;
+	const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[pod].uid_text);
+
+	if (!(agent->leftovers & BIT(pod)))
+		sim->pods[pod].told_size = known ? (uint8_t)known->facts.placement.resizes
+						 : sim->pods[pod].limit_size;
+	agent->leftovers |= BIT(pod);
 	ask_runtime(sim, n, agent_takes(sim, n, 2000, 200000));
 }
 
-/* The facts of a pod come into the cache by the watch or by a GET. */
+/* The facts of a pod come into the cache by the watch or by a GET. New sizes are given a moment later, when
+ * all that the watch has sent was read. */
 static struct node_pod *cache(struct sim *sim, int n, int pod, const struct state *state)
 {
 	struct pod_facts facts = api_facts(sim, pod, state), copy = {0};
@@ -194,7 +202,7 @@ static struct node_pod *cache(struct sim *sim, int n, int pod, const struct stat
 		sim->truncated = "out of memory";
 	else if (cached->facts.has_placement && cached->facts.finished && !cached->facts.succeeded)
 		leftover_add(sim, n, pod); /* only the container runtime knows what runs of it */
-	size_follow(sim, n);
+	sim_after(sim, MS, EVENT_SIZES, sim->nodes[n].agent.epoch, n, 0, 0);
 	return cached;
 }
 
@@ -203,6 +211,13 @@ uint64_t agent_orphans(const struct sim *sim, int n)
 	const struct agent *agent = &sim->nodes[n].agent;
 
 	return (agent->leftovers & ~agent->ended) | (agent->synced ? 0 : sim->nodes[n].records);
+}
+
+const struct request *orphan_request(const struct sim *sim, int n, int i)
+{
+	const struct pod *pod = &sim->pods[i];
+
+	return size_request(pod, sim->nodes[n].agent.leftovers & BIT(i) ? pod->told_size : pod->limit_size);
 }
 
 static void runtime_answers(struct sim *sim, int n)
@@ -306,6 +321,10 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 
 	if (deleted) {
 		cached = node_pods_by_uid(&agent->pods, sim->pods[pod].uid_text);
+		if (cached && !sim->from_list) /* the event shows the pod as it was last */
+			cached = cache(sim, n, pod, state);
+		if (sim->broken != BREAK_TELL_A_SIZE_NOT_GIVEN)
+			size_follow(sim, n);
 		if (cached && cached->facts.has_placement)
 			leftover_add(sim, n, pod);
 		node_pods_remove(&agent->pods, sim->pods[pod].uid_text);
@@ -531,7 +550,7 @@ static void grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_
 	}
 }
 
-/* In the size that the agent gave it last, as in its records. */
+/* In the size that ration.dev/held tells, or else that of the record. */
 static void add_orphan(struct sim *sim, int n, int i, struct held *held)
 {
 	const struct pod *p = &sim->pods[i];
@@ -541,7 +560,7 @@ static void add_orphan(struct sim *sim, int n, int i, struct held *held)
 	for_each_bit (k, p->gpus)
 		if (r == 0)
 			r = held_pod_add_gpu(pod, sim->nodes[n].facts.gpus[k].uuid,
-				request_units_per_gpu(size_request(p, p->limit_size)), p->facts.request.core);
+				request_units_per_gpu(orphan_request(sim, n, i)), p->facts.request.core);
 	if (r < 0)
 		sim->truncated = "out of memory";
 }
@@ -773,6 +792,7 @@ static void asked(struct sim *sim, int n, int pod)
 		call->unanswered |= BIT(pod);
 	} else if (found >= 0 && sim->pods[found].state.node == n) {
 		cached = cache(sim, n, found, &sim->pods[found].state);
+		size_follow(sim, n);
 		if (cached)
 			node_pods_asked(&node->agent.pods, cached, sim->now_ns);
 		sim_after(sim, 11 * NS_PER_S, EVENT_STRAYS, node->agent.epoch, n, 0, 0);
@@ -901,6 +921,10 @@ void agent_on_event(struct sim *sim, const struct event *event)
 	case EVENT_HELD:
 		if (event->epoch == node->agent.epoch && node->agent.alive)
 			held_written(sim, event->a);
+		break;
+	case EVENT_SIZES:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			size_follow(sim, event->a);
 		break;
 	case EVENT_REPORT:
 		if (event->epoch == node->agent.epoch && node->agent.alive)

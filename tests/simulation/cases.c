@@ -497,6 +497,18 @@ static void grows_beside_one_that_lives_on(struct plan *plan)
 	plan_add(plan, 3000, INPUT_SET)->b = 8;
 }
 
+/* Of a pod that runs on after a deletion by force, the agent hears in one breath that it was made smaller and
+ * that it is gone. Another pod gets what was given back. */
+static void shrinks_and_is_deleted_at_once(struct plan *plan)
+{
+	plan->n_gpus[0] = 2;
+	plan->instances_max[0] = 3;
+	pod(plan, 0, 8, END_FORCED, 3000)->shape.grace_ms = 60000;
+	fault(plan, 2000, INPUT_STALL_WATCH, (uint8_t)agent_watcher(0), 3000);
+	plan_add(plan, 2200, INPUT_SET)->b = 2;
+	stays(plan, 5500, 6);
+}
+
 static int grows_in_the_end(const struct sim *sim, const struct statistics *statistics)
 {
 	return statistics->counts[COUNT_SIZES] == 1 && sim->pods[0].limit_size == 1 ? running(statistics, 1)
@@ -846,6 +858,8 @@ static const struct sim_case cases[] = {
 		landed_unheard, one_runs},
 	{"found-size-beside-one-that-lives-on", "the agent is back and has only its records: no growth yet",
 		grows_beside_one_that_lives_on, grows_in_the_end},
+	{"found-size-of-one-deleted-at-once", "it runs on: the smaller size that is told must be given",
+		shrinks_and_is_deleted_at_once, one_runs},
 	{"found-gang-made-anew", "who comes when the last of a gang has just gone is of another one",
 		gang_made_anew, NULL},
 	{"found-gang-by-hearsay", "who is only said to be bound does not make a gang whole", gang_by_hearsay,

@@ -135,7 +135,7 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		for_each_bit (k, p->gpus)
 			if (r == 0)
 				r = held_pod_add_gpu(pod, sim->nodes[node].facts.gpus[k].uuid,
-					request_units_per_gpu(size_request(p, p->limit_size)),
+					request_units_per_gpu(size_request(p, p->told_size)),
 					p->facts.request.core);
 	}
 	return r;

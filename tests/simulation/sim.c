@@ -61,6 +61,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"gang-ignore-changes",
 	"evict-equals",
 	"evict-nobody",
+	"tell-a-size-not-given",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -530,6 +531,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_TURN:
 	case EVENT_RUNTIME:
 	case EVENT_HELD:
+	case EVENT_SIZES:
 	case EVENT_REPORT:
 		agent_on_event(sim, event);
 		break;

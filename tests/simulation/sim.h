@@ -103,6 +103,7 @@ enum broken {
 	BREAK_GANG_IGNORE_CHANGES,
 	BREAK_EVICT_EQUALS,
 	BREAK_EVICT_NOBODY,
+	BREAK_TELL_A_SIZE_NOT_GIVEN,
 	BREAK_MAX
 };
 
@@ -163,6 +164,7 @@ struct pod {
 		struct placement placement;
 	} sizes[SIZES_MAX];	     /* by state.size; 0: facts.request and placement */
 	uint8_t limit_size;	     /* the one that its containers are held to */
+	uint8_t told_size;	     /* the one that the agent tells when the pod is gone */
 	uint8_t gpus;		     /* of the placement, bits */
 	uint8_t own[CONTAINERS_MAX]; /* likewise, of each container */
 	int8_t binder;		     /* pair */
@@ -526,6 +528,7 @@ enum event_kind {
 	EVENT_TURN,
 	EVENT_RUNTIME,
 	EVENT_HELD,
+	EVENT_SIZES,
 	EVENT_REPORT,
 	EVENT_TERMS,
 	EVENT_TERMS_WRITTEN,
@@ -714,6 +717,7 @@ void agent_list_devices(struct sim *sim, int node);		      /* health of a GPU ha
 void agent_node_changed(struct sim *sim, int node, int64_t delay_ns); /* its Node object: by others */
 /* Pods that are gone, by what the agent knows, while their containers may run: leftovers_list(). */
 uint64_t agent_orphans(const struct sim *sim, int node);
+const struct request *orphan_request(const struct sim *sim, int node, int pod); /* as the agent knows it */
 bool agent_prestart(struct sim *sim, int node, uint64_t ids);
 size_t id_texts(uint64_t ids, char **ret_texts); /* at most 64 */
 void agent_on_event(struct sim *sim, const struct event *event);

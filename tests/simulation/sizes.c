@@ -302,7 +302,7 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 			const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
 			if (sim->pods[i].gpus >> k & 1 && (!known || known->facts.finished))
-				sum += units_at(&sim->pods[i], sim->pods[i].limit_size);
+				sum += request_units_per_gpu(orphan_request(sim, n, i));
 		}
 		if (sum > terms_gpu_units(sim, n, (int)k))
 			return true;
@@ -315,11 +315,12 @@ void size_follow_pod(struct sim *sim, int n, const struct node_pod *known)
 	struct pod *pod = &sim->pods[atoi(known->facts.uid + 1)];
 	uint32_t size = known->facts.placement.resizes;
 
-	if (!known->facts.has_placement || known->facts.finished || size == pod->limit_size ||
-		!has_grant(sim, n, known->facts.uid))
+	bool more = units_at(pod, (int)size) > units_at(pod, pod->limit_size);
+
+	if (!known->facts.has_placement || size == pod->limit_size || !has_grant(sim, n, known->facts.uid))
 		return;
-	if (units_at(pod, (int)size) > units_at(pod, pod->limit_size) && is_short(sim, n, known) &&
-		sim->broken != BREAK_NO_TOTAL_CHECK)
+	if (more &&
+		(known->facts.finished || (is_short(sim, n, known) && sim->broken != BREAK_NO_TOTAL_CHECK)))
 		return;
 	say(sim, "n%d: the limit of u%d is %u units per card", n, atoi(known->facts.uid + 1),
 		units_at(pod, (int)size));
