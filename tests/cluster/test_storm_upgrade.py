@@ -15,6 +15,7 @@ from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kil
 pytestmark = [pytest.mark.storm, pytest.mark.long(250)]
 
 KEPT, PACE_S = 45, 0.7    # so many pods, of which one goes as one comes: the cards are nearly full, and some wait
+EARLY = "no healthy devices present"    # as a kubelet says it that was started before the device plugin
 # In the order of steps(): each of them expects what the one before has left.
 WAVES = [("agent", nothing), ("scheduler", nothing), ("agent-back", nothing), ("scheduler-back", nothing), ("both", nothing),
          ("both-back", kill_process("ration-scheduler")), ("both", kill_agent_worker),
@@ -52,21 +53,36 @@ def upgrade(storm, work, fault):
     return seen
 
 
+def refused_again(storm, before):
+    """Pods that ran and that their kubelet refused when it was started again, before the node's agent had registered. It
+    does so with a pod that it had just started, and with any whose init container asked for devices: that one no longer
+    runs, so the kubelet looks for its devices (devicesToAllocate() in devicemanager/manager.go, 1.36.3). `before`: uids of
+    the pods that ran before it was killed."""
+    with storm.watch.lock:
+        ours = [p for p in storm.watch.seen.values() if p["metadata"]["namespace"] == storm.namespace and is_over(p)]
+    may_be = [p for p in ours if p["metadata"]["uid"] not in before or GPU_MEM in str(p["spec"].get("initContainers"))]
+    return [p for p in may_be if any(event["reason"] == "UnexpectedAdmissionError" and EARLY in event["message"]
+                                     for event in storm.cluster.events(p["metadata"]["name"]))]
+
+
 def wave(storm, step, fault):
-    """(what it was, s that it took, pods that a kubelet rejected)"""
-    before, begin = uids(storm.watch.rejected()), time.monotonic()
+    """(what it was, s that it took, uids of the pods that a kubelet rejected)"""
+    before, begin, ran = uids(storm.watch.rejected()), time.monotonic(), set(storm.running().values())
     work, tags = steps(storm.cluster)[step]
     seen = upgrade(storm, work, fault)
     took = time.monotonic() - begin
     storm.settle(150, f"settled after {step}")
     assert versions(storm.cluster) == [{tag} for tag in tags], step
     rejected = [p for p in storm.watch.rejected() if p["metadata"]["uid"] not in before]
-    # A kubelet that starts rejects what it admits before the agent has registered (test_storm.py), also pods that it had just
-    # started when it was killed, and the node's agent may be between its two versions just then.
+    # A kubelet that starts rejects what it admits before the agent has registered (test_storm.py), and the node's agent may be
+    # between its two versions just then.
     assert not rejected or fault is kill_kubelet and all(
-        "no healthy devices present" in p["status"].get("message", "") for p in rejected), rejected
+        EARLY in p["status"].get("message", "") for p in rejected), rejected
+    if fault is kill_kubelet:
+        rejected += refused_again(storm, ran)
     disturbed = storm.disturbed(seen) - {p["metadata"]["name"] for p in rejected}
-    assert not disturbed, (step, fault.__name__, [p["status"] for p in storm.watch.seen.values() if p["metadata"]["name"] in disturbed])
+    assert not disturbed, (step, fault.__name__, [(p["status"], storm.cluster.events(p["metadata"]["name"]))
+                                                  for p in storm.watch.seen.values() if p["metadata"]["name"] in disturbed])
     wait_for(storm.books.are_right, 40, "every ledger equals the API server's truth")
     return f"{step}, {fault.__name__}", round(took), uids(rejected)
 
