@@ -2,10 +2,13 @@
 those with ration on the clusters of its long one."""
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from cluster import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -36,3 +39,26 @@ def test_a_burst_on_a_large_cluster_is_bound_without_a_failed_bind_or_a_card_ove
             got = endtoend.measure(api, endtoend.RATION, shape, size.pods)
             print(f"\n{shape}: {size.pods} pods in {got['seconds']:.1f} s")
             assert (got["failed"], got["over"]) == (0, 0)
+
+
+def processes(session):
+    """{pid: command} of what runs in the session."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            if int(rest.split()[3]) == session and rest.split()[0] != "Z":
+                found[int(folder.name)] = command
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_a_benchmark_that_is_stopped_takes_what_it_has_started_with_it(tmp_path):
+    bench = subprocess.Popen([ROOT / "bench/bench", "--quick", "--only", "endtoend", "--out", tmp_path], start_new_session=True,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: {"etcd", "kube-apiserver", "kube-scheduler"} <= set(processes(bench.pid).values()), 60,
+             f"its cluster, not {processes(bench.pid)}")
+    bench.terminate()
+    assert bench.wait(60) == 128 + signal.SIGTERM
+    assert not processes(bench.pid)
