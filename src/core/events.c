@@ -213,20 +213,30 @@ static int forget_pod(struct core *core, const char *uid, bool ended, int64_t no
 	return r;
 }
 
+static bool has_later_size(const struct ledger_pod *pod, const struct pod_facts *shown)
+{
+	return shown && shown->has_placement && pod->has_placement &&
+	       shown->placement.resizes > pod->placement.resizes;
+}
+
 /* The pod's containers may run, although the ledger was not told so: it is missing from a new LIST, its
  * Binding was sent and no answer or event has told whether it was applied, or it failed after they had
- * started. */
-static int assume_running(struct core *core, const char *uid)
+ * started. shown: the pod as it has failed, maybe with a size that nothing has shown before; NULL: it was not
+ * shown. */
+static int assume_running(struct core *core, const char *uid, const struct pod_facts *shown)
 {
 	const struct ledger_pod *pod = ledger_pod(&core->ledger, uid);
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	bool resized;
 
 	ledger_confirm(&core->ledger, uid);
-	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
+	resized = pod && has_later_size(pod, shown);
+	if (!pod || pod->occupancy != OCCUPANCY_BOUND || (pod->facts.running && !resized))
 		return 0;
-	if (pod_facts_copy(&pod->facts, &facts) < 0)
+	if (pod_facts_copy(resized ? shown : &pod->facts, &facts) < 0)
 		return -ENOMEM;
 	facts.running = true;
+	facts.finished = false;
 	return ledger_set_pod(&core->ledger, &facts);
 }
 
@@ -235,7 +245,7 @@ static int assume_running(struct core *core, const char *uid)
 static int pod_has_finished(struct core *core, const struct pod_facts *facts, int64_t now_ns)
 {
 	bool may_run = !facts->succeeded && facts->running;
-	int assumed = may_run ? assume_running(core, facts->uid) : 0, r = 0;
+	int assumed = may_run ? assume_running(core, facts->uid, facts) : 0, r = 0;
 	int forgotten = forget_pod(core, facts->uid, !may_run, now_ns);
 
 	if (may_run && !core->pods_listed && facts->has_placement) {
@@ -301,7 +311,7 @@ int core_pod_is_gone(struct core *core, const char *uid, bool shown, int64_t now
 {
 	_event_ struct core *event = core_begin(
 		core, &(struct core_event){CORE_POD_GONE, now_ns, .uid = uid, .yes = shown});
-	int r = shown ? 0 : assume_running(core, uid), forgotten = forget_pod(core, uid, false, now_ns);
+	int r = shown ? 0 : assume_running(core, uid, NULL), forgotten = forget_pod(core, uid, false, now_ns);
 
 	return r < 0 ? r : forgotten;
 }

@@ -261,6 +261,25 @@ static bool decide(struct core *core, struct resizing *resizing, const struct po
 	return true;
 }
 
+/* The list has told whether the PATCH was applied: if so, the ledger has its size from this list, and no
+ * resize is under way. The list of a pod that was deleted tells nothing. That pod keeps the larger size until
+ * its node tells what it has. */
+static void be_clear(
+	struct core *core, struct resizing *resizing, const struct pod_facts *shown, int64_t now_ns)
+{
+	const struct ledger_pod *known = ledger_pod(&core->ledger, resizing->uid);
+
+	if (!known || known->occupancy != OCCUPANCY_BOUND) {
+		resizing_free(resizing);
+		return;
+	}
+	if (shown) {
+		resizing->unclear = false;
+		ledger_resize_release(&core->ledger, resizing->uid);
+	}
+	again_later(resizing, now_ns);
+}
+
 void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, const struct pod_facts *facts,
 	void *shown, int64_t now_ns)
 {
@@ -270,11 +289,7 @@ void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, c
 	if (!ok) {
 		again_later(resizing, now_ns);
 	} else if (resizing->unclear) {
-		/* If the PATCH was applied, the ledger has its size from this list, and no resize is under
-		 * way. */
-		resizing->unclear = false;
-		ledger_resize_release(&core->ledger, resizing->uid);
-		again_later(resizing, now_ns);
+		be_clear(core, resizing, facts, now_ns);
 	} else if (resizing->gone) {
 		resizing_free(resizing);
 	} else if (!decide(core, resizing, facts, shown, now_ns)) {
@@ -343,19 +358,20 @@ void core_resize_answered(struct core *core, struct resizing *resizing, enum pat
 	_event_ struct core *event = core_begin(
 		core, &(struct core_event){CORE_RESIZE_ANSWERED, now_ns, .uid = resizing->uid,
 			      .outcome = (int)outcome, .text = why});
-	bool was_yes = resizing->answer.applied, reserved = resizing->answer.reserved, over;
+	bool was_yes = resizing->answer.applied, reserved = resizing->answer.reserved, doubtful, over;
 
 	resizing->busy = false;
-	if (outcome == PATCH_UNKNOWN) {
+	/* What was sent first may be applied yet, also if this time the API server did not look at it. */
+	if (outcome == PATCH_UNKNOWN || (outcome == PATCH_LATER && resizing->doubtful)) {
 		resizing->doubtful = true;
 		again_later(resizing, now_ns);
 		return;
 	}
-	resizing->unclear = reserved && resizing->doubtful && outcome != PATCH_APPLIED &&
-			    outcome != PATCH_GONE;
+	doubtful = reserved && resizing->doubtful && outcome != PATCH_APPLIED;
+	resizing->unclear = doubtful && outcome != PATCH_GONE;
 	if (reserved && outcome == PATCH_APPLIED)
 		ledger_resize_confirm(&core->ledger, resizing->uid);
-	else if (reserved && !resizing->unclear)
+	else if (reserved && !doubtful)
 		ledger_resize_release(&core->ledger, resizing->uid);
 	resize_answer_release(&resizing->answer);
 	over = outcome == PATCH_APPLIED ? !resizing->another
