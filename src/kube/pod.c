@@ -103,14 +103,18 @@ static bool has_unterminated(struct json_object *statuses)
 }
 
 /* The kubelet shows containers as waiting before it creates them, so from then on they may run. If the agent
- * reported first that it gave the devices, they may run from that time on. */
+ * reported first that it gave the devices, they may run from that time on. A container that is about to be
+ * started again is shown as terminated for a second, but in a pod whose phase is Running (getPhase() in
+ * kubelet_pods.go, 1.36.3). */
 static bool has_running(struct json_object *status, bool assigned)
 {
-	if (assigned && !json_member(status, "containerStatuses") &&
-		!json_member(status, "initContainerStatuses"))
-		return true;
-	return has_unterminated(json_member(status, "containerStatuses")) ||
-	       has_unterminated(json_member(status, "initContainerStatuses"));
+	struct json_object *containers = json_member(status, "containerStatuses");
+	struct json_object *init = json_member(status, "initContainerStatuses");
+
+	if (!containers && !init)
+		return assigned;
+	return has_unterminated(containers) || has_unterminated(init) ||
+	       json_member_is(status, "phase", "Running");
 }
 
 /* "2026-01-31T12:00:00Z", as metav1.Time writes it; 0 for anything else. */

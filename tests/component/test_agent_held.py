@@ -99,9 +99,21 @@ def test_pod_deleted_before_the_kubelet_told_its_status_is_held_while_its_contai
     assert wait_for(lambda: held(world), timeout=2)["pods"][0]["uid"] == uid_of(pod)
 
 
+def test_pod_deleted_by_force_while_its_container_is_started_again_is_held(world):
+    """The kubelet shows such a container as terminated until it has looked at it again, in a pod that is Running."""
+    pod = run(world, "crashed")
+    world.api.patch("pods", "crashed", {"status": {"phase": "Running", "containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 1}}}]}})
+    delete_by_force(world, pod)
+    it = wait_for(lambda: held(world), timeout=2)
+    assert [p["name"] for p in it["pods"]] == ["crashed"]
+    world.kubelet.end(pod)
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)], timeout=2)
+
+
 def test_pod_deleted_in_order_costs_no_write(world):
     pod = run(world, "a")
-    world.api.patch("pods", "a", {"status": {"containerStatuses": [
+    world.api.patch("pods", "a", {"status": {"phase": "Succeeded", "containerStatuses": [
         {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
     world.kubelet.end(pod)
     world.api.delete("pods", "a")

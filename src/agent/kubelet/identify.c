@@ -150,21 +150,34 @@ static void identify_fill(struct identification *id)
 
 static void identify_decide(struct identification *id);
 
+/* The answer was on its way while the watch told that the pod is deleted. The pod's containers, which run on,
+ * have the size that was told then (leftovers.h), and the answer may show another one. */
+static bool was_deleted(const struct kubelet *kubelet, struct json_object *object)
+{
+	const char *uid = json_member_string(json_member(object, "metadata"), "uid");
+
+	return uid && !node_pods_by_uid(&kubelet->deps.node->pods, uid) &&
+	       leftovers_may_live(kubelet->deps.leftovers, uid);
+}
+
 static void on_pod(void *userdata, const struct kube_response *response)
 {
 	struct question *question = userdata;
 	struct identification *id = question->identification;
 	_cleanup_json_ struct json_object *object = NULL;
 	struct node_pod *pod;
+	bool deleted;
 
 	question->request = NULL;
 	id->fresh[question->pod] = true;
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
-		pod = pod_read(&id->kubelet->deps.node->pods, object);
+		deleted = was_deleted(id->kubelet, object);
+		pod = deleted ? NULL : pod_read(&id->kubelet->deps.node->pods, object);
 		/* The API server's pod of this name is on another node or not bound yet; the kubelet still
 		 * lists the previous pod of the same name. */
-		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0;
+		id->gone[question->pod] = deleted ||
+					  (pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0);
 		if (pod && id->gone[question->pod])
 			node_pods_remove(&id->kubelet->deps.node->pods, pod->facts.uid);
 		else if (pod) {
