@@ -1,4 +1,5 @@
 """A pod of a cgpu node that gets another size while it runs: the agent brings the limits of its containers there."""
+import concurrent.futures
 import json
 import os
 import struct
@@ -177,15 +178,24 @@ def test_the_record_never_tells_less_than_what_the_container_has(world, units, m
     becomes(world, pod, mib)
 
 
+def runs(world, pod, *containers):
+    """The API server shows them running."""
+    world.api.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Running", "containerStatuses": [
+        {"name": name, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}} for name in containers]}})
+    has_read_pods(world)
+
+
+def held_units(world):
+    text = wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held"))
+    return units_of(world, text)
+
+
 @pytest.mark.parametrize("how", ["deleted", "failed"])
 def test_a_pod_that_shrank_and_was_given_up_at_once_has_what_is_told(world, how):
     """The last news of the pod show the smaller size, which the scheduler counts as given back. Its containers
     run on, as after a deletion by force, or if a node that was thought lost comes back."""
     pod, _ = start(world, units=10)
-    status = {"phase": "Running", "containerStatuses": [
-        {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}
-    world.api.patch("pods", "a", {"status": status})
-    has_read_pods(world)
+    runs(world, pod, "main")
     world.api.silence(True)
     resize(world, "a", 4)
     if how == "deleted":
@@ -194,8 +204,69 @@ def test_a_pod_that_shrank_and_was_given_up_at_once_has_what_is_told(world, how)
     else:
         world.api.patch("pods", "a", {"status": {"phase": "Failed", "reason": "NodeLost"}})
     world.api.silence(False)
-    told = wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held"))
-    assert units_of(world, told) == 4
+    assert held_units(world) == 4
+    assert limit(world, pod) == 4309
+
+
+def start_two(world):
+    """Container a has 2 units, container b 6."""
+    pod = world.pod_of("two", {"a": 2, "b": 6}, card=0)
+    world.kubelet.admit(pod)
+    for name in "ab":
+        world.kubelet.run(pod, name)
+    runs(world, pod, "a", "b")
+    return pod
+
+
+def resize_two(world, a, b):
+    text = json.dumps({"unit": 1024, "resizes": 1, "containers": {
+        name: [{"uuid": world.uuid(0), "units": units}] for name, units in (("a", a), ("b", b))}})
+    world.api.patch("pods", "two", {"metadata": {"annotations": {"ration.dev/placement": text}}}, "default")
+
+
+def limits(world, pod):
+    return [card_of(folder(world, pod, name) / "grant")[3] for name in "ab"]
+
+
+def test_a_container_gives_back_though_its_pod_has_failed_and_another_one_was_to_grow(world):
+    pod = start_two(world)
+    world.api.silence(True)
+    resize_two(world, 3, 2)
+    world.api.patch("pods", "two", {"status": {"phase": "Failed", "reason": "NodeLost"}})
+    world.api.silence(False)
+    assert held_units(world) == 5
+    assert limits(world, pod) == [2154, 2154]
+
+
+def test_a_container_gives_back_though_its_card_has_not_what_another_one_was_to_get(world):
+    pod = start_two(world)
+    start(world, "other", units=7)
+    resize_two(world, 8, 1)
+    wait_for(lambda: world.api.events("GPUResizeRefused"))
+    assert limits(world, pod) == [2154, 1077]
+
+
+def test_an_answer_that_comes_late_makes_no_deleted_pod_larger(world):
+    """The agent asks for the pod, since its GPU would be over its total. The answer shows a size that the watch has not
+    shown, and comes when a new list has told that the pod is gone."""
+    pod, _ = start(world, units=4)
+    runs(world, pod, "main")
+    world.api.silence(True)
+    resize(world, "a", 9)
+    other = world.pod("b", 12, card=0)
+    world.api.clear_requests()
+    world.api.inject("GET", "/pods/a$", late=3)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        admission = pool.submit(world.kubelet.admit, other, preferred=False)
+        wait_for(lambda: world.api.requests_for("GET", "/pods/a$"))
+        world.api.delete("pods", "a")
+        world.kubelet.remove(pod)
+        world.api.expire()
+        time.sleep(0.2)    # no open watch has the old events in its hands any more
+        world.api.silence(False)
+        assert held_units(world) == 4 and not admission.done()
+        admission.exception()
+    time.sleep(0.5)
     assert limit(world, pod) == 4309
 
 

@@ -341,8 +341,8 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 	return r;
 }
 
-static void set_limits(
-	struct node_grant *g, const struct pod_facts *pod, const struct container_placement *placed)
+static void set_limits(struct node_grant *g, const struct pod_facts *pod,
+	const struct container_placement *placed, bool only_less)
 {
 	for (unsigned int i = 0; i < g->grant->gpu_count; i++) {
 		const struct grant_file_gpu *gpu = &g->grant->gpus[i];
@@ -352,7 +352,8 @@ static void set_limits(
 				gpu->physical_bytes / MIB, placed->gpus[k].units, pod->placement.unit_mib);
 
 			if (strcmp(placed->gpus[k].uuid, gpu->uuid) != 0 ||
-				grant_file_limit_bytes(g->grant, i) == bytes)
+				grant_file_limit_bytes(g->grant, i) == bytes ||
+				(only_less && grant_file_limit_bytes(g->grant, i) < bytes))
 				continue;
 			log_info("pod %s/%s container %s: the limit on GPU %s is %" PRIu64 " MiB now",
 				pod->namespace_, pod->name, g->container, gpu->uuid, bytes / MIB);
@@ -362,7 +363,7 @@ static void set_limits(
 	forget_pages(g);
 }
 
-void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod)
+static void apply_placement(struct delivery *delivery, const struct pod_facts *pod, bool only_less)
 {
 	list_for_each (item, &delivery->grants) {
 		struct node_grant *g = list_entry(item, struct node_grant, item);
@@ -372,8 +373,18 @@ void grants_apply_placement(struct delivery *delivery, const struct pod_facts *p
 								   : NULL;
 
 		if (placed)
-			set_limits(g, pod, placed);
+			set_limits(g, pod, placed, only_less);
 	}
+}
+
+void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod)
+{
+	apply_placement(delivery, pod, false);
+}
+
+void grants_apply_what_is_less(struct delivery *delivery, const struct pod_facts *pod)
+{
+	apply_placement(delivery, pod, true);
 }
 
 void grants_remove(struct delivery *delivery, const char *uid)

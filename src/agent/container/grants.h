@@ -34,6 +34,9 @@ int grants_prepare(struct delivery *delivery, const struct node_pod *pod, const 
 /* grants_apply_placement() - writes the limits of the pod's present placement into its grants. */
 void grants_apply_placement(struct delivery *delivery, const struct pod_facts *pod);
 
+/* grants_apply_what_is_less() - likewise, but only limits that are lower than the present ones. */
+void grants_apply_what_is_less(struct delivery *delivery, const struct pod_facts *pod);
+
 /* grants_remove() - removes all grants of the pod, with their folder. A pod without a grant is not an error.
  */
 void grants_remove(struct delivery *delivery, const char *uid);

@@ -110,31 +110,29 @@ static void refuse(const struct delivery *delivery, const struct leftovers *left
 	event_on_pod(delivery->deps.events, &pod->facts, "GPUResizeRefused", text);
 }
 
-/* The containers of a pod that has finished may run on, so they get less, but no longer more. */
+/* What the placement gives counts as what the pod has. So a container that has more gets less in any case:
+ * also if another one of the pod may not get more, and if the pod has finished, since its containers may run
+ * on. */
 static void follow(struct delivery *delivery, const struct leftovers *leftovers, struct node_pod *pod)
 {
 	const struct pod_facts *facts = &pod->facts;
 	const struct gpu *gpu;
-	bool more;
 
 	if (!facts->has_placement || pod->size.applied == facts->placement.resizes ||
 		!has_grant(delivery, facts->uid))
 		return;
-	more = grows(delivery, facts, NULL);
-	if (more && facts->finished)
+	grants_apply_what_is_less(delivery, facts);
+	if (facts->finished && grows(delivery, facts, NULL))
 		return;
-	gpu = more ? find_short(delivery, leftovers, facts) : NULL;
+	gpu = find_short(delivery, leftovers, facts);
 	if (gpu) {
 		refuse(delivery, leftovers, pod, gpu);
 		return;
 	}
 	/* The next agent believes the record, and this one may be killed at any moment. So the record changes
-	 * before a container gets more, and after all have less. */
-	if (more)
-		records_replace(delivery->deps.state_dir, facts);
+	 * after containers have less, and before any gets more. */
+	records_replace(delivery->deps.state_dir, facts);
 	grants_apply_placement(delivery, facts);
-	if (!more)
-		records_replace(delivery->deps.state_dir, facts);
 	pod->size.applied = facts->placement.resizes;
 }
 
