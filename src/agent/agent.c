@@ -495,6 +495,7 @@ int agent_start(struct agent *agent, struct error *err)
 	if (state.knows_cdi)
 		runtime_remember(agent->runtime, state.does_cdi);
 	delivery_resume(agent->delivery);
+	kubelet_recall_who_waits(agent->kubelet);
 	power_recall(agent->power);
 	if (!agent->node.inventory.n_gpus)
 		gpu_health_poll(agent->health);

@@ -15,7 +15,7 @@ struct served_entry {
 	char *container;
 	char **ids; /* sorted */
 	size_t n_ids;
-	bool waits; /* its container was not allowed to start yet; unknown for an entry from the checkpoint */
+	bool waits;   /* its container was not allowed to start yet; the kubelet's checkpoint does not tell */
 	char *device; /* the kubelet was answered this CDI device, and not the container's own: answered.h */
 	char *gpus;   /* without a CDI device: the answer's variable that names GPUs, by the kubelet's
 			 checkpoint */

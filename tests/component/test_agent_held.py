@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agent_fixture import NODE, wait_for
-from cgpu_node import uid_of
+from cgpu_node import new_watches, uid_of
 from fake_apiserver import FOREVER
 from fake_kubelet import StartError
 
@@ -109,6 +109,33 @@ def test_pod_deleted_by_force_while_its_container_is_started_again_is_held(world
     assert [p["name"] for p in it["pods"]] == ["crashed"]
     world.kubelet.end(pod)
     wait_for(lambda: held(world)["ended"] == [uid_of(pod)], timeout=2)
+
+
+def test_pod_that_waits_for_room_waits_after_a_restart_of_the_agent_too(world):
+    """Two schedulers have given more than a GPU has, and the kubelet, which was restarted, did not list the first pod when it
+    asked for the second."""
+    first = run(world, "first", units=10)
+    world.kubelet.remove(first)
+    second = world.pod("second", 8, card=1)
+    world.kubelet.admit(second)
+    with pytest.raises(StartError, match="the pods that have started there leave too little"):
+        world.kubelet.run(second, "main")
+    world.api.clear_requests()
+    world.kill_worker()
+    wait_for(lambda: new_watches(world))
+    with pytest.raises(StartError, match="the pods that have started there leave too little"):
+        world.kubelet.run(second, "main")
+    world.kubelet.end(first)
+    world.api.patch("pods", "first", {"status": {"phase": "Succeeded", "containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
+    wait_for(lambda: starts(world, second))
+
+
+def starts(world, pod):
+    try:
+        return world.kubelet.run(pod, "main")
+    except StartError:
+        return None
 
 
 def test_pod_deleted_in_order_costs_no_write(world):

@@ -123,6 +123,11 @@ void agent_start_process(struct sim *sim, int n)
 	set_inventory(node);
 	if (sim->broken != BREAK_FORGET_CHECKPOINT)
 		answers_load(sim, n, &agent->served);
+	list_for_each (item, &agent->served.entries) { /* kubelet_recall_who_waits() */
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		entry->waits = !(node->grants & BIT(atoi(entry->uid + 1)));
+	}
 	if (answers_are_checked(sim))
 		answers_settle(sim, n);
 	watch_cut(sim, agent_watcher(n), 0);

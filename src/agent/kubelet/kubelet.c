@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/container/images.h"
+#include "agent/container/delivery.h"
 #include "agent/container/runtime.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/kubelet-internal.h"
@@ -208,6 +209,17 @@ bool kubelet_has_devices(const struct kubelet *kubelet)
 		return node->watched;
 	return plugin_watched(node->in_force == GPU_MODE_TOPOLOGY ? kubelet->gpu_plugin : kubelet->plugin) &&
 	       (!node_registry_offers(node, IDS_OF_CORE) || core_plugin_watched(kubelet->core_plugin));
+}
+
+void kubelet_recall_who_waits(struct kubelet *kubelet)
+{
+	if (!runtime_does_cdi(kubelet->deps.runtime) && !gpu_mode_is_isolated(kubelet->deps.node->in_force))
+		return;
+	list_for_each (item, &kubelet->deps.node->served.entries) {
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		entry->waits = !delivery_has_file(kubelet->deps.delivery, entry->uid);
+	}
 }
 
 void kubelet_offer(struct kubelet *kubelet)

@@ -77,6 +77,11 @@ static inline void kubelet_socket_path(const char *plugin_dir, char ret_path[PAT
 int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet);
 void kubelet_free(struct kubelet *kubelet); /* accepts NULL */
 
+/* kubelet_recall_who_waits() - call it when the record was read from the kubelet's checkpoint, which does not
+ * tell which containers were not allowed to start yet. Their pods have no CDI file (prestart.c); without CDI
+ * it cannot be told. */
+void kubelet_recall_who_waits(struct kubelet *kubelet);
+
 /* kubelet_offer() - tells the kubelet the present devices, if they have changed, and checks whether it takes
  * them: sets the node's `watched` and its problem `unregistered`. Call it at least once a second. Calls are
  * answered from the first time on that the container runtime has reported what it supports. A resource is

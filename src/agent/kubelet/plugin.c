@@ -223,10 +223,13 @@ static void kubelet_started(struct kubelet *kubelet)
 	struct error err = {""};
 
 	if (checkpoint_load(kubelet->deps.checkpoint, CHECKPOINT_OF_GPUS, &kubelet->deps.node->served, &err) <
-		0)
+		0) {
 		log_warning("%s; going on with our own record", err.text);
-	else if (answers_settle(kubelet, &err) < 0)
-		log_warning("%s", err.text);
+	} else {
+		kubelet_recall_who_waits(kubelet);
+		if (answers_settle(kubelet, &err) < 0)
+			log_warning("%s", err.text);
+	}
 	turn_list_begin(kubelet);
 	table_release(&kubelet->deps.node->spent);
 	if (!kubelet->deps.node->pods_listed)
