@@ -283,7 +283,8 @@ def test_an_interrupt_ends_the_wait_for_an_agent(api, two_moves, agents):
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGPIPE])
 def test_a_lost_terminal_and_a_closed_pipe_leave_no_gpu_cordoned(api, two_moves, agents, number):
     agents.works = False
-    with two_moves.start("moves", "--execute") as process:
+    # The tests may run under nohup, which the next test is about.
+    with two_moves.start("moves", "--execute", before=["env", "--default-signal=HUP"]) as process:
         wait_for(lambda: in_lists(api) or process.poll() is not None, 60)
         process.send_signal(number)
         sentence = process.communicate(timeout=20)[1]
