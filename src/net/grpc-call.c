@@ -8,7 +8,8 @@
 
 #include "base/cleanup.h"
 
-#define CALLS_PER_CONNECTION_MAX 16
+#define CALLS_PER_CONNECTION_MAX                                                                             \
+	256 /* calls that wait keep no others out; a kubelet has 110 pods by default */
 #define ARRIVING_MAX ((size_t)16 << 20)
 #define HEADER_LIST_MAX 8192
 #define HEADERS_MAX 64

@@ -381,7 +381,8 @@ static int check_container(const struct node_registry *node, const struct node_c
 	const struct node_claim *other;
 
 	table_for_each (&node->claims, cursor, other)
-		if (strcmp(other->uid, claim->uid) != 0 && is_user(other, user->pod_uid, user->container))
+		if (strcmp(other->uid, claim->uid) != 0 && !node_claim_has_name_of(other, claim) &&
+			is_user(other, user->pod_uid, user->container))
 			return error_set(err, EBUSY,
 				"ResourceClaim %s/%.100s: container %.100s uses the claim %.100s too, and a container can have one claim of "
 				"gpu.ration.dev only: make them requests of one claim",
@@ -465,17 +466,35 @@ void node_claims_remove(struct node_registry *node, const char *uid)
 	node_claim_free(table_remove(&node->claims, uid));
 }
 
+static void drop_user(struct node_claim *claim, size_t i)
+{
+	free(claim->users[i].container);
+	claim->users[i] = claim->users[--claim->n_users];
+}
+
 static void forget_gone_users(const struct node_registry *node, struct node_claim *claim)
 {
-	size_t kept = 0;
+	for (size_t i = claim->n_users; i-- > 0;)
+		if (!node_pods_by_uid(&node->pods, claim->users[i].pod_uid))
+			drop_user(claim, i);
+}
 
-	for (size_t i = 0; i < claim->n_users; i++) {
-		if (node_pods_by_uid(&node->pods, claim->users[i].pod_uid))
-			claim->users[kept++] = claim->users[i];
-		else
-			free(claim->users[i].container);
-	}
-	claim->n_users = kept;
+/* The claim was deleted while containers ran with it, and another one of its name was made. */
+static bool has_a_successor(const struct node_registry *node, const struct node_claim *claim)
+{
+	const struct node_claim *other;
+
+	table_for_each (&node->claims, cursor, other)
+		if (claim->released_ns && !other->released_ns && node_claim_has_name_of(other, claim))
+			return true;
+	return false;
+}
+
+void node_claim_drop_users_of(struct node_claim *claim, const struct claim *reserved)
+{
+	for (size_t i = claim->n_users; i-- > 0;)
+		if (claim_is_reserved_for(reserved, claim->users[i].pod_uid))
+			drop_user(claim, i);
 }
 
 static void follow(const struct node_registry *node, struct node_claim *claim, const struct node_pod *pod)
@@ -486,7 +505,7 @@ static void follow(const struct node_registry *node, struct node_claim *claim, c
 		forget_gone_users(node, claim);
 	/* If memory runs out, a later event of the pod repeats it. */
 	for (size_t i = 0; i < pod->shown.n_claims; i++)
-		if (strcmp(pod->shown.claims[i].claim, claim->name) == 0)
+		if (strcmp(pod->shown.claims[i].claim, claim->name) == 0 && !has_a_successor(node, claim))
 			(void)node_claim_use(claim, pod->facts.uid, pod->shown.claims[i].container);
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -54,6 +55,7 @@ struct node_claim {
 	bool lingers;	     /* containers ran after that */
 	bool saved;	     /* the record has all of this */
 	bool confirmed;	     /* the API server has shown this allocation since the start of the agent */
+	int64_t look_ns;     /* not before then it is looked whether the claim is over: gone.h */
 };
 
 /* node_claim_new() - NULL: out of memory. node_claim_add() - adds a device, before node_claim_complete(),
@@ -102,6 +104,15 @@ uint64_t node_claims_mib(const struct node_registry *node, const char *uuid);
  * caller. */
 int node_claims_put(struct node_registry *node, struct node_claim *claim);
 void node_claims_remove(struct node_registry *node, const char *uid);
+
+/* node_claim_has_name_of() - both have the same namespace and name; of two claims that were prepared one was
+ * deleted while containers ran with it. node_claim_drop_users_of() - pods for which the later claim of its
+ * name is reserved do not use this one. */
+static inline bool node_claim_has_name_of(const struct node_claim *a, const struct node_claim *b)
+{
+	return strcmp(a->namespace_, b->namespace_) == 0 && strcmp(a->name, b->name) == 0;
+}
+void node_claim_drop_users_of(struct node_claim *claim, const struct claim *reserved);
 
 /* node_claims_follow() - the pod is known, or known anew: its containers become users of the prepared claims
  * that it names. node_claims_meet() - the same for all pods and one claim. */

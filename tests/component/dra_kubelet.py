@@ -2,6 +2,7 @@
 that it is registered, and asks it to prepare and to unprepare claims (k8s.io/kubelet at 1.36).
 
 The messages are built here from the numbers in the documentation of the APIs, independently of ration's own."""
+import contextlib
 import pathlib
 
 import grpc
@@ -46,14 +47,22 @@ def msg(kind, package=DRA, /, **fields):
     return MESSAGES[package, kind](**fields)
 
 
+def request_of(method, claims):
+    return msg(f"{method}Request", claims=[msg("Claim", namespace=c["metadata"]["namespace"], uid=c["metadata"]["uid"],
+                                               name=c["metadata"]["name"]) for c in claims])
+
+
 class Channel:
     def __init__(self, socket):
         self.channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])
 
-    def call(self, service, method, request, package, response, timeout=10):
+    def begin(self, service, method, request, package, response, timeout=60):
         stub = self.channel.unary_unary(f"/{service}/{method}", request_serializer=lambda m: m.SerializeToString(),
                                         response_deserializer=MESSAGES[package, response].FromString)
-        return stub(request, timeout=timeout)
+        return stub.future(request, timeout=timeout)
+
+    def call(self, service, method, request, package, response, timeout=10):
+        return self.begin(service, method, request, package, response, timeout).result()
 
     def stream(self, service, method, request, package, response):
         stub = self.channel.unary_stream(f"/{service}/{method}", request_serializer=lambda m: m.SerializeToString(),
@@ -100,10 +109,17 @@ class DraKubelet:
                          "RegistrationStatusResponse")
         return self.info
 
+    @contextlib.contextmanager
+    def channel(self):
+        """One connection for several calls: .later(method, claim) is the future of its answer."""
+        with Channel(self.info.endpoint) as channel:
+            channel.later = lambda method, *claims: channel.begin(
+                f"{DRA}.DRAPlugin", method, request_of(method, claims), DRA, f"{method}Response")
+            yield channel
+
     def call(self, method, claims, timeout=10):
         """claims: objects of the API server. -> uid: answer."""
-        request = msg(f"{method}Request", claims=[msg("Claim", namespace=c["metadata"]["namespace"], uid=c["metadata"]["uid"],
-                                                       name=c["metadata"]["name"]) for c in claims])
+        request = request_of(method, claims)
         with Channel(self.info.endpoint) as channel:
             answer = channel.call(f"{DRA}.DRAPlugin", method, request, DRA, f"{method}Response", timeout)
         return {entry.key: entry.value for entry in answer.claims}

@@ -10,6 +10,7 @@ import pytest
 from agent_fixture import NODE, wait_for
 from cgpu_node import LIVE, needs_root
 from dra_node import DRIVER, DraWorld, grant, limits, nothing_left, prepared, uid_of
+from fake_apiserver import FOREVER
 from fake_kubelet import StartError
 from isolated import MIB
 from metrics_page import agent_page
@@ -363,6 +364,80 @@ def test_such_a_claim_that_was_allocated_anew_waits_for_what_runs(world):
     assert limits(world, claim) == [(world.uuid(1), 9216)]
 
 
+def test_a_claim_that_was_allocated_anew_and_never_unprepared_waits_for_what_runs(world):
+    """A kubelet that was restarted does not unprepare a claim whose pod it did not prepare itself."""
+    claim, _, pods = shared(world)
+    changed = dict(claim["status"]["allocation"]["devices"]["results"][0], device=world.devices()[1]["name"])
+    world.api.patch("resourceclaims", "slice", {"status": {"allocation": {"devices": {"results": [changed]}}}}, "default")
+    assert waits(world, claim) and limits(world, claim) == [(world.uuid(0), 9216)]
+    assert waits(world, world.claim("late", {"memory": "8Gi"}))
+    world.kubelet.end(pods["a"])
+    prepared(world, claim)
+    assert limits(world, claim) == [(world.uuid(1), 9216)]
+
+
+@pytest.mark.parametrize("unprepared", [True, False], ids=["unprepared", "forgotten"])
+def test_a_claim_that_was_made_again_is_no_matter_of_the_containers_of_the_one_before(world, unprepared):
+    """Both were deleted by force and applied again, while a process of the first pod hangs."""
+    pod = world.pod_with("a", "slice")
+    first = world.claim("slice", {"memory": "9Gi"}, pods=[pod])
+    world.run(pod, "main", prepared(world, first))
+    wait_for(lambda: json.loads((world.state / "claims" / f"{uid_of(first)}.json").read_text())["users"])
+    world.api.delete("pods", "a")
+    world.api.delete("resourceclaims", "slice", "default")
+    if unprepared:
+        world.dra.unprepare(first)
+    again = world.pod_with("b", "slice")
+    second = world.claim("slice", {"gpu": 1, "memory": "9Gi"}, pods=[again])
+    answer = prepared(world, second)
+    world.run(again, "main", answer)
+    assert limits(world, first) == [(world.uuid(0), 9216)] and limits(world, second) == [(world.uuid(1), 9216)]
+    assert waits(world, world.claim("late", {"memory": "8Gi"}))
+    world.kubelet.end(pod)
+    wait_for(lambda: list(world.grants()) == [uid_of(second)], timeout=5)
+    prepared(world, world.claim("later", {"memory": "8Gi"}))
+
+
+def test_a_claim_that_is_unprepared_before_it_is_decided_is_not_prepared(world):
+    """The kubelet forgets it, and would never unprepare it."""
+    claim = world.claim("slice", {"memory": "3Gi"})
+    world.api.inject("GET", "resourceclaims/slice", delay=1)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(world.dra.prepare, claim)
+        wait_for(lambda: world.api.requests_for("GET", "resourceclaims/slice"))
+        world.dra.unprepare(claim)
+        assert "the kubelet has unprepared it while it was prepared" in answer.result()[uid_of(claim)].error
+    nothing_left(world)
+    prepared(world, claim)
+
+
+@pytest.mark.long(75)
+def test_a_claim_that_the_kubelet_has_forgotten_goes_with_its_pod(world):
+    """It lost its record of claims, so it unprepares nothing."""
+    pod = world.pod_with("a", "slice")
+    claim = world.claim("slice", {"memory": "3Gi"}, pods=[pod])
+    world.run(pod, "main", prepared(world, claim))
+    world.kubelet.end(pod)
+    world.api.delete("pods", "a")
+    world.api.delete("resourceclaims", "slice", "default")
+    wait_for(lambda: not world.records(), timeout=75)
+    nothing_left(world)
+
+
+def test_claims_that_wait_keep_the_call_that_gives_them_room_from_nothing(world):
+    """The kubelet has one connection for all calls."""
+    first = world.claim("first", {"memory": "15Gi"})
+    prepared(world, first)
+    late = [world.claim(f"late{i}", {"memory": "256Mi"}) for i in range(40)]
+    with world.dra.channel() as channel:
+        answers = [channel.later("NodePrepareResources", claim) for claim in late]
+        wait_for(lambda: len(world.grants()) > 1, what="those that fit")
+        channel.later("NodeUnprepareResources", first).result(5)
+        for answer in answers:
+            answer.result(5)
+    assert len(world.grants()) == 40
+
+
 def test_a_claim_of_which_all_containers_have_ended_goes(world):
     claim, _, pods = shared(world, run=("a", "b"))
     for pod in pods.values():
@@ -463,6 +538,21 @@ def test_the_next_agent_removes_a_claim_that_is_over_once_nothing_of_it_runs(how
         w.kubelet.end(pod)
         wait_for(lambda: not w.records(), timeout=15)
         nothing_left(w)
+
+
+def test_the_next_agent_removes_a_claim_that_is_over_beside_others_of_which_it_cannot_learn_that():
+    with DraWorld() as w:
+        w.up_for_claims()
+        stuck = [w.claim(f"stuck{i}", {"memory": "256Mi"}) for i in range(6)]
+        over = w.claim("over", {"memory": "256Mi"})
+        for claim in [*stuck, over]:
+            prepared(w, claim)
+        w.kill_agent()
+        w.api.delete("resourceclaims", "over", "default")
+        w.api.inject("GET", "resourceclaims/stuck", times=FOREVER, status=500)
+        w.start_agent()
+        wait_for(lambda: len(w.records()) == 6, timeout=20)
+        assert f"{uid_of(over)}.json" not in w.records()
 
 
 def test_the_next_agent_keeps_a_claim_that_is_still_allocated():

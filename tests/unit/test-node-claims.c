@@ -383,10 +383,14 @@ static void container_has_one_claim_only(void **state)
 	assert_int_equal(node_claim_use(first, "pod", "a"), 0);
 	assert_int_equal(node_claim_use(second, "pod", "b"), 0);
 	assert_int_equal(node_claim_use(second, "other", "a"), 0);
+	snprintf(second->name, sizeof(second->name), "another");
 	assert_int_equal(node_claim_fits(node, second, &err), 0);
 	assert_int_equal(node_claim_use(second, "pod", "a"), 0);
 	assert_int_equal(node_claim_fits(node, second, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "container a"));
+	/* The first one was deleted, and the second one was made under its name. */
+	snprintf(second->name, sizeof(second->name), "%s", first->name);
+	assert_int_equal(node_claim_fits(node, second, &err), 0);
 }
 
 static void containers_are_found_by_the_claims_that_their_pods_name(void **state)

@@ -53,6 +53,7 @@ struct preparation {
 	const Dra__PrepareRequest *request; /* in the arena */
 	size_t next;			    /* the claim that is being prepared */
 	struct error *errors;		    /* for each claim; "" if it is prepared */
+	bool *unprepared;		    /* for each claim: the kubelet has unprepared it since */
 	struct claim claim;		    /* that claim, as the API server answered */
 	struct judge judge;
 	struct kube_request *get;
@@ -179,7 +180,15 @@ static void preparation_free(struct preparation *p)
 	claim_release(&p->claim);
 	wire_arena_release(&p->arena);
 	free(p->errors);
+	free(p->unprepared);
 	free(p);
+}
+
+static int refuse_unprepared(const Dra__Claim *asked, struct error *err)
+{
+	return error_set(err, ECANCELED,
+		"ResourceClaim %s/%.100s: the kubelet has unprepared it while it was prepared",
+		asked->namespace_, asked->name);
 }
 
 /* A call takes time, and an answer without devices would let containers start without their GPU. */
@@ -190,9 +199,7 @@ static void note_unprepared(struct preparation *p)
 		const struct node_claim *claim = node_claims_by_uid(p->preparer->deps->node, asked->uid);
 
 		if (!p->errors[i].text[0] && (!claim || claim->released_ns))
-			error_set(&p->errors[i], ECANCELED,
-				"ResourceClaim %s/%.100s: the kubelet has unprepared it while it was prepared",
-				asked->namespace_, asked->name);
+			refuse_unprepared(asked, &p->errors[i]);
 	}
 }
 
@@ -247,13 +254,42 @@ static void remove_all(const struct dra_deps *deps, const char *uid)
 	node_claims_remove(deps->node, uid);
 }
 
-/* Takes `decided` over. A claim that is prepared already stays as it is, and only what is missing is made. */
-static int prepare_decided(const struct dra_deps *deps, struct node_claim *decided, struct error *err)
+/* What runs with it keeps its files and its memory until the container runtime reports the end: gone.h. */
+static void release_claim(const struct dra_deps *deps, struct node_claim *claim)
+{
+	struct error err;
+
+	if (!claim->released_ns)
+		claim->released_ns = monotonic_ns();
+	if (record_write(deps->state_dir, claim, &err) < 0)
+		log_warning("%s", err.text);
+}
+
+/* An earlier claim of this name is over, also if the kubelet does not say so. */
+static void release_earlier(
+	const struct dra_deps *deps, const struct node_claim *claim, const struct claim *reserved)
+{
+	struct node_claim *other;
+
+	table_for_each (&deps->node->claims, cursor, other) {
+		if (other == claim || !node_claim_has_name_of(other, claim))
+			continue;
+		node_claim_drop_users_of(other, reserved);
+		release_claim(deps, other);
+	}
+}
+
+/* Takes `decided` over, which `as` is on this node. A claim that is prepared already stays as it is, and only
+ * what is missing is made. */
+static int prepare_decided(
+	const struct dra_deps *deps, const struct claim *as, struct node_claim *decided, struct error *err)
 {
 	struct node_claim *claim = node_claims_by_uid(deps->node, decided->uid);
 	bool is_new = !claim || !node_claim_same(claim, decided);
 	int r;
 
+	if (is_new && claim && claim->n_users && !claim->released_ns)
+		release_claim(deps, claim);
 	if (is_new && claim && claim->released_ns) {
 		node_claim_free(decided);
 		return error_set(err, EAGAIN,
@@ -277,6 +313,7 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 			return error_set(err, ENOMEM, "out of memory");
 		}
 		claim = decided;
+		release_earlier(deps, claim, as);
 	} else {
 		node_claim_free(decided);
 	}
@@ -284,6 +321,7 @@ static int prepare_decided(const struct dra_deps *deps, struct node_claim *decid
 	claim->released_ns = 0;
 	claim->lingers = false;
 	claim->confirmed = true;
+	claim->look_ns = 0;
 	r = make(deps, claim, err);
 	if (r < 0 && is_new) {
 		error_prefix(err, "nothing is prepared");
@@ -352,10 +390,12 @@ static void on_judged(void *userdata, int r)
 	struct error *err = &p->errors[p->next];
 	struct node_claim *decided = NULL;
 
+	if (r == 0 && p->unprepared[p->next])
+		r = refuse_unprepared(p->request->claims[p->next], err);
 	if (r == 0)
 		r = node_claim_decide(deps->node, &p->claim, deps->policy(deps->userdata), &decided, err);
 	if (r == 0)
-		r = prepare_decided(deps, decided, err);
+		r = prepare_decided(deps, &p->claim, decided, err);
 	end_claim(p, r);
 }
 
@@ -429,10 +469,12 @@ void preparer_prepare(struct preparer *preparer, struct grpc_call *call, const u
 	wire_arena_init(&p->arena, ARENA_MAX);
 	list_append(&preparer->calls, &p->item);
 	p->request = wire_unpack(&p->arena, &dra__prepare_request__descriptor, message, len);
-	if (p->request && p->request->n_claims <= CLAIMS_MAX)
+	if (p->request && p->request->n_claims <= CLAIMS_MAX) {
 		p->errors = calloc(p->request->n_claims + 1, sizeof(*p->errors));
+		p->unprepared = calloc(p->request->n_claims + 1, sizeof(*p->unprepared));
+	}
 	p->room_until_ns = monotonic_ns() + ROOM_WITHIN_NS;
-	if (p->errors && loop_add_timer(preparer->deps->loop, on_again, p, &p->again) == 0) {
+	if (p->errors && p->unprepared && loop_add_timer(preparer->deps->loop, on_again, p, &p->again) == 0) {
 		preparation_go_on(p);
 		return;
 	}
@@ -468,15 +510,17 @@ void preparer_remove(struct preparer *preparer, const char *uid)
 static void release(struct preparer *preparer, const char *uid)
 {
 	struct node_claim *claim = node_claims_by_uid(preparer->deps->node, uid);
-	struct error err;
 
-	if (!claim || !claim->n_users) {
-		preparer_remove(preparer, uid);
-		return;
+	list_for_each (item, &preparer->calls) {
+		struct preparation *p = list_entry(item, struct preparation, item);
+
+		for (size_t i = p->next; i < p->request->n_claims; i++)
+			p->unprepared[i] |= strcmp(p->request->claims[i]->uid, uid) == 0;
 	}
-	claim->released_ns = monotonic_ns();
-	if (record_write(preparer->deps->state_dir, claim, &err) < 0)
-		log_warning("%s", err.text);
+	if (claim && claim->n_users)
+		release_claim(preparer->deps, claim);
+	else
+		preparer_remove(preparer, uid);
 }
 
 void preparer_unprepare(struct preparer *preparer, struct grpc_call *call, const uint8_t *message, size_t len)
