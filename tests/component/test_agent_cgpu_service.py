@@ -9,6 +9,7 @@ import pytest
 from agent_fixture import wait_for
 from cgpu_node import (come_back, folder, identity, in_service, isolated, not_ready, problem,
                        renew_worker, start, uid_of, version_of, versions, needs_root)
+from fake_apiserver import FOREVER
 from fake_kubelet import AdmissionError, StartError
 
 pytestmark = needs_root
@@ -245,3 +246,26 @@ def test_driver_of_another_version_is_for_new_pods_and_restarted_containers(worl
     assert again.mounts["/run/ration/driver/cuda/libcuda.so"]["hostPath"].endswith("libcuda.so.550.54.15")
     assert before.mounts["/run/ration/grant"] == again.mounts["/run/ration/grant"]
     assert identity(world, pod) == grant
+
+
+def test_a_worker_that_does_not_know_the_mode_yet_starts_no_container(world):
+    """It would have the whole GPU. Its state file is lost, and the list of nodes comes late."""
+    pod, _ = start(world)
+    (world.state / "agent-state.json").unlink()
+    away = world.api.inject("GET", "/nodes", times=FOREVER, status=500)
+    world.api.clear_requests()
+    world.kill_worker()
+    wait_for(lambda: len(world.api.requests_for("GET", "/api/v1/pods$")) == 2)    # the list, and the watch
+    time.sleep(0.3)
+    with pytest.raises(StartError, match="does not know yet in which mode this node is"):
+        world.kubelet.run(pod, "main")
+    away.times = 0
+    wait_for(lambda: world.api.watches("nodes"))
+    wait_for(lambda: starts(world, pod))
+
+
+def starts(world, pod):
+    try:
+        return world.kubelet.run(pod, "main").mounts["/run/ration/shim"]
+    except StartError:
+        return None

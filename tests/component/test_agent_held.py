@@ -1,4 +1,5 @@
 """Pods deleted by force while their containers run on: the node's annotation ration.dev/held, until they have ended."""
+import concurrent.futures
 import json
 import time
 
@@ -129,6 +130,55 @@ def test_pod_that_waits_for_room_waits_after_a_restart_of_the_agent_too(world):
     world.api.patch("pods", "first", {"status": {"phase": "Succeeded", "containerStatuses": [
         {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
     wait_for(lambda: starts(world, second))
+
+
+def test_pod_that_has_ended_does_not_come_back_with_a_late_answer(world):
+    """The agent asks for the first pod, since its GPU would be over its total. The answer shows it running, and comes after the
+    watch has shown its end. The first pod is not deleted, so that nothing shows it again."""
+    first = run(world, "first", units=10)
+    second = world.pod("second", 10, card=1)
+    world.api.clear_requests()
+    world.api.inject("GET", "/pods/first$", late=2)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        admission = pool.submit(world.kubelet.admit, second, preferred=False)
+        wait_for(lambda: world.api.requests_for("GET", "/pods/first$"))
+        world.kubelet.end(first)
+        world.api.patch("pods", "first", {"status": {"phase": "Succeeded", "containerStatuses": [
+            {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
+        wait_for(admission.done)
+    for pod in (first, second):
+        world.kubelet.remove(pod)
+    world.api.delete("pods", "second")
+    third = world.pod("third", 10, card=1)
+    world.kubelet.admit(third)
+    wait_for(lambda: starts(world, third), 5)
+
+
+def test_pod_of_a_record_is_held_also_if_its_files_are_found_before_the_agent_has_read_everything(world):
+    """The files of pods that are over are looked for 5 s after the start. The list of ConfigMaps comes later."""
+    pod = run(world, "stubborn")
+    world.kill_agent()
+    delete_by_force(world, pod)
+    away = world.api.inject("GET", "/configmaps", times=FOREVER, status=500)
+    world.start_agent()
+    time.sleep(7)
+    away.times = 0
+    assert [p["uid"] for p in wait_for(lambda: held(world))["pods"]] == [uid_of(pod)]
+
+
+def test_pod_that_has_ended_gets_no_files_when_another_one_starts_with_its_ids(world):
+    first = run(world, "first", units=3)
+    world.kubelet.end(first)
+    world.api.patch("pods", "first", {"status": {"phase": "Succeeded", "containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
+    ids = world.kubelet.given[uid_of(first), "main"]
+    world.kubelet.remove(first)
+    second = world.pod("second", 3, card=1)
+    world.kubelet.admit(second)
+    assert world.kubelet.given[uid_of(second), "main"] == ids
+    cdi_file(world, first).unlink(missing_ok=True)
+    world.kubelet.run(second, "main")
+    assert not cdi_file(world, first).exists()
 
 
 def starts(world, pod):

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from agent_fixture import SANITIZED, World, assert_within, wait_for
+from cgpu_node import new_watches
 from fake_kubelet import AdmissionError, Plugin, StartError, msg
 
 
@@ -61,6 +62,24 @@ def test_worker_killed_in_the_middle_of_allocate_gives_the_placement_once(world)
         killer.join()
         assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_VISIBLE_DEVICES"] == world.uuid(1)
     assert len(world.kubelet.given) == 4
+
+
+def test_worker_killed_before_the_kubelet_has_recorded_its_answer_answers_the_next_container(world, monkeypatch):
+    """Two containers of a size: the next worker must know that the first one has its devices."""
+    pod = world.pod_of("two", {"c1": 2, "c2": 2})
+    record, kubelet = world.kubelet.write_checkpoint, world.kubelet
+
+    def late():
+        monkeypatch.setattr(kubelet, "write_checkpoint", record)
+        world.api.clear_requests()
+        world.kill_worker()
+        wait_for(lambda: new_watches(world))
+        record()
+
+    monkeypatch.setattr(kubelet, "write_checkpoint", late)
+    kubelet.admit(pod)
+    names = [kubelet.run(pod, name).cdi for name in ("c1", "c2")]
+    assert names == [[f"ration.dev/grant={pod['metadata']['uid']}.{name}"] for name in ("c1", "c2")]
 
 
 def test_worker_killed_again_and_again_rejects_no_pod(world):

@@ -100,6 +100,10 @@ int delivery_make(struct delivery *delivery, const struct node_pod *pod, const c
 
 	if (r < 0)
 		return r;
+	if (!gpu_mode_is_served(delivery->deps.node->in_force))
+		return error_set(err, EBUSY,
+			"pod %s/%s: the agent has just started and does not know yet in which mode this node is",
+			pod->facts.namespace_, pod->facts.name);
 	report_capability(delivery, pod, container, starting);
 	if (gpu_mode_is_isolated(delivery->deps.node->in_force))
 		return make_isolated(delivery, pod, container, starting, err);

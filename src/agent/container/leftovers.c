@@ -212,6 +212,9 @@ void leftovers_examine(struct leftovers *l, const char *uid)
 {
 	struct held_pod pod = {.uid = (char *)uid, .namespace_ = (char *)"?", .name = (char *)"?"};
 
+	/* A record may tell which GPUs it holds. */
+	if (!l->reconciled)
+		return;
 	leftovers_add(l, &pod, true);
 }
 

@@ -76,7 +76,7 @@ size_t leftovers_count(const struct leftovers *leftovers);
 int leftovers_list(const struct leftovers *leftovers, struct held *held);
 
 /* leftovers_examine() - the API server has no such pod, but the node has a CDI file of it. The file is
- * removed when no container of the pod runs any more. */
+ * removed when no container of the pod runs any more. Before leftovers_reconcile() nothing happens. */
 void leftovers_examine(struct leftovers *leftovers, const char *uid);
 
 /* leftovers_leave_room() - whether this pod's GPUs have room beside the orphans on them, by room_look(). */

@@ -207,6 +207,7 @@ static int allocation_reply(
 	if (r < 0)
 		return r;
 	served_set_waits(&kubelet->deps.node->served, who->pod->facts.uid, who->container->name, true);
+	kubelet->has_answered = true;
 	kubelet_call_reply(a->call, packed, len);
 	return 0;
 }

@@ -160,6 +160,16 @@ static bool was_deleted(const struct kubelet *kubelet, struct json_object *objec
 	       leftovers_may_live(kubelet->deps.leftovers, uid);
 }
 
+/* No pod returns from a terminal phase, so an answer that shows another one is older than what the watch has
+ * shown. */
+static struct node_pod *known_as_finished(const struct kubelet *kubelet, struct json_object *object)
+{
+	const char *uid = json_member_string(json_member(object, "metadata"), "uid");
+	struct node_pod *known = uid ? node_pods_by_uid(&kubelet->deps.node->pods, uid) : NULL;
+
+	return known && known->facts.finished ? known : NULL;
+}
+
 static void on_pod(void *userdata, const struct kube_response *response)
 {
 	struct question *question = userdata;
@@ -173,7 +183,9 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
 		deleted = was_deleted(id->kubelet, object);
-		pod = deleted ? NULL : pod_read(&id->kubelet->deps.node->pods, object);
+		pod = deleted ? NULL : known_as_finished(id->kubelet, object);
+		if (!deleted && !pod)
+			pod = pod_read(&id->kubelet->deps.node->pods, object);
 		/* The API server's pod of this name is on another node or not bound yet; the kubelet still
 		 * lists the previous pod of the same name. */
 		id->gone[question->pod] = deleted ||
@@ -291,6 +303,28 @@ static void identify_decide(struct identification *id)
 	identify_refuse(id, found.container ? listed_node_pod(id, found.pod) : NULL, err.text);
 }
 
+/* The last answer of an agent's worker that was killed: the kubelet wrote it into its checkpoint after this
+ * worker had read that, and before it asked for the next container (allocateContainerResources() in
+ * devicemanager/manager.go, 1.36.3). */
+static void recall_answers(struct kubelet *kubelet)
+{
+	struct node_registry *node = kubelet->deps.node;
+	struct error err;
+
+	if (checkpoint_look(&kubelet->checkpoint, kubelet->deps.checkpoint, &err) < 0)
+		return;
+	list_for_each (item, &kubelet->checkpoint.served.entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (!node_pods_by_uid(&node->pods, entry->uid) ||
+			served_find(&node->served, entry->uid, entry->container) ||
+			served_take(&node->served, entry) < 0)
+			continue;
+		served_set_waits(&node->served, entry->uid, entry->container,
+			!delivery_has_file(kubelet->deps.delivery, entry->uid));
+	}
+}
+
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
 	struct identification *id = userdata;
@@ -318,6 +352,8 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 		return;
 	}
 	listing_follow_turn(listing, &id->kubelet->deps.node->turn);
+	if (!id->kubelet->has_answered)
+		recall_answers(id->kubelet);
 	identify_decide(id);
 }
 

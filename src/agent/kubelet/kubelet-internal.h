@@ -26,6 +26,7 @@ struct kubelet {
 	struct list prestarts;	 /* of prestart.c: calls that wait */
 	struct checkpoint_cache checkpoint;
 	bool checkpoint_told; /* that it cannot be read */
+	bool has_answered;    /* an Allocate: from then on the record has what the checkpoint will have */
 	struct unregistered unregistered;
 	struct loop_timer *turn_timer; /* lists the kubelet's pods */
 	struct podresources_call *turn_call;

@@ -96,9 +96,14 @@ static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids,
 		return error_set(err, EPERM,
 			"no container was given these %zu units, by the agent's record and the kubelet's checkpoint: delete the pod, so that its controller creates it again",
 			n_ids);
+	error_set(err, EPERM, "the pod that was given these %zu units has finished", n_ids);
 	for (; entry; entry = served_find_ids(&kubelet->deps.node->served, entry, ids, n_ids)) {
-		int r = prestart_entry(kubelet, entry, err);
+		const struct node_pod *pod = node_pods_by_uid(&kubelet->deps.node->pods, entry->uid);
+		int r;
 
+		if (pod && pod->facts.finished)
+			continue;
+		r = prestart_entry(kubelet, entry, err);
 		if (r == 0 || (r == -EBUSY && result < 0))
 			result = r;
 	}
