@@ -443,9 +443,9 @@ void core_bind_pod_read(
 		refuse(core, bind, BIND_POD_UNREADABLE, why);
 	else if (strcmp(facts->uid, bind->what.uid) != 0)
 		refuse(core, bind, BIND_POD_REPLACED, "the pod was deleted and created anew meanwhile");
-	else if (is_late(bind, now_ns))
-		refuse(core, bind, BIND_LATE, late);
-	else if (request_is_empty(&facts->request)) {
+	else if (refuse_if_too_late(core, bind, now_ns)) {
+		/* It has its answer. */
+	} else if (request_is_empty(&facts->request)) {
 		/* A pod that asks for "0" of our resources must still be bound by this process, but needs no
 		 * GPU. */
 		if (confirm_unit(core, bind, now_ns, &bind->error) < 0 ||
@@ -519,11 +519,20 @@ int64_t core_doubts_end_ns(const struct core *core)
 				    : list_entry(doubtful->next, struct bind, item)->doubt_ends_ns;
 }
 
+/* While no watch is open, nothing tells whether the Binding was applied. The connection of an open one may be
+ * dead. It looks like a quiet one, until a later message comes: at the latest a bookmark, a minute later. */
+bool core_doubt_may_end(const struct core *core, int64_t now_ns)
+{
+	int64_t due_ns = core_doubts_end_ns(core);
+
+	return core->following && due_ns <= now_ns && due_ns <= core->heard_ns;
+}
+
 void core_end_doubts(struct core *core, int64_t now_ns)
 {
 	_event_ struct core *event = core_begin(core, &(struct core_event){CORE_DOUBTS_END, now_ns});
-	/* While no watch is open, nothing tells whether the Binding was applied. */
-	while (core->following && core_doubts_end_ns(core) <= now_ns) {
+
+	while (core_doubt_may_end(core, now_ns)) {
 		struct bind *bind = list_entry(core->binds.doubtful.next, struct bind, item);
 
 		ledger_release_reservation(&core->ledger, bind->what.uid);

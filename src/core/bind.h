@@ -62,9 +62,10 @@ void core_bind_not_asked(struct core *core, struct bind *bind, const char *why, 
 void core_bind_is_answered(struct core *core, struct bind *bind);
 
 /* core_doubts_end_ns() - when the first bind stops being in doubt; INT64_MAX if none is in doubt.
- * core_end_doubts() - releases the reservations of binds whose time in doubt is over, if the watch of pods is
- * open. */
+ * core_doubt_may_end() - this time is over, and the watch of pods has sent something since. core_end_doubts()
+ * - releases the reservations of the binds of which that is true. */
 int64_t core_doubts_end_ns(const struct core *core);
+bool core_doubt_may_end(const struct core *core, int64_t now_ns);
 void core_end_doubts(struct core *core, int64_t now_ns);
 
 /* bind_go() - enough members of this pod's gang wait: the GPUs of all are reserved, or of none, and their

@@ -248,7 +248,7 @@ static int pod_has_finished(struct core *core, const struct pod_facts *facts, in
 	int assumed = may_run ? assume_running(core, facts->uid, facts) : 0, r = 0;
 	int forgotten = forget_pod(core, facts->uid, !may_run, now_ns);
 
-	if (may_run && !core->pods_listed && facts->has_placement) {
+	if (may_run && !core_is_ready(core) && facts->has_placement) {
 		struct pod_facts *copy = calloc(1, sizeof(*copy));
 
 		r = copy ? pod_facts_copy(facts, copy) : -ENOMEM;

@@ -24,8 +24,7 @@ static void arm(struct actuator *actuator)
 	const struct core *core = &actuator->scheduler->core;
 	int64_t now = monotonic_ns(), due = core_doubts_end_ns(core);
 
-	/* A doubt cannot end while no watch is open. */
-	if (due <= now && !core->following)
+	if (due <= now && !core_doubt_may_end(core, now))
 		due = now + NS_PER_S;
 	if (core->gangs_look_ns && core->gangs_look_ns < due)
 		due = core->gangs_look_ns;

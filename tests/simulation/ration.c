@@ -15,8 +15,12 @@
 struct core *ration_core(struct sim *sim, int pair)
 {
 	struct core *core = &sim->rations[pair].core;
+	const struct watcher *watcher = &sim->watchers[pair_watcher(pair, W_RATION_PODS)];
+	int64_t heard_ns = sim->now_ns - sim->now_ns % NS_PER_S; /* as sync_tick() looks each second */
 
-	core_set_watch(core, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected, 0);
+	if (sim->now_ns < watcher->stalled_until_ns)
+		heard_ns = core->heard_ns;
+	core_set_watch(core, watcher->connected, watcher->connected ? heard_ns : 0);
 	return core;
 }
 

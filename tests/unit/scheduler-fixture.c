@@ -195,6 +195,8 @@ void world_answer(int result, long status, const char *body)
 void world_pass(int64_t ns)
 {
 	world.now_ns += ns;
+	if (world.scheduler.core.following)
+		world.scheduler.core.heard_ns = world.now_ns;
 	assert_int_equal(loop_run_once(world.scheduler.loop, 0), 0);
 }
 

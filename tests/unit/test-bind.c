@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "model-fixture.h"
+#include "net/loop.h"
 #include "scheduler-fixture.h"
 #include "scheduler/actuator.h"
 #include "scheduler/leadership.h"
@@ -202,8 +203,26 @@ static void a_doubt_ends_although_events_keep_coming(void **state)
 	world_answer(-ETIMEDOUT, 0, "");
 	assert_answer(&call, "Binding failed");
 	world.now_ns += 10 * NS_PER_S;
+	world.scheduler.core.heard_ns = world.now_ns;
 	actuate(&world.scheduler); /* an event, before the timer is looked at */
 	world_pass(0);
+	assert_int_equal(world_used(), 0);
+}
+
+/* Its connection may be dead. */
+static void while_the_watch_tells_nothing_an_unknown_outcome_stays_unknown(void **state)
+{
+	struct http_call call = {0};
+
+	send_binding(&call, "p");
+	world_answer(-ETIMEDOUT, 0, "");
+	assert_answer(&call, "Binding failed");
+	world_pass(9 * NS_PER_S);
+	world.now_ns += 600 * NS_PER_S;
+	actuate(&world.scheduler);
+	assert_int_equal(loop_run_once(world.scheduler.loop, 0), 0);
+	assert_int_equal(world_used(), 3);
+	world_pass(NS_PER_S);
 	assert_int_equal(world_used(), 0);
 }
 
@@ -258,6 +277,10 @@ static void a_bind_whose_node_is_listed_in_time_goes_on(void **state)
 }
 
 /* The watch has not shown the pod, so it is asked for. */
+#define POD_P                                                                                                \
+	"{\"metadata\":{\"uid\":\"p\",\"name\":\"p\",\"namespace\":\"default\"},\"spec\":{\"containers\":["  \
+	"{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]}}"
+
 static void a_bind_whose_pod_is_read_too_late_is_refused(void **state)
 {
 	struct http_call call = {0};
@@ -266,12 +289,23 @@ static void a_bind_whose_pod_is_read_too_late_is_refused(void **state)
 	world_answer(0, 200, EMPTY_LIST);
 	assert_int_equal(world_asked("GET", "/pods/p"), 1);
 	world_pass(START_MAX_NS + 1);
-	world_answer(0, 200,
-		"{\"metadata\":{\"uid\":\"p\",\"name\":\"p\",\"namespace\":\"default\"},\"spec\":{"
-		"\"containers\":[{\"name\":"
-		"\"main\",\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]}}");
+	world_answer(0, 200, POD_P);
 	assert_answer(&call, "too slow");
 	assert_int_equal(world_asked("", ""), 0);
+}
+
+static void a_bind_whose_caller_hangs_up_while_its_pod_is_read_sends_no_binding(void **state)
+{
+	struct http_call call = {0};
+
+	world_bind(&call, "p");
+	world_answer(0, 200, EMPTY_LIST);
+	assert_int_equal(world_asked("GET", "/pods/p"), 1);
+	call.gone = true;
+	world_answer(0, 200, POD_P);
+	assert_answer(&call, "closed the connection");
+	assert_int_equal(world_asked("", ""), 0);
+	assert_int_equal(world_used(), 0);
 }
 
 static void a_bind_whose_caller_hangs_up_while_its_node_is_listed_sends_no_binding(void **state)
@@ -395,12 +429,14 @@ int main(void)
 			each_unknown_outcome_has_its_own_ten_seconds, set_up_for_two, tear_down),
 		BIND(while_the_watch_is_cut_an_unknown_outcome_stays_unknown),
 		BIND(a_doubt_ends_although_events_keep_coming),
+		BIND(while_the_watch_tells_nothing_an_unknown_outcome_stays_unknown),
 		BIND(a_lease_that_is_lost_before_the_call_is_told),
 		BIND(a_lease_that_is_lost_after_the_call_stops_its_binding),
 		BIND(a_bind_whose_node_is_listed_too_late_is_refused),
 		BIND(a_bind_whose_node_is_listed_in_time_goes_on),
 		BIND(a_bind_whose_pod_is_read_too_late_is_refused),
 		BIND(a_bind_whose_caller_hangs_up_while_its_node_is_listed_sends_no_binding),
+		BIND(a_bind_whose_caller_hangs_up_while_its_pod_is_read_sends_no_binding),
 		BIND(a_bind_whose_turn_comes_in_time_begins),
 		BIND(a_bind_whose_turn_comes_too_late_asks_for_nothing),
 		BIND(a_bind_whose_caller_hangs_up_before_its_turn_asks_for_nothing),

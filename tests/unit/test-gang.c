@@ -374,6 +374,34 @@ static void later_members_carry_the_mark_until_the_watch_has_shown_them(void **s
 	assert_string_equal(scene_orders(scene), "evict:u2 ");
 }
 
+/* All members ended while no watch was open, and two of their successors were bound meanwhile, as members of
+ * a gang that has started. The LIST shows these first, and tells of the others last. */
+static void a_gang_whose_members_were_replaced_in_a_gap_has_not_started(void **state)
+{
+	static const char *const after[] = {"v0", "v1"};
+	struct scene *scene = scene_gang(*state, 2, 4, 4);
+
+	scene_bound_together(scene, four, 4);
+	gangs_set_following(&scene->gangs, false);
+	scene_node(scene, "n2", 10);
+	for (size_t i = 0; i < 2; i++) {
+		scene_pod(scene, after[i], "g", 4, 5);
+		assert_int_equal(scene_ask(scene, after[i]), GANG_NONE);
+		hold_on(scene, after[i], "n2");
+		scene_sent(scene, after[i]);
+	}
+	for (size_t i = 0; i < 2; i++)
+		scene_bound(scene, after[i], true);
+	for (size_t i = 0; i < 4; i++)
+		scene_delete(scene, four[i]);
+	gangs_set_following(&scene->gangs, true);
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, 61 * SECOND);
+	assert_string_equal(scene_orders(scene), "evict:v0 evict:v1 ");
+}
+
 static void nobody_goes_before_the_pod_groups_are_read(void **state)
 {
 	struct scene *scene = *state;
@@ -482,6 +510,7 @@ int main(void)
 		scene_test(the_next_of_a_gang_that_has_just_ended_is_of_another_one),
 		scene_test(who_is_only_said_to_be_bound_does_not_make_a_gang_whole),
 		scene_test(later_members_carry_the_mark_until_the_watch_has_shown_them),
+		scene_test(a_gang_whose_members_were_replaced_in_a_gap_has_not_started),
 		scene_test(nobody_goes_before_the_pod_groups_are_read),
 		scene_test(a_binding_that_was_refused_does_not_count),
 		scene_test(without_a_number_nobody_waits_at_bind),

@@ -151,8 +151,8 @@ void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 /* This happens at once, because kube-scheduler may ask for the gang's next pod before gangs_look() runs. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
-	/* gangs_look() no longer evaluates a gang without members, and its plan would keep others out as long
-	 * as its name is remembered. The next first member gets the full time for other members to arrive. */
+	/* gangs_look() evaluates no gang without members, whose plan would keep others out as long as its
+	 * name is remembered. The next first member gets the full time for others to arrive. */
 	if (list_empty(&gang->members))
 		gang->plan_ns = gang->past.short_ns = 0;
 	if (!gang->started)
@@ -175,6 +175,7 @@ static void member_end(struct gangs *gangs, struct gang_member *member)
 static void has_lost_a_member(struct gangs *gangs, struct gang *gang)
 {
 	end_if_nobody_is_left(gang);
+	gang->started &= gangs->following; /* a LIST may show successors before it tells of all ends */
 	gang_is_another(gang);
 	gang_drop_if_unused(gangs, gang);
 }
@@ -583,11 +584,9 @@ static const struct gang_member *last_alike(const struct gang_member *member, in
 struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns)
 {
 	struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
-	const struct gang_member *last = NULL;
+	const struct gang_member *last = NULL, *from;
 
 	for (size_t i = 0; slots && i < n; i++) {
-		const struct gang_member *from;
-
 		if (!i || !is_alike(members[i], members[i - 1]))
 			last = last_alike(members[i], now_ns);
 		from = last && is_valid(members[i], now_ns) && members[i]->asked_ns == last->asked_ns
