@@ -49,10 +49,33 @@ static void an_orphan_is_of_the_kind_that_its_pod_was(void **state)
 	}
 }
 
+/* It was bound, it ran, and it was deleted by force, and the watch of pods has shown nothing of that. The
+ * node has told of it before the LIST tells that it is gone. */
+static void a_pod_that_was_known_to_wait_counts_if_its_node_tells_that_it_runs(void **state)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	_cleanup_pod_facts_ struct pod_facts pod;
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){8});
+	assert_int_equal(ledger_set_node(&ledger, &facts), 0);
+	fixture_pod(&pod, "gone", 3, "");
+	assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
+	say(&facts, "1", 3, 0);
+	assert_int_equal(ledger_set_node(&ledger, &facts), 0);
+	ledger_delete_pod(&ledger, "gone", 100);
+	assert_int_equal(ledger_node(&ledger, "n")->gpus[0].units_used, 3);
+	assert_int_equal(ledger_pod(&ledger, "gone")->occupancy, OCCUPANCY_ORPHAN);
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_orphan_is_of_the_kind_that_its_pod_was),
+		cmocka_unit_test(a_pod_that_was_known_to_wait_counts_if_its_node_tells_that_it_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

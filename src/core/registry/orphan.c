@@ -163,32 +163,6 @@ static int orphan_take_size(struct ledger *ledger, struct ledger_pod *pod, const
 	return 0;
 }
 
-void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
-{
-	struct ledger_pod *pod = table_get(&ledger->pods, uid);
-	const struct node_ledger *node;
-	const struct held_pod *held;
-	enum held_verdict verdict;
-
-	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
-		return;
-	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
-	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
-	if (pod->occupancy != OCCUPANCY_BOUND || verdict == HELD_ENDED ||
-		(verdict == HELD_UNKNOWN && !pod->facts.running)) {
-		ledger_remove_pod(ledger, uid);
-		return;
-	}
-	pod->occupancy = OCCUPANCY_ORPHAN;
-	pod->listed = false;
-	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
-	if (pod->expires_ns)
-		list_append(&ledger->holds, &pod->hold);
-	held = held_find(&node->facts.held, uid);
-	if (held) /* without memory, the pod keeps its size until the node writes `held` anew */
-		orphan_take_size(ledger, pod, held);
-}
-
 /* unit_mib: the unit in which the node counts these pods. */
 static int orphan_add(
 	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
@@ -211,6 +185,48 @@ static int orphan_add(
 	if (r < 0)
 		ledger_remove_pod(ledger, held->uid);
 	return r;
+}
+
+/* The pod may have been bound and deleted by force while the watch of pods was interrupted. */
+static void remove_unbound(struct ledger *ledger, const char *uid)
+{
+	const struct node_ledger *node, *holder = NULL;
+
+	table_for_each (&ledger->nodes, cursor, node)
+		if (held_find(&node->facts.held, uid))
+			holder = node;
+	ledger_remove_pod(ledger, uid);
+	if (holder) /* without memory, the pod is counted when the node writes `held` anew */
+		orphan_add(ledger, holder, holder->facts.unit_mib, held_find(&holder->facts.held, uid));
+}
+
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+	const struct node_ledger *node;
+	const struct held_pod *held;
+	enum held_verdict verdict;
+
+	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
+		return;
+	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
+	if (pod->occupancy != OCCUPANCY_BOUND) {
+		remove_unbound(ledger, uid);
+		return;
+	}
+	if (verdict == HELD_ENDED || (verdict == HELD_UNKNOWN && !pod->facts.running)) {
+		ledger_remove_pod(ledger, uid);
+		return;
+	}
+	pod->occupancy = OCCUPANCY_ORPHAN;
+	pod->listed = false;
+	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
+	if (pod->expires_ns)
+		list_append(&ledger->holds, &pod->hold);
+	held = held_find(&node->facts.held, uid);
+	if (held) /* without memory, the pod keeps its size until the node writes `held` anew */
+		orphan_take_size(ledger, pod, held);
 }
 
 int orphans_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
