@@ -85,8 +85,8 @@ static int prestart_entry(struct kubelet *kubelet, const struct served_entry *en
 	return 0;
 }
 
-/* The ids belong to several pods, so all of these are prepared. Each gets its own CDI device, and none if its
- * file could not be written. */
+/* The ids may belong to several pods. Those that have not finished are prepared: each gets its own CDI
+ * device, and none if its file could not be written. */
 static int prestart_all(struct kubelet *kubelet, char *const *ids, size_t n_ids, struct error *err)
 {
 	const struct served_entry *entry = served_find_ids(&kubelet->deps.node->served, NULL, ids, n_ids);
