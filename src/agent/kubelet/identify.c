@@ -150,24 +150,29 @@ static void identify_fill(struct identification *id)
 
 static void identify_decide(struct identification *id);
 
-/* The answer was on its way while the watch told that the pod is deleted. The pod's containers, which run on,
- * have the size that was told then (leftovers.h), and the answer may show another one. */
-static bool was_deleted(const struct kubelet *kubelet, struct json_object *object)
+/* The pod that the API server answered with; NULL if it cannot be read, or if *ret_gone: what the kubelet
+ * lists is gone. The answer may be older than what the watch has shown. */
+static struct node_pod *take_answer(const struct kubelet *kubelet, struct json_object *object, bool *ret_gone)
 {
+	struct node_registry *node = kubelet->deps.node;
 	const char *uid = json_member_string(json_member(object, "metadata"), "uid");
+	struct node_pod *pod = uid ? node_pods_by_uid(&node->pods, uid) : NULL;
 
-	return uid && !node_pods_by_uid(&kubelet->deps.node->pods, uid) &&
-	       leftovers_may_live(kubelet->deps.leftovers, uid);
-}
-
-/* No pod returns from a terminal phase, so an answer that shows another one is older than what the watch has
- * shown. */
-static struct node_pod *known_as_finished(const struct kubelet *kubelet, struct json_object *object)
-{
-	const char *uid = json_member_string(json_member(object, "metadata"), "uid");
-	struct node_pod *known = uid ? node_pods_by_uid(&kubelet->deps.node->pods, uid) : NULL;
-
-	return known && known->facts.finished ? known : NULL;
+	/* The watch has told its deletion. Its containers, which run on, have the size that was told then
+	 * (leftovers.h), and the answer may show another one. */
+	*ret_gone = uid && !pod && leftovers_may_live(kubelet->deps.leftovers, uid);
+	if (*ret_gone)
+		return NULL;
+	if (pod && pod->facts.finished) /* no pod returns from a terminal phase */
+		return pod;
+	pod = pod_read(&node->pods, object);
+	/* The API server's pod of this name is on another node or not bound yet; the kubelet still lists the
+	 * previous pod of the same name. */
+	*ret_gone = pod && strcmp(pod->facts.node, node->name) != 0;
+	if (!*ret_gone)
+		return pod;
+	node_pods_remove(&node->pods, pod->facts.uid);
+	return NULL;
 }
 
 static void on_pod(void *userdata, const struct kube_response *response)
@@ -176,23 +181,13 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	struct identification *id = question->identification;
 	_cleanup_json_ struct json_object *object = NULL;
 	struct node_pod *pod;
-	bool deleted;
 
 	question->request = NULL;
 	id->fresh[question->pod] = true;
 	if (response->result == 0 && response->status == 200 &&
 		json_parse(response->body, response->body_len, &object, NULL) == 0) {
-		deleted = was_deleted(id->kubelet, object);
-		pod = deleted ? NULL : known_as_finished(id->kubelet, object);
-		if (!deleted && !pod)
-			pod = pod_read(&id->kubelet->deps.node->pods, object);
-		/* The API server's pod of this name is on another node or not bound yet; the kubelet still
-		 * lists the previous pod of the same name. */
-		id->gone[question->pod] = deleted ||
-					  (pod && strcmp(pod->facts.node, id->kubelet->deps.node->name) != 0);
-		if (pod && id->gone[question->pod])
-			node_pods_remove(&id->kubelet->deps.node->pods, pod->facts.uid);
-		else if (pod) {
+		pod = take_answer(id->kubelet, object, &id->gone[question->pod]);
+		if (pod) {
 			node_pods_asked(&id->kubelet->deps.node->pods, pod, monotonic_ns());
 			leftovers_pod_shown(id->kubelet->deps.leftovers, &pod->facts);
 		}
@@ -320,8 +315,8 @@ static void recall_answers(struct kubelet *kubelet)
 			served_find(&node->served, entry->uid, entry->container) ||
 			served_take(&node->served, entry) < 0)
 			continue;
-		served_set_waits(&node->served, entry->uid, entry->container,
-			!delivery_has_file(kubelet->deps.delivery, entry->uid));
+		served_set_waits(
+			&node->served, entry->uid, entry->container, kubelet_lets_wait(kubelet, entry->uid));
 	}
 }
 

@@ -36,6 +36,10 @@ struct kubelet {
 	struct kubelet_counts counts;
 };
 
+/* kubelet_lets_wait() - a pod with devices was not allowed to start: it has no CDI file (prestart.c). Without
+ * CDI that cannot be told, and the pod counts as started. */
+bool kubelet_lets_wait(const struct kubelet *kubelet, const char *uid);
+
 /* Lists the kubelet's pods between its calls, so that the next pod is new to the list (turn.h).
  * The next call would be too late for a pod that takes the name of one that was refused.
  *

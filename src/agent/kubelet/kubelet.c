@@ -211,14 +211,20 @@ bool kubelet_has_devices(const struct kubelet *kubelet)
 	       (!node_registry_offers(node, IDS_OF_CORE) || core_plugin_watched(kubelet->core_plugin));
 }
 
+bool kubelet_lets_wait(const struct kubelet *kubelet, const char *uid)
+{
+	bool cdi = runtime_does_cdi(kubelet->deps.runtime) ||
+		   gpu_mode_is_isolated(kubelet->deps.node->in_force);
+
+	return cdi && !delivery_has_file(kubelet->deps.delivery, uid);
+}
+
 void kubelet_recall_who_waits(struct kubelet *kubelet)
 {
-	if (!runtime_does_cdi(kubelet->deps.runtime) && !gpu_mode_is_isolated(kubelet->deps.node->in_force))
-		return;
 	list_for_each (item, &kubelet->deps.node->served.entries) {
 		struct served_entry *entry = list_entry(item, struct served_entry, item);
 
-		entry->waits = !delivery_has_file(kubelet->deps.delivery, entry->uid);
+		entry->waits = kubelet_lets_wait(kubelet, entry->uid);
 	}
 }
 

@@ -78,8 +78,7 @@ int kubelet_new(const struct kubelet_deps *deps, struct kubelet **ret_kubelet);
 void kubelet_free(struct kubelet *kubelet); /* accepts NULL */
 
 /* kubelet_recall_who_waits() - call it when the record was read from the kubelet's checkpoint, which does not
- * tell which containers were not allowed to start yet. Their pods have no CDI file (prestart.c); without CDI
- * it cannot be told. */
+ * tell which containers were not allowed to start yet. */
 void kubelet_recall_who_waits(struct kubelet *kubelet);
 
 /* kubelet_offer() - tells the kubelet the present devices, if they have changed, and checks whether it takes
