@@ -264,7 +264,7 @@ static bool decide(struct core *core, struct resizing *resizing, const struct po
 /* The list has told whether the PATCH was applied: if so, the ledger has its size from this list, and no
  * resize is under way. The list of a pod that was deleted tells nothing. That pod keeps the larger size until
  * its node tells what it has. */
-static void be_clear(
+static void settle_unclear(
 	struct core *core, struct resizing *resizing, const struct pod_facts *shown, int64_t now_ns)
 {
 	const struct ledger_pod *known = ledger_pod(&core->ledger, resizing->uid);
@@ -289,7 +289,7 @@ void core_resize_listed(struct core *core, struct resizing *resizing, bool ok, c
 	if (!ok) {
 		again_later(resizing, now_ns);
 	} else if (resizing->unclear) {
-		be_clear(core, resizing, facts, now_ns);
+		settle_unclear(core, resizing, facts, now_ns);
 	} else if (resizing->gone) {
 		resizing_free(resizing);
 	} else if (!decide(core, resizing, facts, shown, now_ns)) {

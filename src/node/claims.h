@@ -54,8 +54,8 @@ struct node_claim {
 			      * its containers runs. */
 	bool lingers;	     /* containers ran after that */
 	bool saved;	     /* the record has all of this */
-	bool confirmed;	     /* the API server has shown this allocation since the start of the agent */
-	int64_t look_ns;     /* not before then it is looked whether the claim is over: gone.h */
+	bool confirmed;	     /* the API server has shown this allocation since it was doubtful: gone.h */
+	int64_t look_ns;     /* the agent does not look before then whether the claim is over; 0: no wait */
 };
 
 /* node_claim_new() - NULL: out of memory. node_claim_add() - adds a device, before node_claim_complete(),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "core/events.h"
 #include "model-fixture.h"
 
 static void say(struct node_facts *node, const char *at, uint32_t units, uint32_t core)
@@ -71,11 +72,33 @@ static void a_pod_that_was_known_to_wait_counts_if_its_node_tells_that_it_runs(v
 	ledger_release(&ledger);
 }
 
+/* The LIST of pods has come, that of nodes has not, and the watch shows the pod once more. */
+static void a_failed_pod_that_is_shown_between_the_first_lists_counts(void **state)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	_cleanup_pod_facts_ struct pod_facts pod;
+	struct core core;
+
+	core_init(&core, NULL);
+	fixture_pod(&pod, "gone", 3, "");
+	fixture_bind(&pod, "n", "GPU-n-0");
+	pod.finished = pod.running = true;
+	assert_int_equal(core_see_pod(&core, &pod, 0, 1), 0);
+	core_pods_are_listed(&core, 2);
+	assert_int_equal(core_see_pod(&core, &pod, 0, 3), 0);
+	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){8});
+	assert_int_equal(core_see_node(&core, &facts), 0);
+	core_nodes_are_listed(&core, 4);
+	assert_int_equal(ledger_node(&core.ledger, "n")->gpus[0].units_used, 3);
+	core_release(&core);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_orphan_is_of_the_kind_that_its_pod_was),
 		cmocka_unit_test(a_pod_that_was_known_to_wait_counts_if_its_node_tells_that_it_runs),
+		cmocka_unit_test(a_failed_pod_that_is_shown_between_the_first_lists_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static const struct claim_user *find_alive(const struct node_claim *claim, const
 	return NULL;
 }
 
-static void end_claim_of_earlier_agent(struct gone *gone, const struct table *uids)
+static void end_doubtful_claim(struct gone *gone, const struct table *uids)
 {
 	struct node_claim *claim = node_claims_by_uid(gone->deps->node, gone->uid);
 
@@ -117,7 +117,7 @@ static void on_alive(void *userdata, const struct alive_answer *answer, const ch
 
 	gone->asking = false;
 	if (gone->asks_over)
-		end_claim_of_earlier_agent(gone, uids);
+		end_doubtful_claim(gone, uids);
 	if (uids)
 		end_released_claims(gone, uids);
 	gone->deps->changed(gone->deps->userdata);

@@ -1,7 +1,8 @@
 /* gone.h - the end of claims: the agent removes a claim's files from the node when the container runtime
  * reports that no container of the claim runs. The agent asks about claims that the kubelet has unprepared,
- * and about claims of an earlier agent that the API server no longer has or has allocated otherwise: the
- * kubelet may have forgotten to unprepare them. */
+ * and about claims that the API server no longer has or has allocated otherwise: the kubelet may have
+ * forgotten to unprepare them. It looks for these among the claims of an earlier agent, and among those that
+ * no pod has used for a minute. */
 #pragma once
 
 #include "agent/dra/deps.h"

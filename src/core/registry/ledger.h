@@ -56,7 +56,8 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid);
  * on (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod that was last
  * shown running, or that its node lists, stays as an orphan until its node's `held` says that it ended. If
  * `held` does not list it and the agent is heard, it stays until expires_ns at most (ORPHAN_NS anew after
- * each silence). While `held` lists it, it stays without limit. Every other pod is removed. */
+ * each silence). While `held` lists it, it stays without limit. Every other pod is removed; one that the
+ * `held` of a node lists, since it was bound and nothing has shown that, becomes an orphan there. */
 void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - reserves this placement on this node tentatively until expires_ns (monotonic), in place of
