@@ -1,4 +1,6 @@
 """ration-agent with everything around it: a fake kubelet and runtime, a fake API server, a simulated driver."""
+import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -250,6 +252,18 @@ class World:
         placed = {n: u for n, u in {**dict(init), **containers}.items() if u}
         return self.api.create_pod(name, node=NODE, spec=spec,
                                    annotations=self.placement(card, **placed) if card is not None else {})
+
+    @contextlib.contextmanager
+    def answered_late(self, asked, other, seconds):
+        """The kubelet admits `other`, whose GPU is over its total with it, so that the agent asks for the pod of the name `asked`.
+        The answer shows that one as it is now, and comes so much later. Yields the admission, a future, meanwhile."""
+        self.api.clear_requests()
+        self.api.inject("GET", f"/pods/{asked}$", late=seconds)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            admission = pool.submit(self.kubelet.admit, other, preferred=False)
+            wait_for(lambda: self.api.requests_for("GET", f"/pods/{asked}$"))
+            yield admission
+            wait_for(admission.done)
 
     def rss_kib(self):
         """Of both processes, without what the simulated driver maps into us: pages that both have count once, and

@@ -1,5 +1,4 @@
 """Pods deleted by force while their containers run on: the node's annotation ration.dev/held, until they have ended."""
-import concurrent.futures
 import json
 import time
 
@@ -137,15 +136,10 @@ def test_pod_that_has_ended_does_not_come_back_with_a_late_answer(world):
     watch has shown its end. The first pod is not deleted, so that nothing shows it again."""
     first = run(world, "first", units=10)
     second = world.pod("second", 10, card=1)
-    world.api.clear_requests()
-    world.api.inject("GET", "/pods/first$", late=2)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        admission = pool.submit(world.kubelet.admit, second, preferred=False)
-        wait_for(lambda: world.api.requests_for("GET", "/pods/first$"))
+    with world.answered_late("first", second, 2):
         world.kubelet.end(first)
         world.api.patch("pods", "first", {"status": {"phase": "Succeeded", "containerStatuses": [
             {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
-        wait_for(admission.done)
     for pod in (first, second):
         world.kubelet.remove(pod)
     world.api.delete("pods", "second")

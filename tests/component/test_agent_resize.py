@@ -1,5 +1,4 @@
 """A pod of a cgpu node that gets another size while it runs: the agent brings the limits of its containers there."""
-import concurrent.futures
 import json
 import os
 import struct
@@ -254,18 +253,13 @@ def test_an_answer_that_comes_late_makes_no_deleted_pod_larger(world):
     world.api.silence(True)
     resize(world, "a", 9)
     other = world.pod("b", 12, card=0)
-    world.api.clear_requests()
-    world.api.inject("GET", "/pods/a$", late=3)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        admission = pool.submit(world.kubelet.admit, other, preferred=False)
-        wait_for(lambda: world.api.requests_for("GET", "/pods/a$"))
+    with world.answered_late("a", other, 3) as admission:
         world.api.delete("pods", "a")
         world.kubelet.remove(pod)
         world.api.expire()
         time.sleep(0.2)    # no open watch has the old events in its hands any more
         world.api.silence(False)
         assert held_units(world) == 4 and not admission.done()
-        admission.exception()
     time.sleep(0.5)
     assert limit(world, pod) == 4309
 
