@@ -652,7 +652,8 @@ def test_allocate_takes_less_than_5_ms_and_little_memory():
         assert of_processor < (5 if FULL else 10)
         assert_within(times, 5)
         assert idle < 1
-        assert SANITIZED or w.rss_kib() <= 12 * 1024
+        # 8 MiB are clean pages of libraries, of which the kernel maps more or less around each fault.
+        assert SANITIZED or w.rss_kib() <= 13 * 1024
 
 
 # ---- command line ----

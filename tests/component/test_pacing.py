@@ -8,7 +8,6 @@ import time
 import pytest
 
 import grants
-from agent_fixture import FULL
 from driver_tree import BUILD, RATION_SIM, run
 from shares import WORK
 from shim_memory import Granted
@@ -17,8 +16,6 @@ from shim_programs import SHIM
 pytestmark = pytest.mark.alone
 WHOLE = 1_000_000
 PERCENT = WHOLE // 100
-# Beside other tests a program does not always get a processor when it has credit: what it may lack, of what it should have.
-LACKING = 1 if FULL else 3
 
 
 @pytest.fixture(name="share")
@@ -30,9 +27,10 @@ def _share(granted):
 
 
 def has(measure, *ranges):
-    """Each number that measure() returns is in its range. None may ever be above: that is more than was granted. Below is
-    also what a disturbed machine leaves to a program, so outside `./check full` one measurement of five must do."""
-    for _ in range(1 if FULL else 5):
+    """Each number that measure() returns is in its range. None may ever be above: that is more than was granted. What a program
+    gets below its share depends on the machine: it may get no processor when it has credit, and its caches are cold when it has
+    waited. So the lower ends are far away, and one measurement of five must do. tests/shares judges in virtual time what a share lacks."""
+    for _ in range(5):
         numbers = measure()
         assert all(number <= high for number, (_, high) in zip(numbers, ranges)), numbers
         if all(low <= number for number, (low, _) in zip(numbers, ranges)):
@@ -60,7 +58,7 @@ def test_a_lone_container_has_its_share_and_no_more(share, name, us, batch):
             """)
         started, waited, asked = (now - then for now, then in zip(usage(share)[:3], before))
         return float(out), started / 4e9, waited / 4e9, asked
-    has(run_for_4_s, (0.30 - 0.02 * LACKING, 0.32), (0.25, 0.36), (0.25, 1), (100, 1e6))
+    has(run_for_4_s, (0.24, 0.32), (0.25, 0.36), (0.25, 1), (100, 1e6))
 
 
 def test_without_a_share_nothing_is_counted_and_nobody_waits(share):
@@ -350,8 +348,7 @@ def test_copies_keep_to_the_share_of_their_own_engine(share, started, way, batch
 
     unlimited = engine_share()
     share.share(20)
-    # (What its processor takes for a copy depends on what the caches hold.)
-    least = 0.1 / LACKING if engine == "smNs" else 0.20 - 0.02 * LACKING
+    least = 0.03 if engine == "smNs" else 0.14
     has(lambda: [engine_share()], (least * unlimited, 0.22))
     started_ns, _, _, (to_card, from_card) = usage(share)
     assert [ns > 1e8 for ns in (started_ns, to_card, from_card)] == [engine == name for name in
@@ -387,7 +384,7 @@ def test_prefetching_keeps_to_the_share_of_the_copy_engines(share, started, way)
         time.sleep(2)
     process.kill()
     elapsed, *used = (after - before for before, after in zip(*sums))
-    assert all(0.2 - 0.04 * LACKING <= ns / elapsed <= 0.22 for ns in used), [ns / elapsed for ns in used]
+    assert all(0.08 <= ns / elapsed <= 0.22 for ns in used), [ns / elapsed for ns in used]
 
 
 def test_a_few_small_copies_are_not_held_back(share):
@@ -526,14 +523,14 @@ def quarters(share, tmp_path, started, shim):
 @pytest.mark.long(26)
 def test_exclusive_time_is_charged_and_a_shim_that_charges_elapsed_time_is_seen_to_fail(share, tmp_path, started):
     """Who is charged for what others do in between gets less than its share, while the card has nothing to do."""
-    for attempt in range(1 if FULL else 3):    # what each gets depends on when the others have a processor
+    for attempt in range(3):    # what each gets depends on when the others have a processor
         folder = tmp_path / str(attempt)
         elapsed = quarters(share, folder, started, BUILD / "tests/component/elapsed")
         exclusive = quarters(share, folder, started, SHIM)
         if sum(elapsed) < sum(exclusive) - 8:
             break
     assert sum(elapsed) < sum(exclusive) - 8, (elapsed, exclusive)
-    assert all(25 - 2.5 * LACKING <= percent <= 27 for percent in exclusive), exclusive
+    assert all(17.5 <= percent <= 27 for percent in exclusive), exclusive
 
 
 AHEAD = """
