@@ -181,10 +181,9 @@ def _bring_up(lab, with_charts):
     for node in lab.nodes:
         if node.start("kubelet"):
             started.add(node.spec.name)
-        node.start("kube-proxy")
     changed = results.get()
     with step("nodes ready"):
-        wait_nodes(lab, {node.spec.name: begun if node.spec.name in started else 0 for node in lab.nodes})
+        join_nodes(lab, {node.spec.name: begun if node.spec.name in started else 0 for node in lab.nodes})
         _wait_default_account(lab)
     if with_charts:
         charts.install(lab, changed)
@@ -228,19 +227,25 @@ def _images(lab, with_charts):
     return changed
 
 
-def wait_nodes(lab, since, timeout=60):
-    """Waits until each node of `since` was reported Ready at or after its time there: an earlier report is of a kubelet gone."""
+def join_nodes(lab, since, timeout=60):
+    """Waits until each node of `since` was reported Ready at or after its time there: an earlier report is of a kubelet gone.
+    As soon as there is a Node, it starts the kube-proxy, which would end if the Node came 30 s after it (NodeManager in
+    pkg/proxy/node.go)."""
     deadline = deadline_in(timeout)
-    nodes = [node for node in lab.nodes if node.spec.name in since]
+    nodes = {node.spec.name: node for node in lab.nodes if node.spec.name in since}
+    runs = {name: [node.runtime.program, "kubelet"] for name, node in nodes.items()}
     revivals = 5 * len(nodes)
     while True:
-        ready = {item["metadata"]["name"] for item in lab.control.get("/api/v1/nodes")["items"]
-                 if _ready_at(item) >= since.get(item["metadata"]["name"], 0)}
-        missing = sorted(set(since) - ready)
+        items = {item["metadata"]["name"]: item for item in lab.control.get("/api/v1/nodes")["items"]}
+        for name in items.keys() & nodes.keys():
+            if "kube-proxy" not in runs[name]:
+                nodes[name].start("kube-proxy")
+                runs[name].append("kube-proxy")
+        missing = sorted(name for name in nodes if name not in items or _ready_at(items[name]) < since[name])
         if not missing:
             return
-        for node in nodes:
-            for layer in node.layers():
+        for name, node in nodes.items():
+            for layer in runs[name]:
                 try:
                     node.part(layer).check_running()
                 except LabError:
@@ -323,8 +328,7 @@ def reboot(lab, name):
     node.wait_runtime()
     begun = int(time.time())
     node.start("kubelet")
-    node.start("kube-proxy")
-    wait_nodes(lab, {name: begun})
+    join_nodes(lab, {name: begun})
 
 
 def restart(lab, text, number=signal.SIGTERM):

@@ -4,7 +4,7 @@ import time
 
 from . import images, layout, preflight, recipes, state
 from .errors import LabError
-from .lab import Lab, check_product, remove_folder, wait_nodes
+from .lab import Lab, check_product, remove_folder, join_nodes
 from .procs import run
 from .progress import say, step
 
@@ -93,9 +93,8 @@ def _bring_up(lab, node):
         images.load_into(node, images.prepare(recipes.Sources(product, version, lab.kubernetes), bool(product)))
     begun = int(time.time())    # the API server's times are whole seconds
     started = node.start("kubelet")
-    node.start("kube-proxy")
     with step("node ready"):
-        wait_nodes(lab, {name: begun if started else 0})
+        join_nodes(lab, {name: begun if started else 0})
 
 
 def _drain(lab, name):
