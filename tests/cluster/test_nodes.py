@@ -13,6 +13,8 @@ from storm import book_of, processes_of
 pytestmark = pytest.mark.long(50)
 
 BASE, POOL = "base.192.168.41.1", "pool.192.168.41.2"
+# A name that no machine had before: the collector keeps a name for 40 s, and if that machine is away again then, its pods go at once.
+TAKEN = "taken.192.168.41.3"
 LABEL = "ack.node.gpu.schedule"
 # Kubernetes' pod garbage collector looks each 20 s, and believes that a node is gone after 40 s (podgc, gc_controller.go).
 COLLECTED_S = 90
@@ -24,8 +26,8 @@ def cluster(lab):
     made = lab([f"{BASE}=1x6144MiB,share"])
     yield made
     made.delete_pods(COLLECTED_S)
-    if POOL in made.nodes():
-        leave(made, POOL)
+    for name in made.nodes().keys() - {BASE}:
+        leave(made, name)
 
 
 def names_waiting(cluster):
@@ -44,10 +46,10 @@ def deployment(name, replicas, units):
             "terminationGracePeriodSeconds": 1, "containers": [container("main", units)]}}}}
 
 
-def with_pool(cluster, cards="2x16160MiB", mode="cgpu"):
+def with_pool(cluster, cards="2x16160MiB", mode="cgpu", name=POOL):
     """The node has joined and can take pods."""
-    join(cluster, f"{POOL}={cards},{mode}")
-    cluster.wait_for(lambda: POOL in shared_nodes(cluster.nodes()), 60, "the agent has told the node's GPUs")
+    join(cluster, f"{name}={cards},{mode}")
+    cluster.wait_for(lambda: name in shared_nodes(cluster.nodes()), 60, "the agent has told the node's GPUs")
 
 
 # -- a node joins
@@ -137,12 +139,12 @@ def test_pods_of_a_node_that_is_drained_and_removed_run_elsewhere_before_it_goes
 
 # -- a node of the same name
 
-def check_as_a_new_machine(cluster, before):
+def check_as_a_new_machine(cluster, before, name=POOL):
     """It has one GPU of 8 units, whose UUID is returned, and nothing of the cards before."""
-    node = cluster.node(POOL)
+    node = cluster.node(name)
     (uuid, card), = inventory(node).items()
     assert card["mib"] == 8192 and uuid not in before
-    cluster.wait_for(lambda: cluster.node(POOL)["status"]["allocatable"].get("aliyun.com/gpu-mem") == "8", 20, "the kubelet's status")
+    cluster.wait_for(lambda: cluster.node(name)["status"]["allocatable"].get("aliyun.com/gpu-mem") == "8", 20, "the kubelet's status")
     assert not annotation(node, "ration.dev/cordoned"), "a cordoned GPU of the old machine"
     return uuid
 
@@ -172,18 +174,18 @@ def test_a_node_of_the_same_name_with_other_gpus_is_another_machine(cluster):
 def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(cluster):
     """The old machine's pods are still bound to that name, and its kubelet is told to run them. Where it does so before the agent
     has come, it knows of no such resource, and starts them without; nobody can keep it from that."""
-    with_pool(cluster)
-    before = inventory(cluster.node(POOL))
+    with_pool(cluster, name=TAKEN)
+    before = inventory(cluster.node(TAKEN))
     cluster.create(pod("filler", 6, nodeSelector={"kubernetes.io/hostname": BASE}))
     cluster.apply(deployment("served", 1, 5))
     cluster.create(pod("bare", 12))
     old = {p["metadata"]["uid"]: p["metadata"]["name"] for p in cluster.wait_running(count=3)}
-    leave(cluster, POOL)
-    with_pool(cluster, "1x8192MiB", "share")
-    uuid = check_as_a_new_machine(cluster, before)
+    leave(cluster, TAKEN)
+    with_pool(cluster, "1x8192MiB", "share", TAKEN)
+    uuid = check_as_a_new_machine(cluster, before, TAKEN)
 
     def old_pods():
-        return [p for p in occupied(cluster) if p["metadata"]["uid"] in old and p["spec"]["nodeName"] == POOL]
+        return [p for p in occupied(cluster) if p["metadata"]["uid"] in old and p["spec"]["nodeName"] == TAKEN]
 
     def started_or_over():
         assert all(is_ready(p) and p["status"]["containerStatuses"][0]["restartCount"] for p in old_pods()), old_pods()
@@ -198,12 +200,12 @@ def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(
         assert f"placements: pod {cluster.namespace}/{name}: it is placed on GPU" in found, found
         cluster.wait_for(lambda: "GPUNotOnNode" in [e["reason"] for e in cluster.events(name)], 20, f"an Event of {name}")
     for pid in processes_of(cluster, "ration-scheduler"):
-        book = next(n for n in book_of(pid)["nodes"] if n["name"] == POOL)
+        book = next(n for n in book_of(pid)["nodes"] if n["name"] == TAKEN)
         assert [(d["uuid"], d["usedGPU"]) for d in book["devs"]] == [(uuid, 0)], book
         assert {p["uid"] for p in book["unplaced"]} == uids, book
     cluster.kubectl("delete", "pods", "-l", "app=served")
     new = cluster.wait_running("app=served", timeout=90)[0]["metadata"]["name"]
-    assert new not in old.values() and check_everything(cluster, 60) == {"filler": BASE, new: POOL}
+    assert new not in old.values() and check_everything(cluster, 60) == {"filler": BASE, new: TAKEN}
 
 
 # -- an autoscaler asks
