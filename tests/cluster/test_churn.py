@@ -40,8 +40,9 @@ def usage(cluster):
             for name in DAEMONS for pid in processes_of(cluster, name)}
 
 
-def most_descriptors(samples, daemon):
-    return max(processes[daemon][1] for _, processes in samples)
+def highest(samples, daemon):
+    """Resident KiB, descriptors and KiB of the rings: the most of each."""
+    return tuple(map(max, zip(*(processes[daemon] for _, processes in samples))))
 
 
 def table(samples, storm):
@@ -75,10 +76,10 @@ def test_memory_is_flat_while_pods_come_and_go(churn):
     if os.environ.get("CHURN_OUT"):
         pathlib.Path(os.environ["CHURN_OUT"]).write_text(text)
     assert samples[0][1].keys() == samples[-1][1].keys(), "a daemon was restarted"
-    for daemon, (kib, _, rings) in samples[-1][1].items():
-        before, _, rings_before = samples[len(samples) // 2][1][daemon]
-        # malloc has some for each entry of a ring, and holes between them: a quarter, as in component/test_scheduler_memory.py.
-        assert kib - rings <= (before - rings_before) * 1.02 + 256 + rings / 4, (daemon, before, rings_before, kib, rings)
-        # An agent has some for each pod: their number is about the same in both halves.
-        halves = [most_descriptors(half, daemon) for half in (samples[:len(samples) // 2], samples[len(samples) // 2:])]
-        assert halves[1] <= halves[0] + 4, (daemon, halves)
+    third = len(samples) // 3
+    for daemon in samples[-1][1]:
+        (kib_before, open_before, rings_before), (kib, opened, rings) = highest(samples[:-third], daemon), highest(samples[-third:], daemon)
+        # malloc keeps most of what the rings had when they were fullest. Where they become fuller, their entries leave holes: a half.
+        assert kib <= kib_before * 1.02 + 256 + 1.5 * max(rings - rings_before, 0), (daemon, kib_before, rings_before, kib, rings)
+        # An agent has some for each pod: their number is about the same all the time.
+        assert opened <= open_before + 4, (daemon, open_before, opened)
