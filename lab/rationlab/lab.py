@@ -229,8 +229,8 @@ def _images(lab, with_charts):
 
 def join_nodes(lab, since, timeout=60):
     """Waits until each node of `since` was reported Ready at or after its time there: an earlier report is of a kubelet gone.
-    As soon as there is a Node, it starts the kube-proxy, which would end if the Node came 30 s after it (NodeManager in
-    pkg/proxy/node.go)."""
+    Starts the kube-proxy of each as soon as its Node exists: kube-proxy waits 30 s for that, and ends if the Node appears
+    later (NodeManager in pkg/proxy/node.go)."""
     deadline = deadline_in(timeout)
     nodes = {node.spec.name: node for node in lab.nodes if node.spec.name in since}
     runs = {name: [node.runtime.program, "kubelet"] for name, node in nodes.items()}

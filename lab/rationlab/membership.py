@@ -4,7 +4,7 @@ import time
 
 from . import images, layout, preflight, recipes, state
 from .errors import LabError
-from .lab import Lab, check_product, remove_folder, join_nodes
+from .lab import Lab, check_product, join_nodes, remove_folder
 from .procs import run
 from .progress import say, step
 

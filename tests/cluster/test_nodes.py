@@ -13,11 +13,11 @@ from storm import book_of, processes_of
 pytestmark = pytest.mark.long(50)
 
 BASE, POOL = "base.192.168.41.1", "pool.192.168.41.2"
-# A name that no machine had before: the collector keeps a name for 40 s, and if that machine is away again then, its pods go at once.
-TAKEN = "taken.192.168.41.3"
 LABEL = "ack.node.gpu.schedule"
 # Kubernetes' pod garbage collector looks each 20 s, and believes that a node is gone after 40 s (podgc, gc_controller.go).
 COLLECTED_S = 90
+# A name that no other test takes away: the collector would remember that, and delete the pods if it looked while the name has no machine.
+TAKEN = "taken.192.168.41.3"
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def limits(world, pod):
 
 
 def test_a_container_gives_back_though_its_pod_has_failed_and_another_one_was_to_grow(world):
-    """Both come in one event: of two, the agent may see the first alone, and then it rightly makes a larger."""
+    """Resize and failure come in one event. If the agent saw the resize first, it would rightly make container a larger."""
     pod = start_two(world)
     resize_two(world, 3, 2, status={"phase": "Failed", "reason": "NodeLost"})
     assert held_units(world) == 5
