@@ -1,5 +1,6 @@
 """Pods on isolated nodes, and what must be true of each of their containers: placement == grant == environment ==
 device nodes."""
+import os
 import pathlib
 import struct
 
@@ -76,6 +77,21 @@ def grant_of(process):
     return Grant((process / "root/run/ration/grant").read_bytes())
 
 
+def environment(process):
+    """The variables of a process by its folder in /proc. An OSError if it has ended, or while what can be read is not its environment:
+    fewer bytes than the kernel states; or a name without a value, as bash leaves each one for a moment when it starts (variables.c
+    initialize_shell_variables(), 5.2)."""
+    raw = (process / "environ").read_bytes()
+    stat = (process / "stat").read_text().rpartition(")")[2].split()
+    env_start, env_end = int(stat[47]), int(stat[48])    # fields 50 and 51 of proc_pid_stat(5), the first here is field 3
+    if len(raw) != env_end - env_start:
+        raise OSError(f"{len(raw)} bytes of the {env_end - env_start} of the environment in {process}")
+    entries = [entry for entry in os.fsdecode(raw).split("\0") if entry]
+    if bad := [entry for entry in entries if "=" not in entry]:
+        raise OSError(f"no value is after {bad[0]!r} in the environment in {process}")
+    return dict(entry.split("=", 1) for entry in entries)
+
+
 def check_isolation(cluster, obj):
     """Of all containers of the pod that run now and ask for memory. Returns their number."""
     cards = inventory(cluster.node(obj["spec"]["nodeName"]))
@@ -90,7 +106,7 @@ def check_isolation(cluster, obj):
         grant = grant_of(process)
         want = {s["uuid"]: limit_mib(cards[s["uuid"]], s["units"], placed["unit"]) << 20 for s in shares}
         assert grant.limits == want, f"{where}: {grant.limits} are granted, {want} by its placement"
-        env = dict(e.split("=", 1) for e in (process / "environ").read_bytes().decode().split("\0") if "=" in e)
+        env = environment(process)
         assert set(env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(",")) == set(want), (where, env)
         assert {env["ALIYUN_COM_GPU_MEM_CONTAINER"]} == {str(s["units"]) for s in shares}, (where, env)
         assert env["NVIDIA_VISIBLE_DEVICES"] == "void", (where, env)

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 
-from cgpupods import Grant, limit_mib
+from cgpupods import Grant, environment, limit_mib
 from gpupods import annotation
 from storm import GPU_MEM, POD_OF_CGROUP, UNITS_MIB, asked_of, asks, unit_of
 
@@ -23,16 +23,6 @@ def shares_of(obj, container):
     placed = json.loads(annotation(obj, "ration.dev/placement") or "{}") if obj else {}
     shares = placed.get("containers", {}).get(container["env"]["STORM_CONTAINER"], [])
     return {share["uuid"]: share["units"] for share in shares}
-
-
-def environment(pid):
-    """The variables of a process. An OSError if it has ended, or if fewer bytes could be read than the kernel states."""
-    raw = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    env_start, env_end = int(stat[47]), int(stat[48])    # fields 50 and 51 of proc_pid_stat(5), the first here is field 3
-    if len(raw) != env_end - env_start:
-        raise OSError(f"{len(raw)} bytes of the {env_end - env_start} of the environment of process {pid}")
-    return dict(e.split("=", 1) for e in os.fsdecode(raw).split("\0") if "=" in e)
 
 
 def is_starting(pid):
@@ -80,7 +70,7 @@ class Machine(threading.Thread):
     def read(self, pid):
         """What this process is in, None if it is none of ours."""
         try:
-            env = environment(pid)
+            env = environment(pathlib.Path(f"/proc/{pid}"))
             if env.get("STORM") != self.mark:
                 return None
             cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
@@ -173,6 +163,7 @@ class Machine(threading.Thread):
                 container["devices"] != nodes):
             self.wrong.append(f"{where} is placed on {want} and sees {sees}, its environment says {visible(container)}, its "
                               f"device nodes are {container['devices']}")
+            return
         if asked_of(obj, GPU_MEM):
             self.compare_shares(where, obj, want, container, isolated)
         self.whole += bool(want and not asked_of(obj, GPU_MEM))

@@ -7,13 +7,14 @@ CARD_UNITS = 15
 NODES = [f"silent-{i}.192.168.22.{i}=1x{CARD_UNITS * 1024}MiB,share" for i in (1, 2)]
 DEAF = "trap '' TERM; while true; do sleep 0.2; done"
 
-# One line per container that has processes: its mount namespace, the units that it was granted, its GPU.
+# One line per container that has processes: its mount namespace, the units that it was granted, its GPU. While bash starts it
+# may show one variable less (cgpupods.environment()): then the container is in the next sample.
 GRANTS = r"""
 grep -lz '^ALIYUN_COM_GPU_MEM_CONTAINER=' /proc/[0-9]*/environ 2>/dev/null | while read -r file; do
     tr '\0' '\n' < $file 2>/dev/null | awk -F= -v container="$(readlink ${file%environ}ns/mnt)" '
         $1 == "ALIYUN_COM_GPU_MEM_CONTAINER" { units = $2 }
         $1 == "ALIYUN_COM_GPU_VISIBLE_DEVICES" { gpu = $2 }
-        END { if (units && container) print container, units, gpu }'
+        END { if (units && gpu && container) print container, units, gpu }'
 done | sort -u"""
 
 

@@ -1,13 +1,16 @@
 """What the storms look for (tests/cluster/storm.py, gangwatch.py, featurewatch.py) is found: states that must not be, told by
 hand, and the nearest that may."""
+import ctypes
 import json
 import pathlib
+import subprocess
 import sys
 import time
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+from cgpupods import environment    # noqa: E402
 from featurewatch import FeatureWatch, Level, Policy    # noqa: E402
 from gangwatch import LABEL    # noqa: E402
 from storm import GPU_MEM, WHOLE    # noqa: E402
@@ -158,3 +161,21 @@ def test_a_pod_fits_where_its_level_has_room(watch, told):
     watch.take("DELETED", told.pod("two", {}, "a", labels={"tier": "t", "level": "1"}))
     watch.take("ADDED", told.pod("three", {GPU_MEM: "1"}, "a", ["a1"]))
     assert not watch.fits(waiting)
+
+
+@pytest.mark.parametrize("second, is_whole", [(b"B=2", True), (b"B=", True), (b"B", False)])
+def test_an_environment_is_not_taken_while_bash_reads_it(second, is_whole):
+    def become():
+        """Popen() itself refuses a name without a value."""
+        libc.execve(b"/bin/sleep", (ctypes.c_char_p * 3)(b"sleep", b"60", None), (ctypes.c_char_p * 4)(b"A=1", second, b"C=3", None))
+    libc = ctypes.CDLL(None)
+    with subprocess.Popen(["/bin/false"], preexec_fn=become) as process:
+        try:
+            proc = pathlib.Path(f"/proc/{process.pid}")
+            if is_whole:
+                assert environment(proc) == {"A": "1", "B": second.decode()[2:], "C": "3"}
+            else:
+                with pytest.raises(OSError, match="no value is after 'B'"):
+                    environment(proc)
+        finally:
+            process.kill()
