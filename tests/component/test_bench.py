@@ -174,7 +174,7 @@ def right(row):
     return 80 < row["total"] < 101 and row["error"] < row["granted"] / len(row["got"]) / 6
 
 
-@pytest.mark.waits
+@pytest.mark.alone
 def test_table_of_shares_has_every_row_and_its_page(tmp_path):
     """The simulated GPU needs this machine's processors. Where they have other work it is idle for want of launches, and the bench says so
     (`driven` is false): such a row says nothing about shares. That is measured a few seconds before the row, so a wrong row is repeated."""
