@@ -294,16 +294,17 @@ def pod_of_process(pid):
 
 
 def processes_of(cluster, program):
-    """Host pids of a program in the containers of this lab, oldest first."""
-    mark, found = f"{cluster.folder}/", []
-    for entry in os.listdir("/proc"):
+    """Host pids of a program in the containers of this lab, oldest first. Without the children of a ration-scheduler, which
+    write a part of its history and end (src/scheduler/event-log.c)."""
+    mark, parents = f"{cluster.folder}/", {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        proc = pathlib.Path("/proc", entry)
         try:
-            if (entry.isdigit() and pathlib.Path(f"/proc/{entry}/comm").read_text().strip() == program[:15]
-                    and mark in pathlib.Path(f"/proc/{entry}/mountinfo").read_text()):
-                found.append(int(entry))
+            if (proc / "comm").read_text().strip() == program[:15] and mark in (proc / "mountinfo").read_text():
+                parents[int(entry)] = int((proc / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    return sorted(found)
+    return sorted(pid for pid, parent in parents.items() if program != "ration-scheduler" or parent not in parents)
 
 
 LAG_S = 5     # how long the watch of a scheduler may lag (src/core/leadership.h)
