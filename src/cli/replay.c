@@ -14,7 +14,7 @@
 #include "kube/json-archive.h"
 #include "kube/json.h"
 
-#define HISTORY_VERSION 3
+#define HISTORY_VERSION 4
 #define DIFFERS 1
 #define TEXT_MAX (256u << 20) /* bytes of a state, or of the outputs of an event */
 

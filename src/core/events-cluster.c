@@ -44,6 +44,16 @@ void core_set_agent_lost(struct core *core, const char *node, bool lost)
 	ledger_set_agent_lost(&core->ledger, node, lost);
 }
 
+void core_set_nodes_told(struct core *core, int64_t told_ns)
+{
+	_event_ struct core *event = NULL;
+
+	if (core->ledger.nodes_told_ns == told_ns)
+		return;
+	event = core_begin(core, &(struct core_event){CORE_NODES_TOLD, .number = told_ns});
+	core->ledger.nodes_told_ns = told_ns;
+}
+
 /* ---- the watch of pods, and the owner of the ledger ---- */
 
 void core_set_watch(struct core *core, bool following, int64_t heard_ns)

@@ -19,11 +19,14 @@ void core_init(struct core *core, const struct gang_rules *rules);
 void core_release(struct core *core);
 
 /* core_see_node(), core_node_is_gone(), core_hear_agent(), core_set_agent_lost() - as the functions of
- * registry/ledger.h: ledger_set_node() and so on. */
+ * registry/ledger.h: ledger_set_node() and so on. core_set_nodes_told() - the time (monotonic) up to which
+ * the watch of nodes has told everything. Orphans end by time only when it has told all of their time: its
+ * connection may be dead although it is open. */
 int core_see_node(struct core *core, const struct node_facts *facts);
 void core_node_is_gone(struct core *core, const char *name, const char *uid);
 void core_hear_agent(struct core *core, const char *node, int64_t heard_ns);
 void core_set_agent_lost(struct core *core, const char *node, bool lost);
+void core_set_nodes_told(struct core *core, int64_t told_ns);
 
 /* core_set_watch() - whether the watch of pods is open, and the time up to which it has told everything; 0:
  * it is not open. core_set_ownership() - what the Lease of the ledger says. core_note_call() - kube-scheduler

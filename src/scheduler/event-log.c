@@ -295,7 +295,7 @@ static int write_answer(struct event_log *log, int out)
 
 	strbuf_init(&head, 4096);
 	strbuf_addf(&head,
-		"{\"history\":3,\"scheduler\":\"" RATION_VERSION "\",\"time\":\"%s\",\"clock\":%lld}\n",
+		"{\"history\":4,\"scheduler\":\"" RATION_VERSION "\",\"time\":\"%s\",\"clock\":%lld}\n",
 		time_text(realtime_ns(), time), (long long)(realtime_ns() - monotonic_ns()));
 	r = write_all(out, head.data, head.len);
 	if (r == 0)

@@ -225,6 +225,7 @@ static int agents_start(struct scheduler *scheduler, struct agents **ret_agents)
 struct sync {
 	struct scheduler *scheduler;
 	struct kube_watch *nodes, *pods;
+	int64_t nodes_message_ns; /* a message of the watch of nodes that does not count yet */
 	struct agents *agents;
 	struct table node_names; /* node uid -> name (malloc'ed): deletions may come without the object */
 	struct table complaints; /* uid -> last sentence logged about this object (malloc'ed) */
@@ -419,12 +420,23 @@ const char *sync_pods_version(const struct sync *sync)
 	return kube_watch_version(sync->pods);
 }
 
+/* What the watch of nodes sends first after a silence may be old, and more follows. So the time of a message
+ * counts a while later. */
+static void nodes_tick(struct sync *sync, int64_t now_ns)
+{
+	if (now_ns - sync->nodes_message_ns < WATCH_LAG_MAX_NS)
+		return;
+	core_set_nodes_told(&sync->scheduler->core, sync->nodes_message_ns);
+	sync->nodes_message_ns = kube_watch_counts(sync->nodes)->last_message_ns;
+}
+
 void sync_tick(struct sync *sync)
 {
 	struct core *core = &sync->scheduler->core;
 
 	core_set_watch(
 		core, core->following, core->following ? kube_watch_counts(sync->pods)->last_message_ns : 0);
+	nodes_tick(sync, monotonic_ns());
 	agents_tick(sync->agents);
 	verify_unlisted_tick(sync->scheduler);
 }

@@ -20,7 +20,7 @@ Misfortune:
     inject(...)                 the next matching requests get a status, a body, a delay, a cut, silence (see there)
     expire(how="event"|"status")        forgets history: older watches and continue tokens get 410
     close_watches(mid_object=False)     cuts all open watches, if asked in the middle of an object
-    silence(True)               open watches stay open and say nothing
+    silence(True, collection)   open watches, of this collection if one is named, stay open and say nothing
     stop() ; start()            down and up again, same port, same objects
 What was asked:
     requests, requests_for(method, path_regex), clear_requests(); each has method, path, query (dict), headers, body
@@ -278,8 +278,12 @@ class FakeApiServer:
         with self.store.changed:
             self.store.changed.notify_all()
 
-    def silence(self, silent):
-        self.silent = silent
+    def silence(self, silent, collection=None):
+        """collection: only watches of this one."""
+        self.silent = (collection or True) if silent else False
+
+    def is_silent(self, collection):
+        return self.silent in (True, collection)
 
     def watches(self, *collections):
         return sum(not collections or w.collection in collections for w in list(self.open_watches))

@@ -176,13 +176,13 @@ class Handler(BaseHTTPRequestHandler):
             with store.changed:
                 news = [c for c in store.history if c[0] > version and c[1] == collection]
                 expired, newest = version < store.oldest, store.version
-                if not news or api.silent:
+                if not news or api.is_silent(collection):
                     store.changed.wait(0.05)
             if mine.cut:
                 if mine.cut == "mid_object":
                     self.chunk('{"type":"MODIFIED","object":{"metadata":{"uid":"half')
                 raise Cut
-            if api.silent:
+            if api.is_silent(collection):
                 continue
             if expired:
                 self.say(mine, "ERROR", ApiError(410, "Expired", f"too old resource version: {version} "

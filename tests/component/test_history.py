@@ -481,14 +481,14 @@ def test_the_first_difference_is_told(api, start, tmp_path):
         assert done.returncode == 1 and any(part in done.stdout for part in words.split("|")), done
 
 
-HEAD = '{"history":3,"clock":0}\n'
+HEAD = '{"history":4,"clock":0}\n'
 
 
 @pytest.mark.parametrize("text, words", [
     ("", "it is empty"),
-    ("{}\n", "line 1: the first line is not that of a history of version 3"),
-    ("[]\n", "line 1: the first line is not that of a history of version 3"),
-    ('{"history":1,"bestNodes":16}\n', "line 1: the first line is not that of a history of version 3"),
+    ("{}\n", "line 1: the first line is not that of a history of version 4"),
+    ("[]\n", "line 1: the first line is not that of a history of version 4"),
+    ('{"history":1,"bestNodes":16}\n', "line 1: the first line is not that of a history of version 4"),
     (HEAD, "it ends in the middle"),
     (HEAD + '{"event":"tick"}\n', "it ends in the middle"),
     (HEAD + '{"eve', "line 2: "),

@@ -153,6 +153,30 @@ def test_a_pod_deleted_by_force_keeps_its_card_until_its_node_says_that_it_ended
     wait_for(lambda: api.requests_for("PATCH", "/pods/q$"), 2, "the waiting pod is woken")
 
 
+@pytest.mark.long(60)
+def test_a_pod_deleted_by_force_keeps_its_gpu_while_the_watch_of_nodes_tells_nothing(api, start):
+    """Without a word of its node a pod occupies its GPU for 30 s. A watch whose connection is dead has not such a word."""
+    gpu_node(api, "n", 8192, 8192)
+    scheduler = start()
+    listed, unlisted = (running_pod(api, scheduler, name, "n") for name in ("p", "q"))
+    wait_for(lambda: scheduler.used() == {"n": [5, 5]})
+    on_gpus = [dev["pods"][0]["name"] for dev in scheduler.inspect()["nodes"][0]["devs"]]
+    assert sorted(on_gpus) == ["p", "q"]
+    api.silence(True, "nodes")
+    for pod in (listed, unlisted):
+        api.delete("pods", pod["metadata"]["name"])
+    held(api, "n", lives=[listed])
+    scheduler.has_read_pods()
+    time.sleep(33)
+    assert scheduler.used() == {"n": [5, 5]}
+    api.silence(False)
+    began = time.monotonic()
+    wait_for(lambda: scheduler.used() == {"n": [5 * (name == "p") for name in on_gpus]}, 25)
+    assert time.monotonic() - began > 9    # what it tells first may be old
+    held(api, "n", ended=[listed])
+    wait_for(lambda: scheduler.used() == {"n": [0, 0]}, 2)
+
+
 def test_a_restarted_scheduler_counts_what_the_node_holds(api, start):
     gpu_node(api, "n", 8192)
     gone = {"metadata": {"name": "gone", "uid": "u-gone"}}

@@ -585,10 +585,10 @@ def test_a_history_that_cannot_be_had_is_a_sentence(api, start, person, tmp_path
 
 
 @pytest.mark.parametrize("text, said", [
-    ("", "the scheduler has recorded nothing yet"), ("{}", "does not begin with its clock"), ("not json", ""), ('{"history":3,"clock":1}', "nothing yet"),
-    ('{"history":1,"clock":1}\n{"event":"watch","at":5}\n{"end":true}\n', None), ('{"history":3,"clock":1}\n{"event":"watch","at":5,"yes":true}\n', None),
-    ('{"history":3,"clock":1}\n{"event":"nothing","at":5}\n{"end":true}\n', None), ('{"history":3,"clock":-1}\n{"event":"watch","at":-5}\n', "nothing yet"),
-    ('{"history":3,"clock":1}\n{"event":"watch","at":5}\n{"gave":"hold","uid":"x"}\n{"event":"watch","at":6}\n{"end":true}\n', None)])
+    ("", "the scheduler has recorded nothing yet"), ("{}", "does not begin with its clock"), ("not json", ""), ('{"history":4,"clock":1}', "nothing yet"),
+    ('{"history":1,"clock":1}\n{"event":"watch","at":5}\n{"end":true}\n', None), ('{"history":4,"clock":1}\n{"event":"watch","at":5,"yes":true}\n', None),
+    ('{"history":4,"clock":1}\n{"event":"nothing","at":5}\n{"end":true}\n', None), ('{"history":4,"clock":-1}\n{"event":"watch","at":-5}\n', "nothing yet"),
+    ('{"history":4,"clock":1}\n{"event":"watch","at":5}\n{"gave":"hold","uid":"x"}\n{"event":"watch","at":6}\n{"end":true}\n', None)])
 def test_a_history_that_is_none_is_a_sentence(api, person, text, said):
     """said: by the question for the history; None: by the one for its last moment."""
     with text_server(lambda: text) as port:

@@ -12,7 +12,7 @@
 #define STATE_MAX (64u << 20)
 
 const unsigned int fuzz_rounds = 3000;
-const char *const fuzz_words[] = {"{\"history\":3,\"clock\":0}\n", "{\"end\":true}\n", "\n", "{", "}", "[",
+const char *const fuzz_words[] = {"{\"history\":4,\"clock\":0}\n", "{\"end\":true}\n", "\n", "{", "}", "[",
 	"]", "null", "\\u0000", "99999999999999999999", "9223372036854775807", "2147483647", "-1", "0", "1",
 	"true",
 	/* lines of a state */

@@ -287,6 +287,17 @@ static void node_made_anew(struct plan *plan)
 	orphan_and_held(plan, INPUT_NODE_ANEW, 0, 2000);
 }
 
+/* A pod is deleted by force while the watch of nodes shows nothing for 60 s, though it seems open, and the
+ * agent renews its Lease. What the agent then says of the pod is not heard in the time of an orphan that no
+ * node names. */
+static void orphan_unheard_of(struct plan *plan)
+{
+	plan->n_gpus[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 3000)->shape.grace_ms = 50000;
+	fault(plan, 2000, INPUT_STALL_WATCH, (uint8_t)pair_watcher(0, W_RATION_NODES), 60000);
+	stays(plan, 3500, 6);
+}
+
 static int nobody_waited(const struct sim *sim, const struct statistics *statistics)
 {
 	return statistics->counts[COUNT_WAITS] ? -1 : running(statistics, 1);
@@ -911,6 +922,8 @@ static const struct sim_case cases[] = {
 		held_lies, one_waited},
 	{"orphan-and-node-made-anew", "likewise, the Node object is deleted and comes back without it",
 		node_made_anew, held_is_restored},
+	{"orphan-unheard-of", "a watch of nodes that shows nothing does not mean that no container runs",
+		orphan_unheard_of, nobody_waited},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

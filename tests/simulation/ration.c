@@ -763,11 +763,22 @@ static void hear_agents(struct sim *sim, struct ration *ration)
 			core_hear_agent(&ration->core, sim->nodes[n].name, renewed_ns);
 }
 
+/* Kubelets report often. --break silent-watch-is-heard */
+static void hear_nodes(struct sim *sim, int pair)
+{
+	const struct watcher *watcher = &sim->watchers[pair_watcher(pair, W_RATION_NODES)];
+
+	if ((watcher->connected && sim->now_ns >= watcher->stalled_until_ns) ||
+		sim->broken == BREAK_SILENT_WATCH_IS_HEARD)
+		core_set_nodes_told(&sim->rations[pair].core, sim->now_ns);
+}
+
 static void tick(struct sim *sim, int pair)
 {
 	struct core *core = ration_core(sim, pair);
 
 	hear_agents(sim, &sim->rations[pair]);
+	hear_nodes(sim, pair);
 	core_tick(core, sim->now_ns);
 	ration_carry_out(sim, pair);
 	if (sim->rations[pair].verify_at_ns && sim->now_ns >= sim->rations[pair].verify_at_ns)

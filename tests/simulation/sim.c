@@ -56,6 +56,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"cards-ignore-job",
 	"ignore-orphans",
 	"silence-is-an-end",
+	"silent-watch-is-heard",
 	"held-not-restored",
 	"gang-labels-count",
 	"gang-ignore-changes",

@@ -42,7 +42,7 @@ static void on_output(void *userdata, const struct core_output *output)
 
 void log_begin(struct core *core, struct strbuf *text)
 {
-	strbuf_adds(text, "{\"history\":3}\n");
+	strbuf_adds(text, "{\"history\":4}\n");
 	core_write_state(core, &json_archive, add_line, text);
 	core->log = (struct core_log){.event = on_event, .output = on_output, .userdata = text};
 }

@@ -1033,6 +1033,7 @@ static void expire(struct world *w, int64_t now)
 			end_of_patience(w, &w->pods[i]);
 			expected++;
 		}
+	w->ledger.nodes_told_ns = now;
 	n = ledger_expire(&w->ledger, now);
 	if (n != expected)
 		fail_history(w, "%zu holds expired, not %zu", n, expected);

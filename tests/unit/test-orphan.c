@@ -82,6 +82,13 @@ static void say(struct world *w, const char *at, const char *lives, const char *
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 }
 
+/* The watch of nodes has told everything. */
+static size_t expire(struct world *w, int64_t now_ns)
+{
+	w->ledger.nodes_told_ns = now_ns;
+	return ledger_expire(&w->ledger, now_ns);
+}
+
 static void a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over(void **state)
 {
 	struct world *w = *state;
@@ -89,9 +96,9 @@ static void a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over(void **s
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	assert_used(w, 3, 0);
 	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES - 1), 0);
+	assert_int_equal(expire(w, EXPIRES - 1), 0);
 	assert_used(w, 3, 0);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+	assert_int_equal(expire(w, EXPIRES), 1);
 	assert_used(w, 0, 0);
 	assert_null(ledger_pod(&w->ledger, "p"));
 }
@@ -164,7 +171,7 @@ static void an_orphan_that_lives_outlasts_its_time(void **state)
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	say(w, "1", "p", NULL);
-	assert_int_equal(ledger_expire(&w->ledger, 10 * EXPIRES), 0);
+	assert_int_equal(expire(w, 10 * EXPIRES), 0);
 	assert_used(w, 3, 0);
 	say(w, "2", NULL, "p");
 	assert_used(w, 0, 0);
@@ -173,9 +180,9 @@ static void an_orphan_that_lives_outlasts_its_time(void **state)
 /* From the moment at which ledger_expire() has seen it. */
 static void assert_ends_by_time(struct world *w, int64_t from_ns)
 {
-	assert_int_equal(ledger_expire(&w->ledger, from_ns), 0);
-	assert_int_equal(ledger_expire(&w->ledger, from_ns + ORPHAN_NS - 1), 0);
-	assert_int_equal(ledger_expire(&w->ledger, from_ns + ORPHAN_NS), 1);
+	assert_int_equal(expire(w, from_ns), 0);
+	assert_int_equal(expire(w, from_ns + ORPHAN_NS - 1), 0);
+	assert_int_equal(expire(w, from_ns + ORPHAN_NS), 1);
 }
 
 /* Its agent would name it as ended. */
@@ -200,9 +207,9 @@ static void an_orphan_stays_when_somebody_takes_the_annotation_away(void **state
 	held_release(&w->node.held);
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_used(w, 6, 0);
-	assert_int_equal(ledger_expire(&w->ledger, 100 * SECOND), 0);
+	assert_int_equal(expire(w, 100 * SECOND), 0);
 	say(w, "2", "g", NULL);
-	assert_int_equal(ledger_expire(&w->ledger, 1000 * SECOND), 0);
+	assert_int_equal(expire(w, 1000 * SECOND), 0);
 	assert_used(w, 6, 0);
 	say(w, "3", NULL, "g");
 	assert_used(w, 3, 0);
@@ -215,17 +222,17 @@ static void an_orphan_does_not_end_by_time_while_its_agent_is_silent(void **stat
 	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
 	ledger_hear_agent(&w->ledger, "unknown", 100 * SECOND);
 	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
-	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 0);
-	assert_int_equal(ledger_expire(&w->ledger, 100000 * SECOND), 0);
+	assert_int_equal(expire(w, 131 * SECOND), 0);
+	assert_int_equal(expire(w, 100000 * SECOND), 0);
 	assert_used(w, 3, 0);
 	/* It has to see first what happened while it was away. */
 	ledger_hear_agent(&w->ledger, "n", 100001 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 99 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 100011 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 100021 * SECOND);
-	assert_int_equal(ledger_expire(&w->ledger, 100031 * SECOND - 1), 0);
+	assert_int_equal(expire(w, 100031 * SECOND - 1), 0);
 	assert_used(w, 3, 0);
-	assert_int_equal(ledger_expire(&w->ledger, 100031 * SECOND), 1);
+	assert_int_equal(expire(w, 100031 * SECOND), 1);
 	assert_used(w, 0, 0);
 }
 
@@ -237,7 +244,24 @@ static void an_orphan_ends_by_time_while_its_agent_is_heard(void **state)
 	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 110 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 120 * SECOND);
-	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 1);
+	assert_int_equal(expire(w, 131 * SECOND), 1);
+}
+
+/* What the agent wrote in this time may be on a connection that is dead. */
+static void an_orphan_does_not_end_by_time_while_the_watch_of_nodes_is_silent(void **state)
+{
+	struct world *w = *state;
+
+	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
+	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 110 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 120 * SECOND);
+	w->ledger.nodes_told_ns = 131 * SECOND - 1;
+	assert_int_equal(ledger_expire(&w->ledger, 135 * SECOND), 0);
+	assert_used(w, 3, 0);
+	w->ledger.nodes_told_ns = 131 * SECOND;
+	assert_int_equal(ledger_expire(&w->ledger, 135 * SECOND), 1);
+	assert_used(w, 0, 0);
 }
 
 /* The chart is removed, and with it the Lease. */
@@ -248,7 +272,7 @@ static void an_orphan_ends_by_time_on_a_node_without_an_agent(void **state)
 	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
 	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
 	ledger_hear_agent(&w->ledger, "n", 0);
-	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 1);
+	assert_int_equal(expire(w, 131 * SECOND), 1);
 }
 
 static void what_the_node_said_before_the_deletion_counts_as_well(void **state)
@@ -263,7 +287,7 @@ static void what_the_node_said_before_the_deletion_counts_as_well(void **state)
 	say(w, "2", "q", NULL);
 	assert_used(w, 3, 0);
 	ledger_delete_pod(&w->ledger, "q", EXPIRES);
-	assert_int_equal(ledger_expire(&w->ledger, 10 * EXPIRES), 0);
+	assert_int_equal(expire(w, 10 * EXPIRES), 0);
 	assert_used(w, 3, 0);
 }
 
@@ -290,7 +314,7 @@ static void a_new_ledger_learns_of_orphans_from_the_node(void **state)
 	assert_used(w, 6, 0);
 	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_ORPHAN);
 	assert_string_equal(ledger_pod(&w->ledger, "g")->facts.name, "g");
-	assert_int_equal(ledger_expire(&w->ledger, INT64_MAX), 0);
+	assert_int_equal(expire(w, INT64_MAX), 0);
 	/* Again, as any change of the node shows it. */
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_used(w, 6, 0);
@@ -334,7 +358,7 @@ static void an_older_event_does_not_end_an_orphan(void **state)
 	assert_int_equal(ledger_set_pod(&w->ledger, &pod), 0);
 	assert_used(w, 3, 0);
 	ledger_delete_pod(&w->ledger, "p", 10 * EXPIRES);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+	assert_int_equal(expire(w, EXPIRES), 1);
 }
 
 static void orphans_of_a_removed_node_end_by_time(void **state)
@@ -346,8 +370,8 @@ static void orphans_of_a_removed_node_end_by_time(void **state)
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
 	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_ORPHAN);
 	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES + ORPHAN_NS), 1);
+	assert_int_equal(expire(w, EXPIRES), 1);
+	assert_int_equal(expire(w, EXPIRES + ORPHAN_NS), 1);
 	assert_null(ledger_node(&w->ledger, "n"));
 }
 
@@ -573,6 +597,7 @@ int main(void)
 		orphan_test(an_orphan_stays_when_somebody_takes_the_annotation_away),
 		orphan_test(an_orphan_does_not_end_by_time_while_its_agent_is_silent),
 		orphan_test(an_orphan_ends_by_time_while_its_agent_is_heard),
+		orphan_test(an_orphan_does_not_end_by_time_while_the_watch_of_nodes_is_silent),
 		orphan_test(an_orphan_ends_by_time_on_a_node_without_an_agent),
 		orphan_test(what_the_node_said_before_the_deletion_counts_as_well),
 		orphan_test(an_agent_that_names_no_ended_pods_ends_orphans_by_a_new_time),

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "cli/replay.h"
 
-#define HEAD "{\"history\":3,\"clock\":1000}"
+#define HEAD "{\"history\":4,\"clock\":1000}"
 #define NODE                                                                                                 \
 	"{\"name\":\"n\",\"uid\":\"u-n\",\"mode\":1,\"unit\":1024,\"serving\":true,\"gpus\":["               \
 	"{\"uuid\":\"GPU-0\",\"mib\":15360,\"units\":15,\"healthy\":true},"                                  \
@@ -243,7 +243,7 @@ static void a_history_without_a_beginning_or_an_end_is_none(void **state)
 		assert_int_equal(history_replay_init(&history), 0);
 		assert_int_equal(feed(&history, &firsts[i], 1, false, &err), -EINVAL);
 		assert_non_null(
-			strstr(err.text, "line 1: the first line is not that of a history of version 3"));
+			strstr(err.text, "line 1: the first line is not that of a history of version 4"));
 	}
 }
 

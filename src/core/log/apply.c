@@ -135,6 +135,7 @@ static const struct {
 	[CORE_NODE_GONE] = {NAME | UID},
 	[CORE_AGENT_HEARD] = {NAME | TIME},
 	[CORE_AGENT_LOST] = {NAME},
+	[CORE_NODES_TOLD] = {TIME},
 	[CORE_POD_SEEN] = {POD},
 	[CORE_POD_GONE] = {UID},
 	[CORE_POD_SHOWN] = {POD},
@@ -293,6 +294,9 @@ static bool apply_seen(struct core *core, const struct core_event *event)
 		return true;
 	case CORE_NODES_LISTED:
 		core_nodes_are_listed(core, now_ns);
+		return true;
+	case CORE_NODES_TOLD:
+		core_set_nodes_told(core, event->number);
 		return true;
 	case CORE_POD_SEEN:
 		core_see_pod(core, event->pod, (uintptr_t)event->number, now_ns);

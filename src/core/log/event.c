@@ -96,6 +96,7 @@ static const char *const kind_texts[CORE_KIND_MAX] = {
 	[CORE_AGENT_HEARD] = "agent-heard",
 	[CORE_AGENT_LOST] = "agent-lost",
 	[CORE_NODES_LISTED] = "nodes-listed",
+	[CORE_NODES_TOLD] = "nodes-told",
 	[CORE_POD_SEEN] = "pod-seen",
 	[CORE_POD_GONE] = "pod-gone",
 	[CORE_POD_SHOWN] = "pod-shown",

@@ -32,6 +32,7 @@ enum core_event_kind {
 	CORE_AGENT_HEARD,  /* core_hear_agent() [name, number: heard_ns] */
 	CORE_AGENT_LOST,   /* core_set_agent_lost() [name, yes] */
 	CORE_NODES_LISTED, /* core_nodes_are_listed() */
+	CORE_NODES_TOLD,   /* core_set_nodes_told() [number: told_ns] */
 
 	CORE_POD_SEEN,	   /* core_see_pod() [pod, number: verdict] */
 	CORE_POD_GONE,	   /* core_pod_is_gone() [uid, yes: shown] */

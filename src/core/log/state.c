@@ -49,6 +49,7 @@ static void archive_core(struct archive *archive, struct core *core)
 	archive_bool(archive, "podsListed", &core->pods_listed);
 	archive_bool(archive, "following", &core->following);
 	archive_int64(archive, "heard", &core->heard_ns, 0, STATE_TIME_MAX);
+	archive_int64(archive, "nodesTold", &core->ledger.nodes_told_ns, 0, STATE_TIME_MAX);
 	archive_int64(archive, "gangsLook", &core->gangs_look_ns, 0, STATE_TIME_MAX);
 	archive_uint64(archive, "gangsLookedAt", &core->gangs_looked_at);
 }

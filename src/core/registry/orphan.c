@@ -272,5 +272,6 @@ bool orphan_is_over(const struct ledger *ledger, struct ledger_pod *orphan, int6
 
 	if (orphan->expires_ns == ORPHAN_UNTIMED)
 		orphan->expires_ns = now_ns + ORPHAN_NS;
-	return orphan->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS);
+	return orphan->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS) &&
+	       orphan->expires_ns <= ledger->nodes_told_ns;
 }

@@ -29,5 +29,6 @@ void orphans_forget(struct ledger *ledger, struct node_ledger *node);
 /* orphans_begin_time() - orphans that end by time have ORPHAN_NS from now on. */
 void orphans_begin_time(struct node_ledger *node, int64_t now_ns);
 
-/* orphan_is_over() - the orphan's time is over, and its node's agent was heard during all of it. */
+/* orphan_is_over() - the orphan's time is over, its node's agent was heard during all of it, and the watch of
+ * nodes has told what the agent wrote in it. */
 bool orphan_is_over(const struct ledger *ledger, struct ledger_pod *orphan, int64_t now_ns);

@@ -146,4 +146,5 @@ struct ledger {
 				now */
 	uint64_t capacity;   /* grows whenever a node may hold more than before, regardless of its pods */
 	int32_t lowest_priority; /* that any pod ever had */
+	int64_t nodes_told_ns;	 /* the time up to which the watch of nodes has told everything */
 };
