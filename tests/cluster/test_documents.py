@@ -108,7 +108,9 @@ def test_objects_have_the_documented_names(documented):
     assert ds["metadata"]["labels"]["name"] == "gpushare-device-plugin-ds"
     assert ds["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
     assert cluster.json("-n", "kube-system", "get", "deployment", "ack-co-scheduler")["status"]["readyReplicas"] == 2
-    assert cluster.json("-n", "kube-system", "get", "lease", "ack-co-scheduler")["spec"]["holderIdentity"]
+    # A replica is ready before it has asked for the Lease.
+    leases = ("-n", "kube-system", "get", "leases", "--field-selector", "metadata.name=ack-co-scheduler")
+    cluster.wait_for(lambda: [lease["spec"]["holderIdentity"] for lease in cluster.json(*leases)["items"]], 60, "a replica has the Lease")
 
 
 def test_doctor_finds_nothing_wrong_with_the_documented_cluster(documented):
