@@ -172,9 +172,9 @@ def test_a_node_of_the_same_name_with_other_gpus_is_another_machine(cluster):
 
 @pytest.mark.long(40, group="nodes-replaced")
 def test_a_machine_that_takes_the_name_of_another_at_once_gives_its_pods_no_gpu(cluster):
-    """The old machine's pods are still bound to that name, and its kubelet is told to run them. Where it does so before the agent
-    has come, it knows of no such resource, and starts them without; nobody can keep it from that. Later it knows that it has
-    allocated nothing to them, and starts none."""
+    """The old machine's pods are still bound to that name, and the new machine's kubelet is told to run them. Before the agent has
+    registered, the kubelet knows no resource of that name, and starts them without a GPU; the agent cannot prevent it. Afterwards
+    the kubelet refuses their containers, because it has allocated no devices to them."""
     with_pool(cluster, name=TAKEN)
     before = inventory(cluster.node(TAKEN))
     cluster.create(pod("filler", 6, nodeSelector={"kubernetes.io/hostname": BASE}))
