@@ -503,6 +503,7 @@ HEAD = '{"history":4,"clock":0}\n'
     (HEAD + '{"pod":{"state":7}}\n', "line 2: pod: "),
     (HEAD + '{"order":{"node":"n","pods":["u"]}}\n', "line 2: order: "),
     (HEAD + '{"event":"pod-seen"}\n{"end":true}\n', "an event pod-seen that lacks something"),
+    (HEAD + '{"event":"nodes-told","number":-1}\n{"end":true}\n', "an event nodes-told that lacks something"),
     (HEAD + '{"event":"bind-answered","bind":7}\n{"end":true}\n', "bind 7 does not wait for bind-answered"),
     (HEAD + '{"event":"resize-leads","uid":"u"}\n{"end":true}\n', "the resize of pod u does not wait for resize-leads"),
     (HEAD + '{"event":"victim-marked","uid":"u"}\n{"end":true}\n', "the eviction for pod u does not wait for"),

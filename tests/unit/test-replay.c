@@ -67,6 +67,18 @@ static void what_comes_out_as_recorded_is_taken(void **state)
 	assert_int_equal(ledger_node(&history.replay.core.ledger, "n")->gpus[1].units_used, 3);
 }
 
+static void what_the_watch_of_nodes_has_told_is_taken(void **state)
+{
+	static const char *const lines[] = {
+		HEAD, "{\"core\":{\"nodesTold\":7}}", "{\"event\":\"nodes-told\",\"number\":9}", END};
+	_cleanup_history_replay_ struct history_replay history;
+	struct error err = {""};
+
+	assert_int_equal(history_replay_init(&history), 0);
+	assert_int_equal(FEED(&history, lines, &err), 0);
+	assert_int_equal(history.replay.core.ledger.nodes_told_ns, 9);
+}
+
 static void without_its_line_end_a_line_is_the_same(void **state)
 {
 	static const char *const lines[] = {HEAD "\r\n", "{\"core\":{}}\n", "{\"event\":\"tick\",\"at\":7}\n",
@@ -310,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_comes_out_as_recorded_is_taken),
+		cmocka_unit_test(what_the_watch_of_nodes_has_told_is_taken),
 		cmocka_unit_test(without_its_line_end_a_line_is_the_same),
 		cmocka_unit_test(a_decision_that_comes_out_otherwise_is_told),
 		cmocka_unit_test(a_state_that_comes_out_otherwise_is_told),

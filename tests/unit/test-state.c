@@ -549,6 +549,7 @@ static void resizes_go_on_as_they_did(void **state)
 /* Each member of each struct, in its place; of pods and gangs see test-archive.c and test-state-policies.c.
  */
 static const char *const full[] = {
+	"{\"core\":{\"nodesListed\":true,\"podsListed\":true,\"following\":true,\"heard\":1,\"nodesTold\":2,\"gangsLook\":3,\"gangsLookedAt\":4}}\n",
 	"{\"node\":{\"name\":\"n\",\"uid\":\"u\",\"address\":\"10.0.0.1\",\"mode\":4,\"policy\":1,\"unit\":512,"
 	"\"instancesMax\":20,\"mixing\":true,\"serving\":true,\"changing\":true,\"heldUnreadable\":true,"
 	"\"number\":3,\"lost\":true,\"heard\":5,\"recounts\":1,"
