@@ -1,5 +1,5 @@
-"""What the storms look for (tests/cluster/storm.py, gangwatch.py, featurewatch.py) is found: states that must not be, told by
-hand, and the nearest that may."""
+"""What the storms and the hour of churn look for (tests/cluster/storm.py, gangwatch.py, featurewatch.py, daemonmemory.py) is
+found: states that must not be, told by hand, and the nearest that may."""
 import ctypes
 import json
 import pathlib
@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 from cgpupods import environment    # noqa: E402
+from daemonmemory import Usage, leaked_kib    # noqa: E402
 from featurewatch import FeatureWatch, Level, Policy    # noqa: E402
 from gangwatch import LABEL    # noqa: E402
 from storm import GPU_MEM, WHOLE    # noqa: E402
@@ -179,3 +180,22 @@ def test_an_environment_is_not_taken_while_bash_reads_it(second, is_whole):
                     environment(proc)
         finally:
             process.kill()
+
+
+def hour(leak=0, holes=0):
+    """Samples of a scheduler, two a minute: its rings fill in 25 minutes, then lose a third; malloc keeps what they had. Each
+    quarter of an hour has a moment of much work. In KiB: leak, in the hour; holes, once, from minute 48 on."""
+    samples, most = [], 0
+    for i in range(120):
+        rings = 60 + 120 * i if i < 50 else 4000 + 100 * (i % 21)
+        most = max(most, rings)
+        work = 2900 + i * 20 if i % 30 == 20 else i * 37 % 90
+        samples.append(Usage(13000 + most + work + leak * i // 120 + (holes if i >= 96 else 0), 14, rings))
+    return samples
+
+
+def test_a_daemon_that_leaks_is_told_from_one_whose_rings_fill():
+    assert leaked_kib(hour()) <= 0 and leaked_kib(hour(holes=500)) <= 0
+    assert leaked_kib(hour(leak=3000)) > 0
+    flat = [Usage(8500, 15, 0)] * 120
+    assert leaked_kib(flat) <= 0 and leaked_kib(flat[:80] + [Usage(9000, 15, 0)] * 40) > 0
