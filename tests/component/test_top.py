@@ -67,7 +67,7 @@ def test_without_a_run_that_is_said(top):
 def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
     one, other = start_run("--core", "30", mem="2154MiB"), start_run("--gpu", "1", mem="100MiB")
     counting = keep_counting(one, 70, **rates(started=0.24, waited=0.7))
-    rows, document = [], {}
+    rows, document, card = [], {}, {}
 
     def table_has_the_rates():
         rows[:] = [line.split(None, 5) for line in top().stdout.splitlines()]
@@ -75,7 +75,8 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
 
     def document_has_the_rates():
         document.update(json.loads(top("-o", "json").stdout))
-        holder = document["cards"][0]["holders"][0]
+        card.update(document["cards"][0])
+        holder = card["holders"][0]
         return abs(holder["coreUsed"] - 0.24) < 0.03 and abs(holder["coreWaited"] - 0.7) < 0.06
 
     # Beside other tests the counting gets its processor late now and then, and a rate is too low and the next one too high.
@@ -87,7 +88,6 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
     assert rows[1][:3] == ["0", "0/16160MiB", "30%"] and rows[2][:3] == ["0", "0/2154MiB", "30%"]
     assert rows[2][5] == f"{one.process.pid} sh -c echo ready; exec sleep 1000"
     assert rows[4] == ["1", "0/100MiB", "-", "-", "-", f"{other.process.pid} sh -c echo ready; exec sleep 1000"]
-    card = document["cards"][0]
     assert document["of"] == "runs" and (card["memoryBytes"], card["grantedBytes"]) == (16160 << 20, 2154 << 20)
     holder = card["holders"][0]
     assert (holder["pid"], holder["limitBytes"], holder["coreShare"]) == (one.process.pid, 2154 << 20, 0.3)
