@@ -1,4 +1,5 @@
 """`ration top`: runs of this machine, and pods of a cluster through the user's kubectl and the agents' metrics."""
+import contextlib
 import json
 import os
 import pathlib
@@ -33,13 +34,14 @@ def _top(machine, tmp_path):
     return run
 
 
-def keep_counting(run, seconds, **per_second):
-    """A run's own counters, so much more in each second, in the background."""
+@contextlib.contextmanager
+def counting(run, **per_second):
+    """A process that adds so much to a run's own counters in each second."""
     code = f"""
 import struct, time
 begin = last = time.monotonic()
 with open({str(run.folder / 'usage')!r}, 'r+b') as file:
-    while last < begin + {seconds}:
+    while last < begin + 70:    # if the test is killed, too, it ends
         time.sleep(0.01)
         now = time.monotonic()
         for at, rate in {per_second!r}.items():
@@ -50,7 +52,11 @@ with open({str(run.folder / 'usage')!r}, 'r+b') as file:
         file.flush()
         last = now
 """
-    return subprocess.Popen([sys.executable, "-c", code])
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def rates(**what):
@@ -66,7 +72,6 @@ def test_without_a_run_that_is_said(top):
 
 def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
     one, other = start_run("--core", "30", mem="2154MiB"), start_run("--gpu", "1", mem="100MiB")
-    counting = keep_counting(one, 70, **rates(started=0.24, waited=0.7))
     rows, document, card = [], {}, {}
 
     def table_has_the_rates():
@@ -80,10 +85,9 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
         return abs(holder["coreUsed"] - 0.24) < 0.03 and abs(holder["coreWaited"] - 0.7) < 0.06
 
     # Beside other tests the counting gets its processor late now and then, and a rate is too low and the next one too high.
-    wait_for(table_has_the_rates, 30, rows)
-    wait_for(document_has_the_rates, 30, document)
-    counting.kill()
-    counting.wait()
+    with counting(one, **rates(started=0.24, waited=0.7)):
+        wait_for(table_has_the_rates, 30, rows)
+        wait_for(document_has_the_rates, 30, document)
     assert rows[0] == ["GPU", "MEMORY", "CORE", "USED", "WAITED", "RUN"]
     assert rows[1][:3] == ["0", "0/16160MiB", "30%"] and rows[2][:3] == ["0", "0/2154MiB", "30%"]
     assert rows[2][5] == f"{one.process.pid} sh -c echo ready; exec sleep 1000"
@@ -103,10 +107,8 @@ def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(machin
     with open(run.folder / "grant", "r+b") as file:
         file.seek(LIVE + 40)
         file.write(struct.pack("<QQ", 400000, 800000))
-    counting = keep_counting(run, 5, **rates(started=0.8))
-    holder = json.loads(top("-o", "json").stdout)["cards"][0]["holders"][0]
-    counting.kill()
-    counting.wait()
+    with counting(run, **rates(started=0.8)):
+        holder = json.loads(top("-o", "json").stdout)["cards"][0]["holders"][0]
     assert abs(holder["coreUsed"] - 0.4) < 0.04
 
 
