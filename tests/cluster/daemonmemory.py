@@ -40,9 +40,9 @@ def usage_of(cluster):
 def leaked_kib(samples):
     """How much more memory a daemon has in the last third of its samples, a Usage each, than noise and its rings explain; 0 or less: no leak.
 
-    A leak raises both the highest memory and the lowest without the rings. The highest alone also has moments of much work. Without
-    the rings memory is higher while they are emptier than before, since malloc keeps most of what they had when they were fullest. Where
-    they become fuller, their entries leave holes: a half."""
+    A leak raises both the highest memory and the lowest without the rings. The highest has single samples far above the others. The
+    lowest rises without a leak while the rings are emptier than before, since malloc keeps most of what they had when they were fullest.
+    Where the rings become fuller, their entries leave holes: a half. What begins after the first samples of the last third is not found."""
     third = len(samples) // 3
     before, last = samples[:-third], samples[-third:]
     highest = max(s.kib for s in before)

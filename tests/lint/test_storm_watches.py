@@ -184,13 +184,13 @@ def test_an_environment_is_not_taken_while_bash_reads_it(second, is_whole):
 
 def hour(leak=0, holes=0):
     """Samples of a scheduler, two a minute: its rings fill in 25 minutes, then lose a third; malloc keeps what they had. Each
-    quarter of an hour has a moment of much work. In KiB: leak, in the hour; holes, once, from minute 48 on."""
+    quarter of an hour has a sample far above the others. In KiB: leak, in the hour; holes, once, from minute 48 on."""
     samples, most = [], 0
     for i in range(120):
         rings = 60 + 120 * i if i < 50 else 4000 + 100 * (i % 21)
         most = max(most, rings)
-        work = 2900 + i * 20 if i % 30 == 20 else i * 37 % 90
-        samples.append(Usage(13000 + most + work + leak * i // 120 + (holes if i >= 96 else 0), 14, rings))
+        above = 2900 + i * 20 if i % 30 == 20 else i * 37 % 90
+        samples.append(Usage(13000 + most + above + leak * i // 120 + (holes if i >= 96 else 0), 14, rings))
     return samples
 
 
