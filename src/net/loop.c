@@ -37,11 +37,22 @@ struct loop_signal {
 	void *userdata;
 };
 
+struct loop_watch {
+	struct list item;
+	struct loop *loop;
+	int number;	 /* inotify's */
+	bool overflowed; /* must be told that events were lost */
+	loop_watch_fn fn;
+	void *userdata;
+};
+
 struct loop {
 	int epoll_fd;
 	bool quit;
 	int code;
-	struct list ios, removed_ios, timers, signals;
+	struct list ios, removed_ios, timers, signals, watches;
+	int inotify_fd; /* -1 before the first watch */
+	struct loop_io *inotify_io;
 	loop_timer_fn after;
 	void *after_userdata;
 };
@@ -61,6 +72,8 @@ int loop_new(struct loop **ret_loop)
 	list_init(&loop->removed_ios);
 	list_init(&loop->timers);
 	list_init(&loop->signals);
+	list_init(&loop->watches);
+	loop->inotify_fd = -1;
 	*ret_loop = loop;
 	return 0;
 }
@@ -84,11 +97,14 @@ void loop_free(struct loop *loop)
 		close(s->fd);
 		free(s);
 	}
+	list_for_each_safe (item, after, &loop->watches)
+		loop_watch_remove(list_entry(item, struct loop_watch, item));
 	list_for_each_safe (item, after, &loop->ios)
 		loop_io_remove(list_entry(item, struct loop_io, item));
 	list_for_each_safe (item, after, &loop->timers)
 		loop_timer_remove(list_entry(item, struct loop_timer, item));
 	loop_free_removed(loop);
+	close_ptr(&loop->inotify_fd);
 	close(loop->epoll_fd);
 	free(loop);
 }
@@ -199,6 +215,97 @@ int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userd
 	list_append(&loop->signals, &s->item);
 	TAKE_PTR(s);
 	return 0;
+}
+
+/* Starts again after each call, because a callback may remove any watch. */
+static void loop_tell_overflow(struct loop *loop, const struct inotify_event *event)
+{
+	bool told = true;
+
+	list_for_each (item, &loop->watches)
+		list_entry(item, struct loop_watch, item)->overflowed = true;
+	while (told) {
+		told = false;
+		list_for_each (item, &loop->watches) {
+			struct loop_watch *watch = list_entry(item, struct loop_watch, item);
+
+			if (!watch->overflowed)
+				continue;
+			watch->overflowed = false;
+			watch->fn(watch->userdata, event);
+			told = true;
+			break;
+		}
+	}
+}
+
+/* The kernel does not soon give the number of a removed watch to another one, so an event that was read late
+ * does not reach the wrong watch. */
+static void loop_on_inotify(void *userdata, int fd, uint32_t events)
+{
+	char buffer[8192] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct loop *loop = userdata;
+	ssize_t n = read(fd, buffer, sizeof(buffer));
+
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event = (const void *)(buffer + at);
+
+		at += (ssize_t)(sizeof(*event) + event->len);
+		if (event->mask & IN_Q_OVERFLOW) {
+			loop_tell_overflow(loop, event);
+			continue;
+		}
+		list_for_each (item, &loop->watches) {
+			struct loop_watch *watch = list_entry(item, struct loop_watch, item);
+
+			if (watch->number != event->wd)
+				continue;
+			watch->fn(watch->userdata, event);
+			break;
+		}
+	}
+}
+
+static int loop_open_inotify(struct loop *loop)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (loop->inotify_fd >= 0)
+		return 0;
+	fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	r = loop_add_io(loop, fd, EPOLLIN, loop_on_inotify, loop, &loop->inotify_io);
+	if (r == 0)
+		loop->inotify_fd = TAKE_FD(&fd);
+	return r;
+}
+
+int loop_add_watch(struct loop *loop, const char *path, uint32_t mask, loop_watch_fn fn, void *userdata,
+	struct loop_watch **ret_watch)
+{
+	_cleanup_free_ struct loop_watch *watch = calloc(1, sizeof(*watch));
+	int r = watch ? loop_open_inotify(loop) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	*watch = (struct loop_watch){.loop = loop, .fn = fn, .userdata = userdata};
+	watch->number = inotify_add_watch(loop->inotify_fd, path, mask | IN_MASK_CREATE);
+	if (watch->number < 0)
+		return -errno;
+	list_append(&loop->watches, &watch->item);
+	*ret_watch = TAKE_PTR(watch);
+	return 0;
+}
+
+void loop_watch_remove(struct loop_watch *watch)
+{
+	if (!watch)
+		return;
+	inotify_rm_watch(watch->loop->inotify_fd, watch->number); /* fails if the kernel has removed it */
+	list_remove(&watch->item);
+	free(watch);
 }
 
 /* There are few timers (tens), so a linear search is simpler than a heap and fast enough. It restarts after

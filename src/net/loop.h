@@ -4,17 +4,20 @@
 
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 
 struct loop;
 struct loop_io;
 struct loop_timer;
+struct loop_watch;
 
 typedef void (*loop_io_fn)(void *userdata, int fd, uint32_t events);
 typedef void (*loop_timer_fn)(void *userdata);
 typedef void (*loop_signal_fn)(void *userdata, int signo);
+typedef void (*loop_watch_fn)(void *userdata, const struct inotify_event *event);
 
 int loop_new(struct loop **ret_loop);
-/* loop_free() - also frees the remaining sources; their fds stay the caller's. Accepts NULL. */
+/* loop_free() - also frees the remaining sources; the fds that callers gave stay theirs. Accepts NULL. */
 void loop_free(struct loop *loop);
 void loop_free_ptr(struct loop **loop);
 
@@ -45,3 +48,14 @@ void loop_timer_remove(struct loop_timer *timer); /* accepts NULL */
 /* loop_add_signal() - blocks the signal for the process and reads it from a signalfd. It stays until the loop
  * is freed. */
 int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userdata);
+
+/* loop_add_watch() - calls fn for the inotify events of mask at path. IN_IGNORED is the last event of a watch
+ * that the kernel has removed. After IN_Q_OVERFLOW, which every watch gets, events may have been lost.
+ * Returns -EEXIST if this loop watches the same file already, or the errno of inotify.
+ *
+ * All watches share one inotify instance, because each instance delays the end of its process by about 5 ms:
+ * the kernel closes it only after a grace period of its marks (fsnotify_destroy_group(); measured at
+ * Linux 6.18). The parent of a killed process learns of its end so much later. */
+int loop_add_watch(struct loop *loop, const char *path, uint32_t mask, loop_watch_fn fn, void *userdata,
+	struct loop_watch **ret_watch);
+void loop_watch_remove(struct loop_watch *watch); /* accepts NULL */

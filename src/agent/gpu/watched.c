@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -36,8 +35,7 @@ struct watched_set {
 	struct table by_key; /* "<pod uid>/<container>" */
 	struct watched_gpu gpus[NODE_GPUS_MAX];
 	struct list none; /* empty */
-	int fd;		  /* inotify; -1: it could not be opened */
-	struct loop_io *io;
+	struct loop *loop;
 	struct loop_timer *timer;
 	watched_fn wanted;
 	void *userdata;
@@ -57,8 +55,7 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 
 	if (watched->uid && watched->container)
 		table_remove(&set->by_key, watched_key(watched->uid, watched->container, key));
-	if (watched->wd >= 0)
-		inotify_rm_watch(set->fd, watched->wd);
+	loop_watch_remove(watched->asks);
 	list_remove(&watched->item);
 	for (unsigned i = 0; i < watched->n_gpus; i++) {
 		list_remove(&watched->gpus[i].item);
@@ -76,53 +73,40 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 /* ---- when it asks ---------------------------------------------------------------------------------------
  */
 
-/* The path in /proc/self/fd leads to this very file, even if its name now leads to another one. */
-static int watched_arm(struct watched_set *set, struct watched *watched)
-{
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", watched->usage_fd);
-	watched->wd = set->fd < 0 ? -1 : inotify_add_watch(set->fd, path, IN_OPEN | IN_ONESHOT);
-	if (watched->wd >= 0)
-		return 0;
-	if (!set->complained)
-		log_warning(
-			"cannot watch usage files: %s; contexts of new programs are counted a second late",
-			set->fd < 0 ? "no inotify" : strerror(errno));
-	set->complained = true;
-	return -EIO;
-}
-
-static void watched_want(struct watched_set *set, struct watched *watched)
+static void watched_want(struct watched *watched)
 {
 	int64_t now = monotonic_ns();
 
 	watched->paid_ns = (watched->paid_ns > now ? watched->paid_ns : now) + ROUND_NS;
 	watched->rearm_ns = watched->paid_ns - ROUNDS_AT_ONCE * ROUND_NS;
 	for (unsigned i = 0; i < watched->n_gpus; i++)
-		set->wanted(set->userdata, watched->gpus[i].uuid);
+		watched->set->wanted(watched->set->userdata, watched->gpus[i].uuid);
 }
 
-static void on_inotify(void *userdata, int fd, uint32_t events)
+/* Also if events were lost, which may have been this one. */
+static void on_opened(void *userdata, const struct inotify_event *event)
 {
-	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-	struct watched_set *set = userdata;
-	ssize_t n = read(fd, buffer, sizeof(buffer));
+	struct watched *watched = userdata;
 
-	for (ssize_t at = 0; at < n;) {
-		const struct inotify_event *event = (const void *)(buffer + at);
+	loop_watch_remove(watched->asks);
+	watched->asks = NULL;
+	watched_want(watched);
+}
 
-		at += (ssize_t)(sizeof(*event) + event->len);
-		list_for_each (item, &set->all) {
-			struct watched *watched = list_entry(item, struct watched, item);
+/* The path in /proc/self/fd leads to this very file, even if its name now leads to another one. */
+static int watched_arm(struct watched_set *set, struct watched *watched)
+{
+	char path[40];
+	int r;
 
-			if (watched->wd != event->wd || !(event->mask & IN_OPEN))
-				continue;
-			watched->wd = -1;
-			watched_want(set, watched);
-			break;
-		}
-	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", watched->usage_fd);
+	r = loop_add_watch(set->loop, path, IN_OPEN | IN_ONESHOT, on_opened, watched, &watched->asks);
+	if (r < 0 && !set->complained)
+		log_warning(
+			"cannot watch usage files: %s; contexts of new programs are counted a second late",
+			strerror(-r));
+	set->complained |= r < 0;
+	return r;
 }
 
 /* Whether the container asked again after the last sample had begun, while its inotify watch was not armed.
@@ -147,12 +131,12 @@ static void on_rearm(void *userdata)
 	list_for_each (item, &set->all) {
 		struct watched *watched = list_entry(item, struct watched, item);
 
-		if (watched->wd >= 0)
+		if (watched->asks)
 			continue;
 		if (watched->rearm_ns > now)
 			later = later && later < watched->rearm_ns ? later : watched->rearm_ns;
 		else if (watched_arm(set, watched) == 0 && watched_missed(watched))
-			watched_want(set, watched);
+			watched_want(watched);
 	}
 	if (later)
 		loop_timer_set(set->timer, later - now);
@@ -293,10 +277,8 @@ int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct
 	table_init(&set->by_key);
 	set->wanted = wanted;
 	set->userdata = userdata;
-	set->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	set->loop = loop;
 	r = loop_add_timer(loop, on_rearm, set, &set->timer);
-	if (r == 0 && set->fd >= 0)
-		r = loop_add_io(loop, set->fd, EPOLLIN, on_inotify, set, &set->io);
 	if (r < 0)
 		watched_set_free(set);
 	else
@@ -311,9 +293,7 @@ void watched_set_free(struct watched_set *set)
 	while (!list_empty(&set->all))
 		watched_free(set, list_entry(set->all.next, struct watched, item));
 	table_release(&set->by_key);
-	loop_io_remove(set->io);
 	loop_timer_remove(set->timer);
-	close_ptr(&set->fd);
 	free(set);
 }
 
@@ -419,7 +399,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 	if (!watched)
 		return -ENOMEM;
 	list_append(&set->all, &watched->item);
-	watched->wd = -1;
+	watched->set = set;
 	watched->uid = strdup(grant->uid);
 	watched->namespace_ = strdup(grant->namespace_);
 	watched->pod = strdup(grant->pod);

@@ -76,9 +76,10 @@ struct watched {
 	bool kept;			       /* last argument of usage_file_keep() */
 	int64_t told_ns; /* when the last Event about refusals was posted; 0: no Event was posted */
 
-	int wd;		  /* inotify watch; -1: not armed */
-	int64_t rearm_ns; /* do not arm it before this time */
-	int64_t paid_ns;  /* limits the rate of the samples that the container asks for */
+	struct watched_set *set;
+	struct loop_watch *asks; /* tells that the container asks for a sample; NULL: not armed */
+	int64_t rearm_ns;	 /* do not arm it before this time */
+	int64_t paid_ns;	 /* limits the rate of the samples that the container asks for */
 };
 
 struct watched_grant {

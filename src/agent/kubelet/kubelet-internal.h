@@ -22,6 +22,8 @@ struct kubelet {
 	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole GPUs: never both at a time */
 	struct core_plugin *core_plugin;
 	struct registrar *registrar, *gpu_registrar, *core_registrar;
+	struct loop_watch *dir_watch; /* of the plugin directory; NULL while it cannot be watched */
+	bool dir_complained;
 	struct list assignments; /* of assign.c, on their way */
 	struct list prestarts;	 /* of prestart.c: calls that wait */
 	struct checkpoint_cache checkpoint;

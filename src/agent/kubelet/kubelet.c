@@ -185,6 +185,7 @@ void kubelet_free(struct kubelet *kubelet)
 {
 	if (!kubelet)
 		return;
+	loop_watch_remove(kubelet->dir_watch);
 	registrar_free(kubelet->registrar);
 	registrar_free(kubelet->core_registrar);
 	registrar_free(kubelet->gpu_registrar);
@@ -232,6 +233,7 @@ void kubelet_offer(struct kubelet *kubelet)
 {
 	struct node_registry *node = kubelet->deps.node;
 
+	registrars_watch_dir(kubelet);
 	/* What the container runtime supports decides how Allocate is answered. */
 	if (runtime_answered(kubelet->deps.runtime)) {
 		plugin_begin(kubelet->plugin);

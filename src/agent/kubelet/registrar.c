@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
 #include "agent/container/runtime.h"
 #include "agent/deviceplugin.pb-c.h"
@@ -28,12 +26,6 @@
 struct registrar {
 	struct kubelet *kubelet;
 	const struct registration *registration;
-	/* The kubelet's folder is watched for its socket. */
-	struct {
-		int fd;
-		struct loop_io *io;
-		int dir; /* the watch number of the kubelet's folder; -1: it does not exist yet */
-	} inotify;
 	struct loop_timer *timer;
 	struct grpc_client *client;
 	struct grpc_client_call *call;
@@ -170,15 +162,10 @@ static void registrar_begin(struct registrar *r, bool anew)
 
 static void registrar_on_event(struct registrar *r, const struct inotify_event *event)
 {
-	if (event->mask & (IN_IGNORED | IN_DELETE_SELF)) {
-		r->inotify.dir = -1;
-		registrar_retry(r);
-		return;
-	}
-	if (event->mask & IN_Q_OVERFLOW) {
+	if (event->mask & IN_IGNORED)
+		registrar_retry(r); /* which watches the next folder of this name */
+	if (event->mask & IN_Q_OVERFLOW)
 		registrar_begin(r, true);
-		return;
-	}
 	if (!event->len)
 		return;
 	if (event->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(event->name, KUBELET_SOCKET) == 0) {
@@ -191,35 +178,40 @@ static void registrar_on_event(struct registrar *r, const struct inotify_event *
 		registrar_begin(r, false);
 }
 
-static void on_inotify(void *userdata, int fd, uint32_t events)
+static void on_dir(void *userdata, const struct inotify_event *event)
 {
-	struct registrar *r = userdata;
-	char buf[8192] __attribute__((aligned(__alignof__(struct inotify_event))));
-	ssize_t n = read(fd, buf, sizeof(buf));
+	struct kubelet *kubelet = userdata;
 
-	for (char *p = buf; n > 0 && p < buf + n;) {
-		const struct inotify_event *event = (const struct inotify_event *)p;
-
-		registrar_on_event(r, event);
-		p += sizeof(*event) + event->len;
+	if (event->mask & IN_IGNORED) {
+		loop_watch_remove(kubelet->dir_watch);
+		kubelet->dir_watch = NULL;
 	}
+	registrar_on_event(kubelet->registrar, event);
+	registrar_on_event(kubelet->core_registrar, event);
+	registrar_on_event(kubelet->gpu_registrar, event);
 }
 
-static void registrar_watch_dir(struct registrar *r)
+void registrars_watch_dir(struct kubelet *kubelet)
 {
-	if (r->inotify.dir >= 0)
-		return;
-	r->inotify.dir = inotify_add_watch(r->inotify.fd, r->kubelet->deps.plugin_dir,
-		IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR);
-	if (r->inotify.dir < 0 && r->retry_ns >= LAST_RETRY_NS)
-		log_debug("%s: %s", r->kubelet->deps.plugin_dir, strerror(errno));
+	const char *dir = kubelet->deps.plugin_dir;
+	int r = kubelet->dir_watch ? 0
+				   : loop_add_watch(kubelet->deps.loop, dir,
+					     IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR, on_dir,
+					     kubelet, &kubelet->dir_watch);
+
+	/* The directory of a kubelet that was never started does not exist yet. */
+	if (r < 0 && r != -ENOENT && !kubelet->dir_complained)
+		log_warning(
+			"%s cannot be watched: %s; a kubelet that starts again may wait for the devices. If a limit is reached, raise fs.inotify.max_user_instances or fs.inotify.max_user_watches of this node",
+			dir, strerror(-r));
+	kubelet->dir_complained = r < 0 && r != -ENOENT;
 }
 
 static void on_timer(void *userdata)
 {
 	struct registrar *r = userdata;
 
-	registrar_watch_dir(r);
+	registrars_watch_dir(r->kubelet);
 	if (!r->registered)
 		registrar_try(r);
 	else if (!r->registration->watched(r->kubelet))
@@ -235,23 +227,15 @@ int registrar_new(
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct registrar){.kubelet = kubelet,
-		.registration = registration,
-		.inotify.dir = -1,
-		.retry_ns = FIRST_RETRY_NS};
+	*r = (struct registrar){.kubelet = kubelet, .registration = registration, .retry_ns = FIRST_RETRY_NS};
 	kubelet_socket_path(kubelet->deps.plugin_dir, path);
-	r->inotify.fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	error = r->inotify.fd < 0 ? -errno : grpc_client_new(kubelet->deps.loop, path, 65536, &r->client);
+	error = grpc_client_new(kubelet->deps.loop, path, 65536, &r->client);
 	if (error == 0)
 		error = loop_add_timer(kubelet->deps.loop, on_timer, r, &r->timer);
-	if (error == 0)
-		error = loop_add_io(
-			kubelet->deps.loop, r->inotify.fd, EPOLLIN, on_inotify, r, &r->inotify.io);
 	if (error < 0) {
 		registrar_free(r);
 		return error;
 	}
-	registrar_watch_dir(r);
 	*ret_registrar = r;
 	return 0;
 }
@@ -261,10 +245,7 @@ void registrar_free(struct registrar *r)
 	if (!r)
 		return;
 	grpc_client_free(r->client);
-	loop_io_remove(r->inotify.io);
 	loop_timer_remove(r->timer);
-	if (r->inotify.fd >= 0)
-		close(r->inotify.fd);
 	free(r);
 }
 
