@@ -239,8 +239,8 @@ static void loop_tell_overflow(struct loop *loop, const struct inotify_event *ev
 	}
 }
 
-/* The kernel does not soon give the number of a removed watch to another one, so an event that was read late
- * does not reach the wrong watch. */
+/* An event of a removed watch does not reach a later one: the kernel numbers watches in ascending order
+ * (idr_alloc_cyclic() in inotify_add_to_idr()). */
 static void loop_on_inotify(void *userdata, int fd, uint32_t events)
 {
 	char buffer[8192] __attribute__((aligned(__alignof__(struct inotify_event))));

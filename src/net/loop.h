@@ -53,9 +53,9 @@ int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userd
  * that the kernel has removed. After IN_Q_OVERFLOW, which every watch gets, events may have been lost.
  * Returns -EEXIST if this loop watches the same file already, or the errno of inotify.
  *
- * All watches share one inotify instance, because each instance delays the end of its process by about 5 ms:
- * the kernel closes it only after a grace period of its marks (fsnotify_destroy_group(); measured at
- * Linux 6.18). The parent of a killed process learns of its end so much later. */
+ * All watches share one inotify instance. When a process dies, the kernel waits for a grace period before it
+ * closes its instances (fsnotify_destroy_group()), so its parent learns of the death late: with four
+ * instances by some 15 ms (docs/measurements/agent.md). */
 int loop_add_watch(struct loop *loop, const char *path, uint32_t mask, loop_watch_fn fn, void *userdata,
 	struct loop_watch **ret_watch);
 void loop_watch_remove(struct loop_watch *watch); /* accepts NULL */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "agent/gpu/power.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
