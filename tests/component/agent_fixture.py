@@ -192,6 +192,14 @@ class World:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(children[0]) if children else None
 
+    def inotify_instances(self):
+        """Of the worker."""
+        links = []
+        for fd in pathlib.Path(f"/proc/{self.worker()}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):    # it was closed meanwhile
+                links.append(os.readlink(fd))
+        return links.count("anon_inode:inotify")
+
     def kill_worker(self, signo=signal.SIGKILL):
         """Its process id. Right after its end there is no worker for a moment."""
         pid = wait_for(self.worker, what="the next worker")

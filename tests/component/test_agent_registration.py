@@ -1,6 +1,7 @@
 """What ration-agent says while the kubelet does not have its devices, and how one gets to know it."""
 import re
 import shutil
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -109,6 +110,23 @@ def test_folder_that_is_gone_is_named(world):
     world.kubelet.plugin_dir.mkdir()
     world.kubelet.restart()
     wait_for(lambda: not problem(world) and serving(world) is None)
+
+
+def test_an_agent_without_inotify_serves_and_watches_when_the_limit_is_raised():
+    """The limit is that of a user namespace."""
+    limit = "/proc/sys/user/max_inotify_instances"
+    with World() as world:
+        world.wrapper = ["unshare", "-r", "sh", "-c", f'echo 0 > {limit} && exec "$@"', "sh"]
+        world.up(32)
+        assert world.logged().count(f"cannot watch {world.kubelet.plugin_dir}") == 1
+        world.kubelet.restart()
+        world.kubelet.wait_devices(32)
+        assert world.logged().count(f"cannot watch {world.kubelet.plugin_dir}") == 1
+        subprocess.run(["nsenter", "-U", "-t", str(world.agent.pid), "sh", "-c", f"echo 10 > {limit}"], check=True)
+        wait_for(lambda: world.inotify_instances() == 1)
+        socket = world.kubelet.plugin_dir / "ration-gpu-mem.sock"
+        socket.unlink()    # nothing but the watch tells the agent
+        wait_for(socket.exists)
 
 
 def test_kubelet_that_is_away_for_a_moment_is_no_problem(world):

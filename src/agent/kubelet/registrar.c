@@ -163,7 +163,7 @@ static void registrar_begin(struct registrar *r, bool anew)
 static void registrar_on_event(struct registrar *r, const struct inotify_event *event)
 {
 	if (event->mask & IN_IGNORED)
-		registrar_retry(r); /* which watches the next folder of this name */
+		registrar_retry(r); /* the directory may be made again at once */
 	if (event->mask & IN_Q_OVERFLOW)
 		registrar_begin(r, true);
 	if (!event->len)
@@ -194,15 +194,15 @@ static void on_dir(void *userdata, const struct inotify_event *event)
 void registrars_watch_dir(struct kubelet *kubelet)
 {
 	const char *dir = kubelet->deps.plugin_dir;
-	int r = kubelet->dir_watch ? 0
-				   : loop_add_watch(kubelet->deps.loop, dir,
-					     IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR, on_dir,
-					     kubelet, &kubelet->dir_watch);
+	int r = 0;
 
-	/* The directory of a kubelet that was never started does not exist yet. */
+	if (!kubelet->dir_watch)
+		r = loop_add_watch(kubelet->deps.loop, dir, IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR,
+			on_dir, kubelet, &kubelet->dir_watch);
+	/* If no kubelet ever started here, the directory does not exist yet. */
 	if (r < 0 && r != -ENOENT && !kubelet->dir_complained)
 		log_warning(
-			"%s cannot be watched: %s; a kubelet that starts again may wait for the devices. If a limit is reached, raise fs.inotify.max_user_instances or fs.inotify.max_user_watches of this node",
+			"cannot watch %s: %s; a kubelet that restarts learns of the GPUs late. If a limit is reached, raise fs.inotify.max_user_instances or fs.inotify.max_user_watches on this node",
 			dir, strerror(-r));
 	kubelet->dir_complained = r < 0 && r != -ENOENT;
 }

@@ -25,10 +25,8 @@ int registrar_new(
 	struct kubelet *kubelet, const struct registration *registration, struct registrar **ret_registrar);
 void registrar_free(struct registrar *registrar); /* accepts NULL */
 
-/* registrars_watch_dir() - watches the plugin directory for all registrars, unless it is watched already;
- * call it at least once a second, since the directory may come later. The registrars call it before each
- * attempt.
- */
+/* registrars_watch_dir() - watches the plugin directory for all registrars, unless it is watched already.
+ * Call it at least once a second, because the directory may be made later. */
 void registrars_watch_dir(struct kubelet *kubelet);
 
 /* registrar_want() - from now on (and for ever) there is something to register. */
