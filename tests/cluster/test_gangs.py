@@ -311,10 +311,13 @@ def test_a_gang_is_not_starved_by_small_pods_that_keep_coming(impatient, watched
     names = [f"whole-{i}" for i in range(4)]
     for name in names:
         cluster.create(member(name, 15, "whole", 4))
-    text = wait_for(lambda: (lambda t: t if "GPUs are kept for them" in t else None)(why(cluster, names[0])), 40,
-                    "cards are kept")
-    print(f"\n{text.split('Node ')[0]}")
-    wait_for(lambda: len(bound(cluster, *names)) == 4, 60, "the gang is placed")
+
+    def kept():
+        text = why(cluster, names[0])
+        assert "GPUs are kept for them" in text, text
+        return text
+    print(f"\n{wait_for(kept, 40, 'cards are kept').split('Node ')[0]}")
+    wait_for(lambda: len(watch.placed.get("whole", ())) == 4, 60, "the gang is placed")
     took = min(watch.placed["whole"].values()) - begin
     print(f"the gang was placed {took:.1f} s after it came: cards kept after {KEEP_S} s, small pods last {lasts} s; "
           f"load {os.getloadavg()[0]:.1f}")
