@@ -670,8 +670,8 @@ def run_ns(*pids):
 
 
 def work_of(*pids):
-    """Calls of read and write, of all threads, and how often one of the first threads went to sleep. Unlike processor time,
-    they do not depend on how fast the machine is today."""
+    """Reads and writes of all threads, and how often a first thread went to sleep. Unlike processor time, these numbers do not
+    depend on how fast the machine is at the moment."""
     reads = writes = sleeps = 0
     for pid in pids:
         io = dict(line.split(": ") for line in pathlib.Path(f"/proc/{pid}/io").read_text().splitlines())
@@ -708,7 +708,7 @@ def test_eight_cards_with_twenty_containers_each_cost_little():
             process.kill()
             process.wait()
         if not SANITIZED:
-            # The same build took 0.34 to 0.75 % within an hour of one machine (docs/measurements/agent.md), so the calls count, too:
-            # two reads and a write for each container.
+            # The same build took 0.34 to 0.75 % within an hour of one machine (docs/measurements/agent.md), so its calls are
+            # bounded, too: two reads and a write for each container.
             assert reads < 400 and writes < 200 and sleeps < 50
             assert loop + driver < 1 and rss < 12 << 10
